@@ -128,7 +128,10 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     from ridgeline.cli.running.run_command import RunCommand
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.process.log_channel import open_channel
+    from ridgeline.plan.spec.form import form_of
     from ridgeline.regions.planning import WHOLE, resume_of
+    from ridgeline.service.origin import Origin, effective
+    from ridgeline.settings.listing import Row, run_rows
 
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
@@ -151,7 +154,12 @@ def run(context: typer.Context, settings: RunSettings) -> None:
 
         return run_regions(application.app, first, planner_of, **surroundings)
 
-    running = RunCommand(planner, first, settings, run_several)
+    def rows() -> list[Row]:
+        resolved = application.resolve(planner.found)
+        source = "code" if form_of(settings.written.target) is None else "specification"
+        return [*run_rows(configuration(context).run), *effective(application.app, resolved, source)]
+
+    running = RunCommand(planner, first, settings, run_several, Origin(settings.command, rows))
     with reporting_errors(running.print_how_to_continue), open_channel(settings.logs.settings()):
         running.run()
 

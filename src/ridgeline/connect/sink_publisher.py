@@ -54,6 +54,11 @@ class SinkPublisher(Publisher):
         """Where the sink writes."""
         return self._sink.place()
 
+    @property
+    def protocol(self) -> str:
+        """How a window arrives once, see `Sink`."""
+        return self._sink.protocol
+
     def open(self, context: PublisherContext, state: Any) -> None:
         """Load the list of waiting segments, and try the other side once.
 

@@ -69,6 +69,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
+from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
@@ -125,6 +126,8 @@ class Measurement:
         """The decisions of policies and listeners."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
+        self.marks = MarkFold(self._title)
+        """The marks on charts: things that happened."""
         self._times = TimesFold(self._clocks, self.windows_behind)
         self._totals = RunTotals()
         self._windows = WindowsUnderWay()
@@ -188,6 +191,10 @@ class Measurement:
         """The topology of the present plan; empty before the first."""
         return self._run.topology
 
+    def _title(self, operator: int) -> str:
+        node = self.topology.by_id.get(operator)
+        return f"operator {operator}" if node is None else node.title
+
     @property
     def deciding(self) -> DecidingFold | None:
         """Metrics over periods; None before `keep_figures`."""
@@ -198,7 +205,11 @@ class Measurement:
     def apply(self, event: RunEvent) -> None:
         """Take an event in. Events of operators and containers that the plan has not are left out."""
         self.at = max(self.at, event.at)
-        self._handlers[type(event)](event)
+        kind = type(event)
+        self._handlers[kind](event)
+        marked = self.marks.handlers.get(kind)
+        if marked is not None:
+            marked(event)
 
     def _plan(self, event: ApplicationPlanned) -> None:
         """Take a plan in. The first one begins the run; a later one is the plan from the next window on."""
@@ -266,9 +277,11 @@ class Measurement:
 
     def _publish_output(self, event: OutputPublished) -> None:
         self._ages.published(event)
+        self.counts.outputs.published(event)
 
     def _output_asked(self, event: OutputAsked) -> None:
         self._progress.output_asked(event)
+        self.counts.outputs.asked(event)
 
     def _slot_lost(self, event: SlotLost) -> None:
         self.counts.slots.add(event)
@@ -294,6 +307,8 @@ class Measurement:
             elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
                 operators.append(one)
                 self._statuses.operator_window(one)
+                if one.dropped:
+                    self.marks.dropped(one)
             elif isinstance(one, OperatorMetrics):
                 self.own_metrics.add(one)
             elif isinstance(one, SourceProgress):

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ridgeline.measure.age.visible import OutputFold
 from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, StateCompacted, StateWarning
 from ridgeline.measure.promises import PromiseFold
 from ridgeline.measure.slot_events import (
@@ -76,6 +77,7 @@ class RunCounts:
     refused: Counter[str] = field(default_factory=Counter)
     slots: SlotCounts = field(default_factory=SlotCounts)
     promises: PromiseFold = field(default_factory=PromiseFold)
+    outputs: OutputFold = field(default_factory=OutputFold)
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A heartbeat has come."""

@@ -17,6 +17,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -24,6 +25,7 @@ from ridgeline.measure.answers.operators import (
     StreamAnswer,
     ThroughputAnswer,
 )
+from ridgeline.measure.answers.outputs import OutputAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
@@ -89,6 +91,10 @@ class Answers(Protocol):
     def changes(self, limit: int | None = None, /) -> list[ChangeFiguresAnswer]: ...
 
     def decisions(self, limit: int | None = None, /) -> list[DecisionAnswer]: ...
+
+    def outputs(self) -> list[OutputAnswer]: ...
+
+    def marks(self, limit: int | None = None, /) -> list[MarkAnswer]: ...
 
     def promises(self) -> list[PromiseAnswer]: ...
 

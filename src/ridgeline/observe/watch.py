@@ -19,6 +19,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -26,6 +27,7 @@ from ridgeline.measure.answers.operators import (
     StreamAnswer,
     ThroughputAnswer,
 )
+from ridgeline.measure.answers.outputs import OutputAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
@@ -276,6 +278,16 @@ class Watch:
         """The last decisions of policies and listeners, by their numbers."""
         with self._settled() as figures:
             return figures.decisions.rows(limit)
+
+    def outputs(self) -> list[OutputAnswer]:
+        """The results of output operators that readers may see."""
+        with self._settled() as figures:
+            return figures.counts.outputs.rows()
+
+    def marks(self, limit: int | None = None) -> list[MarkAnswer]:
+        """The last things that happened, the newest last."""
+        with self._settled() as figures:
+            return figures.marks.rows(limit)
 
     def promises(self) -> list[PromiseAnswer]:
         """The promises of the application: kept or broken, and since when."""

@@ -20,6 +20,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -27,6 +28,7 @@ from ridgeline.measure.answers.operators import (
     StreamAnswer,
     ThroughputAnswer,
 )
+from ridgeline.measure.answers.outputs import OutputAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
@@ -313,6 +315,15 @@ class JoinedWatch:
     def decisions(self, limit: int | None = None) -> list[DecisionAnswer]:
         """The last decisions of policies and listeners, by when they were made."""
         rows = chain.from_iterable(view.decisions(limit) for view in self.views)
+        return sums.last(sorted(rows, key=lambda row: row["at"]), limit)
+
+    def outputs(self) -> list[OutputAnswer]:
+        """The results of output operators that readers may see."""
+        return [{**row, "region": view.name} for view in self.views for row in view.watch.outputs()]
+
+    def marks(self, limit: int | None = None) -> list[MarkAnswer]:
+        """The last things that happened, by time."""
+        rows = chain.from_iterable(view.marks(limit) for view in self.views)
         return sums.last(sorted(rows, key=lambda row: row["at"]), limit)
 
     def promises(self) -> list[PromiseAnswer]:

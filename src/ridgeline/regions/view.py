@@ -8,6 +8,7 @@ from typing import Any
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -181,6 +182,11 @@ class RegionView:
     def decisions(self, limit: int | None = None) -> list[DecisionAnswer]:
         """The last decisions of policies and listeners, by their numbers."""
         rows: list[DecisionAnswer] = self._rows(self.watch.decisions(limit), "id", "change", "undoes")
+        return rows
+
+    def marks(self, limit: int | None = None) -> list[MarkAnswer]:
+        """The last things that happened, the newest last."""
+        rows: list[MarkAnswer] = self._rows(self.watch.marks(limit), "number")
         return rows
 
     def overview(self) -> OverviewAnswer:

@@ -31,6 +31,7 @@ from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import run_measured
 from ridgeline.service.options import ServiceOptions
+from ridgeline.service.origin import origin_of
 from ridgeline.service.regions.running import run_regions
 from ridgeline.stram.changes import StartRecording, StopRecording
 from ridgeline.testing.collector import collected
@@ -77,14 +78,15 @@ def start(
         )
 
     planner = planner_of(app)
+    origin = origin_of(app, planner, given, attributes or {})
     run = Options(**taken(Options, {**options, "conf": conf or {}}))
     plan = planner.first(run.checkpoint, app.name)
     run = replace(run, master=chosen_master(run.master, run.conf))
     service = ServiceOptions(**taken(ServiceOptions, options))
     launch = (
-        partial(run_regions, app, plan, planner_of, run, service)
+        partial(run_regions, app, plan, planner_of, run, service, origin=origin)
         if plan.logical.regions
-        else partial(run_measured, plan, run, service, planner=planner)
+        else partial(run_measured, plan, run, service, planner=planner, origin=origin)
     )
     handle = Handle(plan, launch, Console(quiet=quiet), context, planner)
     handle.wait_until_started()

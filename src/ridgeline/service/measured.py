@@ -34,6 +34,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.options import ServiceOptions
+from ridgeline.service.origin import Origin
 from ridgeline.service.policy_thread import PolicyThread
 from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.service.registry import own_entry, register
@@ -101,6 +102,7 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     context: Any = None,
     started: Started | None = None,
     planner: Planner | None = None,
+    origin: Origin | None = None,
 ) -> Outcome:
     """Run a plan as `ridgeline.engine.driver.run.launch.launch`, watched; blocks until it has ended.
 
@@ -114,7 +116,9 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     """
     console = console or Console()
     say_unread(console)
-    run = MeasuredRun(plan, options, service or ServiceOptions(), console, clock or SystemClock(), planner)
+    run = MeasuredRun(
+        plan, options, service or ServiceOptions(), console, clock or SystemClock(), planner, origin=origin
+    )
     if observe is not None:
         run.watch.subscribe(observe)
     return run.launch(stop, context, started)
@@ -129,7 +133,7 @@ def say_unread(console: Console) -> None:
 class MeasuredRun:
     """One run and its surroundings. `watch`: has its figures. `share`: as of `launch`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what surrounds a run
         self,
         plan: Plan,
         options: Options,
@@ -140,12 +144,14 @@ class MeasuredRun:
         *,
         watch: Watch | None = None,
         share: int | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self.watch = watch or Watch(clock.wall, own_host())
         self._end_lines = self.watch.subscribe(EventLines().apply)
         self._share = share
         self._plan = plan
         self._planner = planner
+        self._origin = origin
         self._options = options
         self._service = service
         self._console = console
@@ -212,6 +218,7 @@ class MeasuredRun:
             read_token=self._service.read_token,
             stack_of=heartbeats.stack_of,
         )
+        app.state.origin = self._origin
         return WebServer(app, self._service.host, self._service.port, self._service.allow_host)
 
     def _begin(

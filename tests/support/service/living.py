@@ -125,7 +125,7 @@ class Living:
             planner=planner,
         )
         self.run.on_plan(planned)
-        web = create_app(self.watch, plan, **tokens)
+        self.web = web = create_app(self.watch, plan, **tokens)
         web.state.run = self.run
         self.server = WebServer(web)
         self.failure = None

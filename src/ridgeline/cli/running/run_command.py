@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.engine.driver.run.run import ApplicationRun
     from ridgeline.observe.answers import Answers
+    from ridgeline.service.origin import Origin
 
 _WIDE = 160
 _SHOWN_TUPLES = 10
@@ -47,11 +48,17 @@ class RunCommand:
     """One run with its view."""
 
     def __init__(
-        self, planner: Planner, plan: Plan, settings: RunSettings, run_regions: Callable[..., Outcome]
+        self,
+        planner: Planner,
+        plan: Plan,
+        settings: RunSettings,
+        run_regions: Callable[..., Outcome],
+        origin: Origin,
     ) -> None:
         """`run_regions` runs a plan of several regions, as `run_measured` does one of a single one."""
         self._planner = planner
         self._run_regions = run_regions
+        self._origin = origin
         self._plan = plan
         self._settings = settings
         self._clock = SystemClock()
@@ -124,6 +131,7 @@ class RunCommand:
             console=self._console,
             clock=self._clock,
             started=self._started,
+            origin=self._origin,
         )
 
     def _make_profile(self, plan: Plan) -> Profile | None:

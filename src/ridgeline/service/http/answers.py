@@ -8,7 +8,13 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from ridgeline.measure.answers.changes import RequestedChange
-from ridgeline.measure.answers.operators import ContainerAnswer, OperatorAnswer, PortAnswer, StreamAnswer
+from ridgeline.measure.answers.operators import (
+    ContainerAnswer,
+    OperatorAnswer,
+    PortAnswer,
+    RecordAgeAnswer,
+    StreamAnswer,
+)
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.registry.operator_metric import Aggregate, Statistics, answer_type, arranged
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
@@ -249,6 +255,79 @@ class WindowsAnswer(TypedDict):
     """Windows in short."""
 
     windows: Annotated[list[WindowSummaryAnswer], "The newest last."]
+
+
+class KeptWindowAnswer(TypedDict):
+    """A window to which a run can be rewound."""
+
+    windowId: Annotated[int, "The window."]
+    committedAt: Annotated[float | None, "When it was committed; null if its figures are not kept."]
+    planVersion: Annotated[int, "Version of the plan that it ran under."]
+    stateBytes: Annotated[int | None, "Bytes of the state files that it needs; null if not known."]
+    stateFiles: Annotated[int, "How many these are."]
+    rewoundTo: Annotated[int | None, "The window that it repeats, if the run was rewound to it."]
+    ended: Annotated[bool, "All inputs had finished."]
+    command: Annotated[str, "The command that starts the application again from it."]
+
+
+class CheckpointsAnswer(TypedDict):
+    """The windows to which a run can be rewound."""
+
+    folder: Annotated[str, "The checkpoint's folder; secrets are masked."]
+    windowsKept: Annotated[int | None, "How many windows are kept at least (attribute `windows_kept`)."]
+    windows: Annotated[list[KeptWindowAnswer], "The newest first."]
+    note: Annotated[str, "Why there are none, if there are none."]
+
+
+class SinkAnswer(TypedDict):
+    """An output operator: where it writes, what readers see, and how old that is."""
+
+    operator: Annotated[str, "Name of the output operator."]
+    className: Annotated[str, "Full name of its class."]
+    place: Annotated[str | None, "Where results appear; null if its publisher does not say."]
+    protocol: Annotated[
+        str,
+        "`transactional`, `idempotent`, `staged` before the commit and published after it, or `none`.",
+    ]
+    mode: Annotated[str, "Its processing mode, such as `EXACTLY_ONCE`."]
+    partitions: Annotated[int, "How many partitions it has."]
+    visibleWindow: Annotated[int | None, "Readers see results up to this window; null before the first."]
+    visibleAt: Annotated[float | None, "Since when."]
+    timesPublished: Annotated[int, "How often results became visible in this run."]
+    problem: Annotated[str, "Why committed results do not get through; empty if they do."]
+    committedAge: Annotated[
+        RecordAgeAnswer | None, "Ages at the commit over the last minute, of the worst partition."
+    ]
+    visibleAge: Annotated[RecordAgeAnswer | None, "Ages when readers may see the records, likewise."]
+
+
+class SinksAnswer(TypedDict):
+    """The output operators."""
+
+    sinks: Annotated[list[SinkAnswer], "In topological order."]
+
+
+class ConfiguredValueAnswer(TypedDict):
+    """A value, and where it was set."""
+
+    value: Annotated[Any, "The value; secrets are masked."]
+    layer: Annotated[str, "The layer that says it, such as `default`, `code`, `user file`; empty: not known."]
+    place: Annotated[str, "The file and line, the option, or else the layer."]
+
+
+class ConfiguredAnswer(ConfiguredValueAnswer):
+    """A value that counts, and what it overrides."""
+
+    key: Annotated[str, "Its key in a configuration."]
+    operator: Annotated[str, "Name of the operator or module; empty: the application or the run."]
+    insteadOf: Annotated[list[ConfiguredValueAnswer], "What it overrides, what would count next first."]
+
+
+class ConfigurationAnswer(TypedDict):
+    """The values of the application that count now."""
+
+    known: Annotated[bool, "True if the layers are known; false: `layer` is empty everywhere."]
+    values: Annotated[list[ConfiguredAnswer], "The run's first, then the application's, then operators'."]
 
 
 class RecordingAnswer(TypedDict):

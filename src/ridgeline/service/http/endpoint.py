@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
     from ridgeline.regions.joined_run import AnyRun
+    from ridgeline.service.origin import Origin
 
 
 __all__ = ["Answer", "AnswerError", "Asked", "Call", "Endpoint", "Handler", "Parameter", "found"]
@@ -90,6 +91,8 @@ class Call:
     stack_of: Callable[[str, int], str | None] | None = None
     run: AnyRun | None = None
     """The run, once it is about to run its first window."""
+    origin: Origin | None = None
+    """How the application is started again, and what configured it, where that is known."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

@@ -12,6 +12,7 @@ from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
 from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
 from ridgeline.measure.answers.keys import KeysAnswer
+from ridgeline.measure.answers.marks import MarksAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -351,6 +352,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: call.watch.watermarks(),
         "How far event time has come at each operator, who holds it back, and how many records were late.",
         WatermarksAnswer,
+    ),
+    _stram(
+        "/marks",
+        lambda call: {"marks": call.watch.marks(call.get("limit"))},
+        "What happened: failures, lost slots, changes, decisions, promises broken and kept again.",
+        MarksAnswer,
+        query=(Parameter("limit", "integer", "how many of the last marks; default: all", 1),),
     ),
     _stram(
         "/promises",

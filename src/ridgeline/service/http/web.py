@@ -25,9 +25,11 @@ from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer
 from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.changing import changing_endpoints
+from ridgeline.service.http.configuration import configuration_endpoints
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
+from ridgeline.service.http.kept import kept_endpoints
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.stream import OverviewStream, most_clients
@@ -121,6 +123,8 @@ def create_app(
         *changing_endpoints(BASE),
         *querying_endpoints(BASE),
         *region_endpoints(BASE),
+        *kept_endpoints(BASE),
+        *configuration_endpoints(BASE),
         described,
         _HEALTH,
     )
@@ -174,6 +178,7 @@ def create_app(
     app.state.write_token = None
     app.state.hosts = None
     app.state.run = None
+    app.state.origin = None
     app.state.overviews = overviews
     app.state.pages = pages
     app.state.sessions = Sessions()
@@ -210,7 +215,7 @@ def _route(endpoint: Endpoint, handler: Handler, watch: Answers, stack_of: Stack
     def result(request: Request, body: Mapping[str, Any]) -> Response:
         state = request.app.state
         values = {**endpoint.parse(request), **body}
-        return _json(handler(Call(watch, _plan(state), values, stack_of, state.run)))
+        return _json(handler(Call(watch, _plan(state), values, stack_of, state.run, state.origin)))
 
     def answer(request: Request) -> Response:
         return result(request, {})

@@ -41,6 +41,7 @@ from ridgeline.regions.planning import (
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.measured import MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
+from ridgeline.service.origin import Origin
 from ridgeline.service.regions.serving import serving
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def run_regions(  # noqa: PLR0913  what surrounds a run
     clock: Clock | None = None,
     context: Any = None,
     started: Started | None = None,
+    origin: Origin | None = None,
 ) -> Outcome:
     """Run an application of several regions, as `run_measured` runs one of a single one; blocks.
 
@@ -73,7 +75,13 @@ def run_regions(  # noqa: PLR0913  what surrounds a run
         RidgelineError: As `run_measured`; of a region that cannot start, or that has failed, at the end.
     """
     run = _Regions(
-        app, whole, options, service or ServiceOptions(), console or Console(), clock or SystemClock()
+        app,
+        whole,
+        options,
+        service or ServiceOptions(),
+        console or Console(),
+        clock or SystemClock(),
+        origin,
     )
     return run.run(make_planner, observe, stop or threading.Event(), context, started)
 
@@ -89,6 +97,7 @@ class _Regions:
         service: ServiceOptions,
         console: Console,
         clock: Clock,
+        origin: Origin | None = None,
     ) -> None:
         self._app = app
         self._whole = whole
@@ -96,6 +105,7 @@ class _Regions:
         self._service = service
         self._console = console
         self._clock = clock
+        self._origin = origin
         self._name = whole.logical.application
         root = options.checkpoint or temporary_checkpoint(self._name)
         self._root = local_path(root) if is_local(root) else root
@@ -195,7 +205,8 @@ class _Regions:
             from ridgeline.service.export.otel import OtelExporter
 
             surroundings.callback(OtelExporter(watch, self._service.otlp_endpoint).close)
-        server = surroundings.enter_context(serving(self._regions, watch, run, self._service, self._console))
+        serves = serving(self._regions, watch, run, self._service, self._console, self._origin)
+        server = surroundings.enter_context(serves)
         try:
             self._start(stop)
             if not stop.is_set():

@@ -14,6 +14,7 @@ from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.measured import announce
 from ridgeline.service.options import ServiceOptions
+from ridgeline.service.origin import Origin
 
 if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
@@ -53,6 +54,7 @@ def serving(
     run: JoinedRun,
     service: ServiceOptions,
     console: Console,
+    origin: Origin | None = None,
 ) -> Iterator[Serving]:
     """Serve the joined figures of regions until the end of the block. Raises RidgelineError."""
     with contextlib.ExitStack() as surroundings:
@@ -64,6 +66,7 @@ def serving(
             joined: Any = watch
             app = create_app(joined, run.plan, token=service.token, read_token=service.read_token)
             app.state.run, app.state.regions = run, regions
+            app.state.origin = origin
             server = WebServer(app, service.host, service.port, service.allow_host)
             surroundings.callback(server.close)
         yield Serving(run, server, surroundings, console)

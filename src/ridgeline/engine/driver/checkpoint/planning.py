@@ -225,6 +225,11 @@ class Planner:
         return "\n".join(lines)
 
     @property
+    def found(self) -> Mapping[str, object]:
+        """The properties that the checkpoint keeps and the plan uses, by name."""
+        return self._found.values
+
+    @property
     def shown(self) -> dict[str, str]:
         """The kept properties that the plan uses, as texts."""
         return {name: _shown(value) for name, value in self._found.values.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
@@ -82,6 +83,14 @@ def rewind(
 def rewindable(checkpoint: Checkpoint) -> list[Manifest]:
     """The windows that the run can start again from, newest first; all their state files are whole."""
     return _whole(checkpoint.storage, checkpoint.run_id, checkpoint.kept())
+
+
+def offered(checkpoint: Checkpoint, limit: int) -> list[Manifest]:
+    """The newest windows of `rewindable` while a run is under way, at most `limit`; files are not read.
+
+    From any thread. Raises CheckpointError, OSError.
+    """
+    return list(islice(_not_left(checkpoint.kept()), limit))
 
 
 def look(storage: DriverStorage) -> list[Manifest]:

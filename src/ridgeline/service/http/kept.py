@@ -1,0 +1,148 @@
+"""The endpoints about results and state that are kept: sinks, and windows for a rewind."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask_text
+from ridgeline.connect.sink_publisher import SinkPublisher
+from ridgeline.engine.driver.checkpoint.rewinding import offered
+from ridgeline.engine.state import state_files
+from ridgeline.measure.answers.operators import RecordAgeAnswer, RecordAgesAnswer
+from ridgeline.regions.joined_run import JoinedRun
+from ridgeline.service.http import apex
+from ridgeline.service.http.answers import CheckpointsAnswer, KeptWindowAnswer, SinkAnswer, SinksAnswer
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
+from ridgeline.service.origin import Origin
+
+if TYPE_CHECKING:
+    from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+    from ridgeline.engine.driver.checkpoint.manifest import Manifest
+
+_MOST, _DEFAULT = 1_000, 50
+_OF_SEVERAL = "a run of several regions cannot go back as a whole"
+_PARTITION = re.compile(r"\[\d+\]$")
+
+
+def kept_endpoints(base: str) -> tuple[Endpoint, ...]:
+    """All of them, below the base path."""
+    return (
+        Endpoint(
+            f"{base}/sinks",
+            _sinks,
+            "The output operators: where they write, what readers see, and how old that is.",
+            SinksAnswer,
+            tag="sinks",
+        ),
+        Endpoint(
+            f"{base}/checkpoints",
+            _checkpoints,
+            "The windows that the run can go back to, and the command for it. State files are not read.",
+            CheckpointsAnswer,
+            query=(Parameter("limit", "integer", f"how many windows; default: {_DEFAULT}", 1, _MOST),),
+            tag="checkpoints",
+        ),
+    )
+
+
+# Sinks ------------------------------------------------------------------------------------------------------
+
+
+def _sinks(call: Call) -> SinksAnswer:
+    """The operators that publish, or that nothing reads from."""
+    ages, seen = call.watch.record_age(), {row["operator"]: row for row in call.watch.outputs()}
+    publishers = {} if call.run is None else call.run.publishers
+    read = {stream.source.operator for stream in call.plan.logical.streams}
+    found: list[SinkAnswer] = []
+    for one in call.plan.logical.operators:
+        if one.name in read and one.name not in publishers:
+            continue
+        publisher, shown = publishers.get(one.name), seen.get(one.name)
+        place = None if publisher is None else publisher.place()
+        found.append(
+            {
+                "operator": one.name,
+                "className": apex.class_name(one),
+                "place": None if place is None else mask_text(place),
+                "protocol": _protocol(publisher),
+                "mode": str(apex.attributes(one.attributes).get("processing_mode", "")),
+                "partitions": max(1, len(one.divided)),
+                "visibleWindow": None if shown is None else shown["visibleWindow"],
+                "visibleAt": None if shown is None else shown["visibleAt"],
+                "timesPublished": 0 if shown is None else shown["timesPublished"],
+                "problem": "" if shown is None else shown["problem"],
+                "committedAge": _worst(ages, one.name, "commit"),
+                "visibleAge": _worst(ages, one.name, "publish"),
+            }
+        )
+    return {"sinks": found}
+
+
+def _protocol(publisher: object) -> str:
+    if publisher is None:
+        return "none"
+    return publisher.protocol if isinstance(publisher, SinkPublisher) else "staged"
+
+
+def _worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | None:
+    """The ages of the partition whose p99 is highest, of those that had records."""
+    rows = [
+        row
+        for row in ages["operators"]
+        if row["at"] == place and row["p99Ms"] is not None and _PARTITION.sub("", row["operator"]) == name
+    ]
+    return max(rows, key=lambda row: row["p99Ms"] or 0.0, default=None)
+
+
+# Checkpoints ------------------------------------------------------------------------------------------------
+
+
+def _checkpoints(call: Call) -> CheckpointsAnswer:
+    """The windows of a run of one region. Raises AnswerError if the checkpoint cannot be read."""
+    run = call.run
+    kept = call.plan.logical.attributes.get("windows_kept")
+    if run is None or isinstance(run, JoinedRun):
+        folder = "" if run is None else mask_text(run.checkpoint.storage.uri)
+        note = "the application has not begun its first window" if run is None else _OF_SEVERAL
+        return {"folder": folder, "windowsKept": kept, "windows": [], "note": note}
+    checkpoint = run.checkpoint
+    folder = mask_text(checkpoint.storage.uri)
+    begin = (call.origin or Origin(None, list)).command(folder)
+    committed = {row["windowId"]: row["committedAt"] for row in call.watch.windows()}
+    try:
+        found = offered(checkpoint, call.get("limit") or _DEFAULT)
+    except (OSError, RidgelineError) as error:
+        raise AnswerError(503, f"the checkpoint cannot be read: {error}", "ask again soon") from None
+    rows = [_kept(one, checkpoint, begin, committed.get(one.window_id)) for one in found]
+    return {"folder": folder, "windowsKept": kept, "windows": rows, "note": ""}
+
+
+def _kept(
+    manifest: Manifest, checkpoint: Checkpoint, begin: str, committed: float | None
+) -> KeptWindowAnswer:
+    """One window, with the sizes of its state files."""
+    names = {name for version in manifest.states.values() for name in version}
+    sizes = [_size(checkpoint, name) for name in names]
+    return {
+        "windowId": manifest.window_id,
+        "committedAt": committed,
+        "planVersion": manifest.plan_version,
+        "stateBytes": None if None in sizes else sum(size or 0 for size in sizes),
+        "stateFiles": len(names),
+        "rewoundTo": manifest.rewound_to,
+        "ended": manifest.ended,
+        "command": f"{begin} --from-window {manifest.window_id}",
+    }
+
+
+def _size(checkpoint: Checkpoint, name: str) -> int | None:
+    """The bytes of a state file; None where that needs its content, or if it is gone by now."""
+    if place := state_files.slice_place(name):
+        return place[2]
+    try:
+        data = checkpoint.storage.map(f"{state_files.FOLDER}/{name}")
+    except OSError:
+        return None
+    return None if data is None else len(memoryview(data))

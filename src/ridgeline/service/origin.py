@@ -1,0 +1,76 @@
+"""Where a running application comes from: how it is started again, and what configured it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ridgeline.plan.validation import validate
+
+if TYPE_CHECKING:
+    from ridgeline.api.application import Application
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.settings.listing import Row
+    from ridgeline.settings.resolving import Resolved
+
+
+class Origin:
+    """Where a running application comes from. Thread-safe."""
+
+    def __init__(self, command: Callable[[str], str] | None, rows: Callable[[], Sequence[Row]]) -> None:
+        """`command`: gives the command that continues on a checkpoint folder, secrets masked; None: unknown.
+
+        `rows`: works out all values of the application by their layers; called at the first question.
+        """
+        self._command = command
+        self._make = rows
+        self._lock = threading.Lock()
+        self._rows: Sequence[Row] | None = None
+
+    def command(self, folder: str) -> str:
+        """The command that continues on a checkpoint folder."""
+        return f"ridgeline run APP --checkpoint {folder}" if self._command is None else self._command(folder)
+
+    def rows(self) -> Sequence[Row]:
+        """All values of the application as it was started. Raises RidgelineError."""
+        with self._lock:
+            if self._rows is None:
+                self._rows = self._make()
+            return self._rows
+
+
+def effective(app: Application, resolved: Resolved, source: str = "code") -> list[Row]:
+    """All values of an application by their layers. `source`: the layer of its own.
+
+    Raises ValidationError.
+    """
+    from ridgeline.settings.listing import rows
+
+    with resolved.reporting():
+        logical = validate(app, resolved.properties, resolved.attributes)
+    return list(rows(app, resolved, logical, source))
+
+
+def origin_of(
+    app: Application, planner: Planner, properties: Mapping[str, object], attributes: Mapping[str, object]
+) -> Origin:
+    """The origin of an application that a program starts, which gives these values."""
+
+    def rows() -> list[Row]:
+        from ridgeline.settings.layers import Layer
+        from ridgeline.settings.resolving import resolve
+
+        kept = {f"operator.{key}": value for key, value in planner.found.items()}
+        given = {f"operator.{key}": value for key, value in properties.items()}
+        said = {
+            f"{'operator' if '.' in key else 'application'}.{key}": value for key, value in attributes.items()
+        }
+        layers = [
+            Layer("checkpoint", "checkpoint", kept, strict=False, only="property"),
+            Layer("program", "properties of start()", given, only="property"),
+            Layer("program", "attributes of start()", said, only="attribute"),
+        ]
+        return effective(app, resolve(app, layers))
+
+    return Origin(None, rows)

@@ -1,0 +1,96 @@
+"""What happened, what readers see, what the run can go back to, and what configured it, over REST."""
+
+from dataclasses import replace
+
+import pytest
+
+from ridgeline.measure.events import PromiseChanged, SourceAsked, WindowRetried
+from ridgeline.measure.marks import MarkFold
+from ridgeline.plan.edits import SetProperty
+from ridgeline.service.origin import origin_of
+from ridgeline.stram.changes import EditPlan
+from support.service.living import living, numbers
+from support.service.watched import Client
+from support.waiting import PATIENCE_SECONDS
+
+
+@pytest.fixture(scope="module")
+def app():
+    with living() as app:
+        app.web.state.origin = origin_of(numbers(), app.planner, {"sums.factor": 2}, {})
+        asked = app.run.changes.ask(
+            EditPlan((SetProperty("sums", "factor", 3), SetProperty("numbers", "password", "sesame")), "why"),
+            "ann",
+        )
+        assert asked.done.wait(PATIENCE_SECONDS)
+        app.change = asked
+        yield app
+
+
+@pytest.fixture(scope="module")
+def client(app):
+    return Client(app.server.url, app.server.token)
+
+
+def test_a_change_makes_a_mark_with_its_window(app, client):
+    [mark] = [one for one in client.get("/marks")["marks"] if one["kind"] == "change"]
+    assert (mark["number"], mark["windowId"], mark["level"]) == (1, app.change.window, "note")
+    assert "ann" in mark["text"]
+    assert "sesame" not in mark["text"]
+    assert len(client.get("/marks?limit=1")["marks"]) == 1
+
+
+def test_failures_and_promises_make_marks_once():
+    fold = MarkFold(lambda number: f"operator {number}")
+    promise = PromiseChanged(1.0, "latency_p99:store", "latency", "store", True, 1.0, 2.0, "s")
+    events = [
+        promise,
+        WindowRetried(2.0, 7, 1, "the disk is full"),
+        WindowRetried(2.5, 8, 1, "", final=True),
+        replace(promise, at=3.0, kept=False, figure=3.0),
+        replace(promise, at=4.0),
+        SourceAsked(5.0, -1, 3, problem="gone"),
+        SourceAsked(6.0, -1, 3, problem="gone for long"),
+        SourceAsked(7.0, -1, 3),
+    ]
+    for event in events:
+        fold.handlers[type(event)](event)
+    rows = fold.rows()
+    assert [(row["at"], row["kind"], row["level"]) for row in rows] == [
+        (2.0, "failure", "bad"),
+        (3.0, "promise", "bad"),
+        (4.0, "promise", "good"),
+        (5.0, "source", "bad"),
+        (7.0, "source", "good"),
+    ]
+    assert (rows[0]["windowId"], rows[0]["text"]) == (7, "window 7 runs again (attempt 2): the disk is full")
+    assert fold.rows(1) == rows[-1:]
+
+
+def test_a_sink_says_what_readers_see(client):
+    [sink] = client.get("/sinks")["sinks"]
+    assert (sink["operator"], sink["protocol"], sink["problem"]) == ("sink", "staged", "")
+    assert sink["visibleWindow"] >= 0
+    assert sink["timesPublished"] > 0
+
+
+def test_the_windows_to_go_back_to_have_their_command(app, client):
+    answer = client.get("/checkpoints?limit=2")
+    assert answer["note"] == ""
+    newest, before = answer["windows"]
+    assert newest["windowId"] == before["windowId"] + 1
+    assert newest["command"].endswith(f"--from-window {newest['windowId']}")
+    assert newest["stateBytes"] > 0
+
+
+def test_values_have_their_layers_and_secrets_stay_hidden(client):
+    answer = client.get("/configuration")
+    values = {row["key"]: row for row in answer["values"]}
+    assert answer["known"]
+    assert (values["operator.sums.factor"]["value"], values["operator.sums.factor"]["layer"]) == (3, "change")
+    assert [one["layer"] for one in values["operator.sums.factor"]["insteadOf"]] == ["program"]
+    assert values["operator.numbers.per_window"]["layer"] == "default"
+    assert values["operator.sums.partitions"]["layer"] == "code"
+    assert values["operator.numbers.password"]["value"] == "***"
+    assert "hunter2" not in str(answer)
+    assert "sesame" not in str(answer)
