@@ -253,7 +253,7 @@ def validate(context: typer.Context, written: Written) -> None:
 
     Exit codes: 0 valid, 2 not valid.
     """
-    from ridgeline.cli.units import plural
+    from ridgeline.measure.wording.units import plural
     from ridgeline.plan.show.notes import order_notes
     from ridgeline.plan.validation import validate as validate_application
 

@@ -50,7 +50,7 @@ from ridgeline.regions.paths import joined_path
 from ridgeline.regions.queues import QueueLog, QueueMeter, queue_path
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.rows import queue_rows, region_rows
-from ridgeline.regions.verdict import sentence
+from ridgeline.regions.verdict import because, sentence
 from ridgeline.regions.view import IDS, RegionView
 from ridgeline.regions.watermarks import joined_watermarks
 
@@ -279,6 +279,7 @@ class JoinedWatch:
         queues = queue_rows(self.meters, each, now)
         found = joined_progress(self.views, each, queues)
         found["sentence"] = sentence(self.views, found, queues, ages, path, now)
+        found["because"] = because(self.views, queues, now)
         return found
 
     def watermarks(self) -> WatermarksAnswer:

@@ -36,13 +36,13 @@ def sentence(
     store takes 980 ms of a window of 1.0 s; p99 of the age of results: 310 ms at board, 5.2 s at store`.
     """
     verdict = progress["application"]["verdict"]
-    parts = [
-        *_ended(views, queues, now),
-        *_full(views, queues),
-        *_behind(views, queues, now),
-        *_old(views, ages, path),
-    ]
+    parts = [*because(views, queues, now), *_old(views, ages, path)]
     return f"{verdict}: {'; '.join(parts)}" if parts else verdict
+
+
+def because(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: float) -> list[str]:
+    """Reasons of the verdict, a clause each: regions that do not run, full queues, slow readers."""
+    return [*_ended(views, queues, now), *_full(views, queues), *_behind(views, queues, now)]
 
 
 def _ended(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: float) -> Iterator[str]:

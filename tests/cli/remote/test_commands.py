@@ -296,4 +296,6 @@ def test_an_application_of_one_region(ridgeline_command):
     assert lines(ridgeline_command("regions")) == ["the application is one region: no stream is decoupled"]
     assert json.loads(ridgeline_command("regions", "--json").stdout) == {"sentence": "", "regions": []}
     (status,) = lines(ridgeline_command("status"))
-    assert lines(ridgeline_command("progress"))[0] == status
+    sentence = json.loads(ridgeline_command("status", "--json").stdout)
+    assert (sentence["text"], sentence["state"]) == (status, "stuck")
+    assert status.startswith("stuck: nothing is committed, and nothing moves; ")

@@ -134,6 +134,8 @@ def test_the_summary_of_a_run():
         "compute                1.0 ms     2%",
         "window                  56 ms",
         "",
+        "keeping up: a window takes 60 ms, 67% of it results to the driver and 12% double[1]",
+        "",
         "errors: double 1",
         "  double, window 10: Number(value=1)",
         "",
@@ -158,7 +160,8 @@ def test_the_summary_of_a_run_that_finished():
         "window time: 50 ms",
     ]
     assert lines[-1] == "the run's state is in /data/state; it is not needed any more"
-    assert printed(outcome, [{"seconds": 0.05}])[-1] == "slack double[0] 4.0 ms", "a temporary folder is gone"
+    sentence = "running: a window takes 50 ms, 62% of it results to the driver and 14% double[1]"
+    assert printed(outcome, [{"seconds": 0.05}])[-1] == sentence, "a temporary folder is gone"
 
 
 def test_the_summary_of_a_run_without_windows():

@@ -13,13 +13,17 @@ from support.cli import overviews
 pytestmark = pytest.mark.usefixtures("utc")
 
 
+BEHIND = "catching up: 12,300 records wait at ticks, caught up in 40 s"
+
+
 def drawn(width, height=None, **changes):
     return overviews.drawn(*screen(overviews.overview(**changes), width, height), width=width)
 
 
 def test_at_100():
     assert drawn(100) == [
-        "catching up: 12,300 records, done in 40 s (12:27:20)",
+        f"{BEHIND}; 99% of records are younger than 350 ms",
+        "at sma and 300 ms at console; a window takes 97 ms, 42% of it quote[1]",
         "window 1,234  latency 97 ms  late 3.0 ms  in/s 4,000  out/s 4,000",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
         "the rest Spark launch 30 ms, barrier 12 ms, commit 9.0 ms",
@@ -38,7 +42,9 @@ def test_at_100():
 
 def test_at_60():
     assert drawn(60) == [
-        "catching up: 12,300 records, done in 40 s (12:27:20)",
+        "catching up: 12,300 records wait at ticks, caught up in 40",
+        "s; 99% of records are younger than 350 ms at sma and 300 ms",
+        "at console; a window takes 97 ms, 42% of it quote[1]",
         "window 1,234  latency 97 ms  late 3.0 ms  in/s 4,000",
         "out/s 4,000",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms",
@@ -57,7 +63,7 @@ def test_at_60():
 
 
 def test_at_160_there_is_nothing_more():
-    assert drawn(160) == drawn(100)
+    assert drawn(160)[2:] == drawn(100)[2:]
 
 
 def test_no_line_is_wider_than_the_terminal():
@@ -73,18 +79,20 @@ def test_a_long_window_shows_what_runs():
 
 
 def test_on_a_low_terminal_the_slowest_operators_stay():
-    lines = drawn(100, height=13)
+    lines = drawn(100, height=14)
     table = lines[lines.index(next(line for line in lines if line.startswith("operator"))) + 1 :]
     assert [line.split()[0] for line in table[:3]] == ["ticks", "quote", "sma"]
     assert table[3] == "█ compute  ░ wait  ▒ transfer  1 more with less latency: `ridgeline list-operators`"
 
 
 def test_what_is_not_known_is_left_out():
-    nothing = {**overviews.PATH, "windowLatencyMs": None, "path": [], "explained": None}
+    nothing = {**overviews.PATH, "windowLatencyMs": None, "path": [], "explained": {"rest": {}}}
+    unknown = overviews.progress(verdict="unknown", backlogRecords=None, backlogSeconds=None)
+    unknown = {**unknown, "sources": []}
     changes = {"window": None, "criticalPath": nothing, "recordAge": {"operators": []}}
-    lines = drawn(100, **changes, progress={**overviews.progress(verdict="unknown"), "sources": []})
+    lines = drawn(100, **changes, progress=unknown)
     assert lines[:3] == [
-        "no verdict yet: how much waits at the sources is not known",
+        "running: how much waits at the sources is not known",
         "window 1,234  latency -  in/s 4,000  out/s 4,000",
         "operator  partitions  latency     p50     p99  where it goes          in/s  out/s  errors",
     ]
@@ -103,10 +111,10 @@ def test_the_newest_change_stands_above_for_a_minute():
         at - 59.0, 2, "ann", "", "repartition `quote` to 3", "REFUSED", reason="it slides"
     )
     line = "change 2 is refused: it slides: repartition `quote` to 3, asked for by ann"
-    assert drawn(100, change=row_of(event))[2] == line
+    assert drawn(100, change=row_of(event))[3] == line
     assert line not in drawn(100, change={**row_of(event), "since": at - 61.0})
     waiting = replace(event, state="QUEUED", reason="window 120 is awaited", at=at - 3600.0)
-    assert drawn(100, change=row_of(waiting))[2].startswith("change 2 waits: window 120 is awaited")
+    assert drawn(100, change=row_of(waiting))[3].startswith("change 2 waits: window 120 is awaited")
     assert len(drawn(100, height=15, change=row_of(event))) <= 15
 
 

@@ -14,7 +14,8 @@ def line(at=overviews.AT, **application):
     ("application", "expected"),
     [
         ({"verdict": "keeping up"}, "keeping up"),
-        ({"verdict": "keeping up", "windowsBehind": 1}, "keeping up: 1 window behind"),
+        ({"verdict": "keeping up", "windowsBehind": 1}, "keeping up"),
+        ({"verdict": "keeping up", "windowsBehind": 11}, "late: 11 windows behind"),
         ({}, "catching up: 12,300 records, done in 40 s (12:27:20)"),
         ({"basis": "estimated", "caughtUpAt": None}, "catching up: about 12,300 records"),
         ({"verdict": "holding", "basis": "lower bound"}, "holding: at least 12,300 records"),

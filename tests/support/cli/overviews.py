@@ -46,6 +46,7 @@ def operator(number, title, kind, latency, parts, rates, **more):
         "p99Ms": latency * 2,
         "tuplesProcessedPSMA": rates[0],
         "tuplesEmittedPSMA": rates[1],
+        "totalTuplesEmitted": 1000 * rates[1],
         "windowsBehind": 0,
         "errors": 0,
         **more,
@@ -166,16 +167,31 @@ def running_progress():
     }
 
 
+def info(state="RUNNING", **changes):
+    stats = {"windowsCommitted": 1235, "windowsRetried": 0, "slotsLost": 0, "slotsSpeculated": 0}
+    return {
+        "id": "run-1",
+        "name": "quotes",
+        "state": state,
+        "reason": "",
+        "windowSeconds": 0.5,
+        "stats": {**stats, **changes.pop("stats", {})},
+        **changes,
+    }
+
+
 def overview(**changes):
     return {
         "windowId": 1234,
         "at": AT,
-        "info": {"name": "quotes", "windowSeconds": 0.5},
+        "info": info(),
+        "promises": [],
+        "change": None,
         "criticalPath": PATH,
         "recordAge": ages(),
         "progress": progress(),
         "operators": operators(),
-        "window": {"windowId": 1234, "lateMs": 3.0},
+        "window": {"windowId": 1234, "lateMs": 3.0, "tuplesIn": 4000},
         **changes,
     }
 

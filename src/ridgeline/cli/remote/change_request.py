@@ -17,7 +17,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.client import TIMEOUT_SECONDS, Client
-from ridgeline.cli.units import time_of_day
+from ridgeline.measure.wording.units import time_of_day
 
 WAIT_SECONDS = 5
 """Longest wait of an answer of the service: less than the timeout of a client."""

@@ -11,7 +11,7 @@ from ridgeline.api.errors import ChangeError, did_you_mean
 from ridgeline.cli.errors import CommandError, make_console, print_error
 from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.change_request import ChangeSender
-from ridgeline.cli.units import plural
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.kind import Verb
 from ridgeline.plan.change.kinds import VERBS

@@ -13,7 +13,7 @@ from rich.text import Text
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Named, Nearest, Token, Url
-from ridgeline.cli.units import time_of_day
+from ridgeline.measure.wording.units import time_of_day
 
 if TYPE_CHECKING:
     from ridgeline.measure.deciding.figures import PromiseState
@@ -84,7 +84,7 @@ def _of_running(target: str, url: str | None, token: str | None) -> tuple[str, S
 
 def _table(rows: Iterable[Any]) -> Table:
     """A line for each promise."""
-    from ridgeline.cli.units import duration, time_of_day
+    from ridgeline.measure.wording.units import duration, time_of_day
 
     table = Table(box=None, pad_edge=False)
     for name in ("promise", "", "since", "figure", "promised", "broken", "times"):

@@ -27,14 +27,14 @@ def regions(remote: Nearest) -> None:
 
 
 def status(remote: Nearest) -> None:
-    """Say in a line whether an application keeps up, and who is to blame if it does not.
+    """Say in a sentence whether an application keeps up, how old records are, and who is to blame.
 
     Example: `ridgeline status quotes`
     """
-    from ridgeline.cli.views.verdict import verdict_line
+    from ridgeline.cli.views.verdict import sentence_text
 
-    answer = remote.connect().get("/progress")
-    remote.show(answer, lambda _width: [verdict_line(answer, None)])
+    answer = remote.connect().get("/sentence")
+    remote.show(answer, lambda _width: [sentence_text(answer)])
 
 
 def stop_region(remote: Named, region: Region) -> None:

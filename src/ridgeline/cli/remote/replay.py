@@ -15,11 +15,9 @@ from ridgeline.cli.remote.shared import make_console as make_output
 from ridgeline.cli.remote.shared import print_json
 from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.summary import WIDEST, print_metrics, say
-from ridgeline.cli.units import count, duration, milliseconds, plural, time_of_day
 from ridgeline.cli.views.lists import latency_table
 from ridgeline.cli.views.path import critical_path_parts
-from ridgeline.measure.answers.operators import RecordAgesAnswer
-from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
@@ -28,6 +26,7 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.changes import text_of
 from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.wording.units import count, duration, milliseconds, plural, time_of_day
 from ridgeline.service.event_log import NoRunError, read_run
 
 
@@ -41,17 +40,9 @@ class AsOf:
         """Those of the last windows."""
         return self.measurement.latencies(self.measurement.at, limit)
 
-    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
-        """As `/criticalPath`."""
-        return self.measurement.critical_path(window_id)
-
-    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
-        """As `/recordAge`."""
-        return self.measurement.record_age(self.measurement.at, operator)
-
-    def progress(self) -> ProgressAnswer:
-        """As `/progress`."""
-        return self.measurement.progress(self.measurement.at)
+    def overview(self) -> OverviewAnswer:
+        """All of that moment."""
+        return self.measurement.overview(self.measurement.at)
 
     def windows(self, limit: int | None = None) -> Sequence[WindowSummaryAnswer]:
         """As `/windows`."""
@@ -69,9 +60,9 @@ def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
         if as_json:
             print_json(answer)
         else:
-            _print_window(answer, AsOf(measurement).critical_path(window_id))
+            _print_window(answer, measurement.critical_path(window_id))
     elif as_json:
-        print_json(measurement.overview(measurement.at))
+        print_json(AsOf(measurement).overview())
     else:
         _print_run(measurement)
 

@@ -17,11 +17,11 @@ from rich.text import Text
 from ridgeline.api.clock import Clock
 from ridgeline.cli.running.view import RunMetrics, View, checkpoint_line, retry_line, stopping_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.units import duration, plural
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.screen import screen
 from ridgeline.measure.answers.application import OverviewAnswer, RunAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
+from ridgeline.measure.wording.units import duration, plural
 
 _SILENCE_SECONDS = 2.0
 _BAR_WIDTH = 40

@@ -9,15 +9,18 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.cli.units import plural
 from ridgeline.cli.views.ages import ages_table, sink_ages
 from ridgeline.cli.views.backlog import sources_table
 from ridgeline.cli.views.path import average_path, slack_text
-from ridgeline.cli.views.verdict import verdict_line
+from ridgeline.cli.views.verdict import sentence_text
 from ridgeline.cli.views.window_time import window_time_table
+from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
+from ridgeline.measure.wording.sentence import sentence_of
+from ridgeline.measure.wording.units import plural
 
 AVERAGED = 10
 """Windows that the critical path of the averages is over."""
@@ -29,17 +32,11 @@ class RunAnswers(Protocol):
     def latencies(self, limit: int) -> Sequence[LatencyAnswer]:
         """Those of the last windows."""
 
-    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
-        """As `/criticalPath`."""
-
-    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
-        """As `/recordAge`."""
-
-    def progress(self) -> ProgressAnswer:
-        """As `/progress`."""
-
     def windows(self, limit: int | None = None) -> Sequence[WindowSummaryAnswer]:
         """As `/windows`."""
+
+    def overview(self) -> OverviewAnswer:
+        """All of one moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +49,16 @@ class Report:
     path: CriticalPathAnswer
     ages: RecordAgesAnswer
     progress: ProgressAnswer
+    sentence: SentenceAnswer
 
 
 def read_report(answers: RunAnswers, at: float) -> Report:
     """Read all that a run's end shows; `at` is STRAM's wall clock."""
     windows = answers.windows()
     own = own_averages(answers.latencies(AVERAGED))
-    return Report(at, windows, own, answers.critical_path(), answers.record_age(), answers.progress())
+    overview = answers.overview()
+    path, ages, progress = overview["criticalPath"], overview["recordAge"], overview["progress"]
+    return Report(at, windows, own, path, ages, progress, sentence_of(overview))
 
 
 def own_averages(latencies: Sequence[LatencyAnswer]) -> dict[str, float]:
@@ -99,8 +99,8 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
         yield Text()
         yield Text("record age at the sinks in the last minute, when committed:")
         yield ages_table(sinks, width)
+    yield Text()
+    yield sentence_text(report.sentence)
     sources = sources_table(report.progress, width, report.at)
     if sources is not None:
-        yield Text()
-        yield verdict_line(report.progress, report.at)
         yield sources

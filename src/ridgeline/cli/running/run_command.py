@@ -22,9 +22,9 @@ from ridgeline.cli.running.stopping import Stopper, in_thread
 from ridgeline.cli.running.summary import WIDEST, print_continuation, print_summary, say
 from ridgeline.cli.running.view import PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.units import count, plural
 from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
+from ridgeline.measure.wording.units import count, plural
 from ridgeline.observe.identity import own_host
 from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan.execution import Plan

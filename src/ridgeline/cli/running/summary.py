@@ -13,8 +13,8 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.running.report import Report, report_parts
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import count, duration, plural
 from ridgeline.measure.answers.application import OperatorTotalsAnswer, RunSummaryAnswer
+from ridgeline.measure.wording.units import count, duration, plural
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome

@@ -12,13 +12,13 @@ from rich.text import Text
 from ridgeline.api.clock import Clock
 from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.units import count, duration
 from ridgeline.cli.views.path import short_path
 from ridgeline.cli.views.running import running_line
 from ridgeline.cli.views.verdict import verdict_line
 from ridgeline.measure.answers.application import LastWindowAnswer, OverviewAnswer, RunAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.wording.units import count, duration
 
 _AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
 _REASON = 240

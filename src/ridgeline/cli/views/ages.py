@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import count, milliseconds
 from ridgeline.measure.answers.operators import RecordAgesAnswer
+from ridgeline.measure.wording.units import count, milliseconds
 
 PLACES = ("source", "state", "emit", "commit", "publish")
 _DISPENSABLE = ("min", "p99.9", "p90", "negative", "oldest", "records", "p50", "max")

@@ -6,9 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import UNKNOWN, duration, rate
-from ridgeline.cli.views.verdict import STYLES, end, known_as
+from ridgeline.cli.views.verdict import STYLES, end
 from ridgeline.measure.answers.progress import ProgressAnswer, SourceAnswer
+from ridgeline.measure.wording.units import UNKNOWN, duration, rate
+from ridgeline.measure.wording.waiting import known_as
 
 _DISPENSABLE = ("arrive/s", "taken/s", "in time", "caught up")
 _KILO = 1024

@@ -10,11 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted, flow
-from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, percentile, rate, time_of_day
 from ridgeline.cli.views.backlog import size
 from ridgeline.measure.answers.application import InfoAnswer
 from ridgeline.measure.registry.operator_metric import Form, TerminalColumn, arranged
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
+from ridgeline.measure.wording.units import (
+    UNKNOWN,
+    count,
+    duration,
+    milliseconds,
+    percentile,
+    rate,
+    time_of_day,
+)
 
 STATES: Mapping[str, str] = {
     "ACTIVE": "green",

@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import count, milliseconds, percentile, rate
+from ridgeline.measure.wording.units import count, milliseconds, percentile, rate
 
 BAR_WIDTH = 20
 _PARTS = (("compute", "█", "green"), ("wait", "░", "yellow"), ("transfer", "▒", "blue"))

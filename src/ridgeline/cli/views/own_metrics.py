@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted, flow
-from ridgeline.cli.units import UNKNOWN, time_of_day
 from ridgeline.measure.answers.own_metrics import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
+from ridgeline.measure.wording.units import UNKNOWN, time_of_day
 
 _SHORT_LINES, _SHORT_MOST = 2, 30
 _NONE = "no operator declares metrics: `errors = Metric(0)`, or `@metric()` on a method"

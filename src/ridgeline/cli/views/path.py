@@ -8,9 +8,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ridgeline.cli.tables import flow
-from ridgeline.cli.units import count, milliseconds
-from ridgeline.cli.views.window_time import NAMES, SMALL, blame_table
+from ridgeline.cli.views.window_time import SMALL, blame_table
 from ridgeline.measure.answers.windows import CriticalPathAnswer
+from ridgeline.measure.wording.times import STEPS
+from ridgeline.measure.wording.units import count, milliseconds
 
 _LONG = 12
 _KEPT = 8
@@ -48,7 +49,7 @@ def rest_text(path: CriticalPathAnswer, width: int) -> Text:
     rest = (path.get("explained") or {}).get("rest") or {}
     least = SMALL * (path.get("windowLatencyMs") or 0.0)
     found = sorted((part for part in rest.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
-    texts = [f"{NAMES.get(what, what)} {milliseconds(ms)}" for what, ms in found]
+    texts = [f"{STEPS.get(what, what)} {milliseconds(ms)}" for what, ms in found]
     small = [ms for ms in rest.values() if abs(ms) < least]
     if small:
         texts.append(f"{len(small)} more {milliseconds(sum(small))}")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import milliseconds, plural
+from ridgeline.measure.wording.units import milliseconds, plural
 
 _TIMES = {"median": "medianMs", "mean": "meanMs", "p95": "p95Ms", "first window": "firstMs"}
 

@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import UNKNOWN, count, duration, rate, soon
 from ridgeline.cli.views.backlog import size
 from ridgeline.cli.views.verdict import STYLES, end
 from ridgeline.measure.answers.progress import ProgressAnswer, SinkBacklogAnswer
 from ridgeline.measure.answers.regions import QueueAnswer
+from ridgeline.measure.wording.units import UNKNOWN, count, duration, rate, soon
 
 
 def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[RenderableType]:

@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import count, duration, milliseconds
 from ridgeline.cli.views.lists import STATES
 from ridgeline.cli.views.queues import queues_table
 from ridgeline.cli.views.verdict import sentence_line
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
+from ridgeline.measure.wording.units import count, duration, milliseconds
 
 
 def regions_parts(answer: RegionsAnswer, width: int) -> list[RenderableType]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.cli.units import count, duration, plural, soon
 from ridgeline.cli.views.backlog import sources_table
 from ridgeline.cli.views.queues import queue_parts
-from ridgeline.cli.views.verdict import known_as, verdict_line
+from ridgeline.cli.views.verdict import verdict_line
 from ridgeline.measure.answers.progress import OperatorProgressAnswer, ProgressAnswer
+from ridgeline.measure.wording.units import count, duration, plural, soon
+from ridgeline.measure.wording.waiting import known_as
 
 LONG_SECONDS = 2.0
 _SHOWN = 4

@@ -1,4 +1,4 @@
-"""One overview as a screen: verdict, window, critical path, operators, ages, backlog, what runs."""
+"""One overview as a screen: sentence, window, critical path, operators, ages, backlog, what runs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.tables import flow
-from ridgeline.cli.units import count, duration, milliseconds, plural, rate
 from ridgeline.cli.views.ages import sink_lines
 from ridgeline.cli.views.backlog import sources_table
 from ridgeline.cli.views.operators import operators_figures
 from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
 from ridgeline.cli.views.running import running_lines
-from ridgeline.cli.views.verdict import verdict_line
+from ridgeline.cli.views.verdict import sentence_text
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.changes import text_of
+from ridgeline.measure.wording.sentence import sentence_of
+from ridgeline.measure.wording.units import count, duration, milliseconds, plural, rate
 
 _FEWEST_ROWS = 3
 _NEWS_SECONDS = 60.0
@@ -39,9 +40,8 @@ def screen(
         metrics: Those that operators declare, as `/metrics`; None: they are not shown.
     """
     progress = overview["progress"]
-    paused = "id" in overview["info"] and overview["info"]["state"] == "PAUSED"
-    verdict = Text("paused", "bold cyan") if paused else verdict_line(progress, overview["at"])
-    above: list[Text] = [verdict, window_line(overview, width)]
+    sentence = sentence_text(sentence_of(overview))
+    above: list[Text] = [flow(list(sentence.split(" ")), width), window_line(overview, width)]
     above += [*change_lines(overview), *promise_lines(overview)]
     above += [
         line

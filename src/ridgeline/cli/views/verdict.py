@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.units import count, duration, plural, soon, time_of_day
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
+from ridgeline.measure.answers.sentence import SentenceAnswer
+from ridgeline.measure.wording.units import count, duration, plural, soon, time_of_day
+from ridgeline.measure.wording.waiting import LATE_WINDOWS, known_as
 
 STYLES: Mapping[str, str] = {
     "keeping up": "bold green",
@@ -16,11 +18,19 @@ STYLES: Mapping[str, str] = {
     "catching up": "bold cyan",
     "holding": "bold yellow",
     "settling": "bold",
+    "late": "bold yellow",
     "falling behind": "bold red",
     "stuck": "bold white on red",
     "unreachable": "bold white on red",
 }
-_BASES = {"estimated": "about ", "schedule": "about ", "lower bound": "at least "}
+_STATES: Mapping[str, str] = {
+    "starting": "bold",
+    "ok": "bold green",
+    "behind": "bold yellow",
+    "stuck": "bold white on red",
+    "failed": "bold white on red",
+    "ended": "bold",
+}
 _OLD_SECONDS = 5.0
 _UNKNOWN = "no verdict yet: how much waits at the sources is not known"
 
@@ -34,15 +44,33 @@ def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
         return sentence_line(sentence)
     application = progress["application"]
     verdict = application["verdict"]
+    if verdict in {"keeping up", "paced"} and (application.get("windowsBehind") or 0) > LATE_WINDOWS:
+        verdict = "late"
     if verdict not in STYLES:
         line = Text(_UNKNOWN, "dim")
     else:
         line = Text(verdict, STYLES[verdict])
-        parts = _unreachable(progress) if verdict == "unreachable" else _parts(application, at)
+        parts = (
+            _unreachable(progress)
+            if verdict == "unreachable"
+            else _parts({**application, "verdict": verdict}, at)
+        )
         for number, part in enumerate(parts):
             line.append(f"{', ' if number else ': '}{part}")
     for why in application.get("stuckOutputs", ()):
         line.append("; ").append(printable(why), STYLES["stuck"])
+    return line
+
+
+def sentence_text(sentence: SentenceAnswer) -> Text:
+    """The sentence as `/sentence` answers, with its first words in the colour of the state."""
+    line = Text()
+    head = True
+    for part in sentence["parts"]:
+        before, colon, after = part["text"].partition(":") if head else ("", "", part["text"])
+        line.append(before, _STATES[sentence["state"]]).append(colon)
+        line.append(after, "bold" if part["about"] is not None and not head else "")
+        head = head and not colon
     return line
 
 
@@ -69,18 +97,13 @@ def end(caught_up_at: float | None, at: float | None) -> str:
     )
 
 
-def known_as(basis: str) -> str:
-    """The prefix of a number that is not exact: `about `, `at least `."""
-    return _BASES.get(basis, "")
-
-
 def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
     """The verdict, what waits, and when it will be done, as texts."""
     verdict, parts = application["verdict"], []
     nothing_waits = not application["backlogRecords"] and application["backlogSeconds"] == 0
     if verdict == "paced":
         parts.append("what is left is not due yet")
-    elif verdict != "keeping up" and not nothing_waits:
+    elif verdict not in {"keeping up", "late"} and not nothing_waits:
         if application["backlogRecords"] is not None:
             parts.append(f"{known_as(application['basis'])}{count(application['backlogRecords'])} records")
         elif application["backlogSeconds"] is not None:
@@ -95,6 +118,6 @@ def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
     as_of, behind = application.get("asOf"), application.get("windowsBehind")
     if at is not None and as_of is not None and at - as_of > _OLD_SECONDS:
         parts.append(f"as of {soon(at - as_of)} ago")
-    if behind:
+    if behind and verdict != "keeping up":
         parts.append(f"{plural(behind, 'window')} behind")
     return parts

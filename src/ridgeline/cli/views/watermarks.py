@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import count, duration
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
+from ridgeline.measure.wording.units import count, duration
 
 _NAMED = 2
 

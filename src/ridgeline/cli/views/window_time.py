@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import milliseconds
 from ridgeline.measure.answers.windows import BlameStepAnswer, WindowSummaryAnswer
+from ridgeline.measure.wording.times import STEPS
+from ridgeline.measure.wording.units import milliseconds
 
-NAMES: Mapping[str, str] = {
-    "offsets": "Spark's offsets",
-    "log": "Spark's offset log",
-    "trigger": "Spark's trigger",
-    "planning": "planning",
-    "retries": "earlier attempts",
-    "launch": "Spark launch",
-    "read": "reading",
-    "slot": "waiting for a slot",
-    "restore": "state restore",
-    "compute": "compute",
-    "transfer": "transfer",
-    "sibling": "siblings",
-    "barrier": "barrier",
-    "wait": "waiting for stages",
-    "state": "state files",
-    "results": "results to the driver",
-    "stage": "staging",
-    "commit": "commit",
-    "queue": "waiting in a queue",
-    "other": "unexplained",
-}
-"""The names of steps of blame chains and of the rest of a window's time."""
 SMALL = 0.01
 """Steps of less than this part of a window are put together with others of their kind."""
 
@@ -52,7 +30,7 @@ def window_time_table(windows: Sequence[WindowSummaryAnswer], width: int) -> Tab
     found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
     whole = sum(ms for _, ms in found)
     columns: Columns = {
-        "what": [*(Text(NAMES.get(what, what)) for what, _ in found), Text("window", "bold")],
+        "what": [*(Text(STEPS.get(what, what)) for what, _ in found), Text("window", "bold")],
         "time": [*(Text(milliseconds(ms)) for _, ms in found), Text(milliseconds(whole), "bold")],
         "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, ms in found), Text("")],
     }
@@ -63,7 +41,7 @@ def blame_table(blame: Sequence[BlameStepAnswer], width: int) -> Table:
     """A window's blame chain from trigger to commit, small steps put together, and the sum."""
     whole = sum(step["ms"] for step in blame)
     rows = [
-        (NAMES.get(step["what"], step["what"]), step["operator"], step["ms"])
+        (STEPS.get(step["what"], step["what"]), step["operator"], step["ms"])
         for step in blame
         if step["ms"] >= SMALL * whole
     ]

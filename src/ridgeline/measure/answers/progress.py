@@ -121,6 +121,9 @@ class ProgressAnswer(TypedDict):
     sentence: Annotated[
         NotRequired[str], "The verdict with what is to blame for it, where there are several regions."
     ]
+    because: Annotated[
+        NotRequired[list[str]], "What is to blame for it, a clause each, where there are several regions."
+    ]
     queues: Annotated[
         NotRequired[list[QueueAnswer]], "The queues between regions, where the application has several."
     ]

@@ -23,9 +23,11 @@ from ridgeline.measure.answers.operators import (
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromisesAnswer
+from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
 from ridgeline.measure.own_metrics import by_operator
+from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.observe import identity
 from ridgeline.plan.logical import LogicalOperator
 from ridgeline.service.advising import advice_answer
@@ -187,6 +189,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: call.watch.info(),
         "The application and its figures as a whole.",
         InfoAnswer | PendingInfoAnswer,
+    ),
+    _stram(
+        "/sentence",
+        lambda call: sentence_of(call.watch.overview()),
+        "In a sentence whether the application keeps up, how old records are, and who is to blame.",
+        SentenceAnswer,
     ),
     _stram(
         "/logicalPlan",

@@ -1,0 +1,122 @@
+"""Clauses about time: how old records are at the sinks, and which operator takes the most of a window."""
+
+from __future__ import annotations
+
+import re
+
+from ridgeline.measure.answers.application import OverviewAnswer
+from ridgeline.measure.answers.operators import RecordAgeAnswer
+from ridgeline.measure.wording.phrase import Phrase, one_line
+from ridgeline.measure.wording.units import duration, plural
+
+STEPS = {
+    "offsets": "Spark's offsets",
+    "log": "Spark's offset log",
+    "trigger": "Spark's trigger",
+    "planning": "planning",
+    "retries": "earlier attempts",
+    "launch": "Spark launch",
+    "read": "reading",
+    "slot": "waiting for a slot",
+    "restore": "state restore",
+    "compute": "compute",
+    "transfer": "transfer",
+    "sibling": "siblings",
+    "barrier": "barrier",
+    "wait": "waiting for stages",
+    "state": "state files",
+    "results": "results to the driver",
+    "stage": "staging",
+    "commit": "commit",
+    "queue": "waiting in a queue",
+    "other": "unexplained",
+}
+"""The names of steps of blame chains and of the rest of a window's time."""
+_PLACES = ("publish", "commit", "emit")
+_NUMBER = re.compile(r"\[\d+\]$")
+_SHOWN = 2
+_LEAST_MS = 0.1
+
+
+def logical_name(title: str) -> str:
+    """The name of the logical operator that a physical one belongs to.
+
+    >>> logical_name("quote[1]")
+    'quote'
+    """
+    return _NUMBER.sub("", title)
+
+
+def age_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
+    """`99% of records are younger than 350 ms at store and 300 ms at board`; nothing without ages.
+
+    The oldest sinks come first, the age of each is that of its worst partition. `over`: in the past tense.
+    """
+    ages = sink_ages(overview)
+    if not ages:
+        return []
+    newest = overview["recordAge"].get("fromNewestRecord")
+    phrase = Phrase().show("99%", "sinks").say(f" of records {'were' if over else 'are'} ")
+    phrase.say("less than " if newest else "younger than ")
+    for number, (name, milliseconds) in enumerate(ages[:_SHOWN]):
+        phrase.say(" and " if number else "")
+        phrase.show(duration(max(milliseconds, _LEAST_MS) / 1000), "sinks", operator=name)
+        phrase.say(" behind the newest" if newest else "").say(f" at {one_line(name)}")
+    if len(ages) > _SHOWN:
+        phrase.say(", ").show(plural(len(ages) - _SHOWN, "more sink"), "sinks").say(" not later")
+    return [phrase]
+
+
+def sink_ages(overview: OverviewAnswer) -> list[tuple[str, float]]:
+    """The 99th percentile of the age of records at each sink in milliseconds, the oldest first.
+
+    Where readers see results: published, else committed, else emitted.
+    """
+    outputs = {logical_name(row["operator"]) for row in overview["operators"] if row["kind"] == "output"}
+    found: dict[str, dict[str, float]] = {}
+    for row in overview["recordAge"]["operators"]:
+        age = _p99(row)
+        if age is not None and row["at"] in _PLACES:
+            places = found.setdefault(logical_name(row["operator"]), {})
+            places[row["at"]] = max(age, places.get(row["at"], age))
+    queues = {row["writer"] for row in overview["progress"].get("queues", ())}
+    ages = {
+        name: next(places[place] for place in _PLACES if place in places)
+        for name, places in found.items()
+        if name not in queues and (set(places) != {"emit"} or name in outputs)
+    }
+    return sorted(ages.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _p99(row: RecordAgeAnswer) -> float | None:
+    return row["p99Ms"] if row["count"] else None
+
+
+def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
+    """`a window takes 97 ms, 42% of it quote[1]`: the operator of the critical path that takes the most.
+
+    A part of the window beside the path that takes still more is said before it. Nothing before the first
+    window.
+
+    `over`: in the past tense.
+    """
+    path = overview["criticalPath"]
+    whole = path["windowLatencyMs"]
+    if not whole or whole <= 0 or not path["path"]:
+        return []
+    window = {} if path["windowId"] is None or "windows" in path else {"window": str(path["windowId"])}
+    step = max(path["path"], key=lambda one: one["latencyMs"] or 0.0)
+    took = step["latencyMs"] or 0.0
+    rest = path["explained"]["rest"]
+    other = max(rest.items(), key=lambda item: item[1], default=("", 0.0))
+    what, takes = ("results", "take") if "windows" in path else ("a window", "takes")
+    phrase = (
+        Phrase().say(f"{what} {'took' if over else takes} ").show(duration(whole / 1000), "time", **window)
+    )
+    phrase.say(", ")
+    if other[1] > took:
+        phrase.show(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
+        phrase.say(f" of it {STEPS.get(other[0], other[0])} and ")
+    name = logical_name(step["operator"])
+    phrase.show(f"{min(1.0, took / whole):.0%}", "graph", operator=name, **window)
+    return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]

@@ -1,0 +1,162 @@
+"""Clauses about what waits, when that will be done, and what does not move."""
+
+from __future__ import annotations
+
+import math
+
+from ridgeline.measure.answers.application import OverviewAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer, SourceAnswer
+from ridgeline.measure.wording.phrase import Phrase, joined, one_line
+from ridgeline.measure.wording.units import count, duration, plural, rate, soon
+
+BASES = {"estimated": "about ", "schedule": "about ", "lower bound": "at least "}
+"""The prefixes of numbers that are not exact, by their basis."""
+LATE_WINDOWS = 2
+"""Windows that may be due and not begun without being late."""
+_LATE_SECONDS = 1.0
+_OLD_SECONDS = 5.0
+_SHOWN = 2
+
+
+def known_as(basis: str) -> str:
+    """The prefix of a number that is not exact: `about `, `at least `."""
+    return BASES.get(basis, "")
+
+
+def windows_late(overview: OverviewAnswer) -> list[Phrase]:
+    """That windows begin late, though the sources say that nothing waits; nothing below a second."""
+    info, behind = overview["info"], overview["progress"]["application"].get("windowsBehind")
+    seconds = (behind or 0) * (info["windowSeconds"] if "id" in info else 0.0)
+    if not behind or behind <= LATE_WINDOWS or seconds < _LATE_SECONDS:
+        return []
+    phrase = Phrase().say("windows begin ").show(duration(seconds), "time").say(" after their time (")
+    return [phrase.show(plural(behind, "window"), "time").say(" behind)")]
+
+
+def backlog_phrase(overview: OverviewAnswer) -> list[Phrase]:
+    """`12,300 records wait at ticks, caught up in 40 s`; nothing if nothing waits, or nothing is known."""
+    progress, at = overview["progress"], overview["at"]
+    application = progress["application"]
+    verdict = application["verdict"]
+    if verdict in {"keeping up", "paced", "settling"}:
+        return _paced(verdict)
+    if verdict == "unknown":
+        waits = not application["backlogRecords"] and application["backlogSeconds"] is None
+        return [Phrase().say("how much waits at the sources is not known")] if waits else _waits(progress)
+    phrases = [] if progress.get("because") else _waits(progress)
+    if verdict == "catching up" and application["caughtUpAt"] is not None:
+        phrases.append(Phrase().say("caught up in ").show(soon(application["caughtUpAt"] - at), "sources"))
+    if verdict == "holding" and phrases:
+        phrases.append(Phrase().say("this neither falls nor grows"))
+    if verdict == "falling behind" and not progress.get("because"):
+        phrases.append(_grows(progress) if phrases else Phrase().say("nothing waits at the sources, but "))
+        if len(phrases) == 1:
+            late = windows_late(overview)
+            phrases[0].add(late[0] if late else Phrase().say("windows begin late"))
+    as_of = application.get("asOf")
+    if phrases and as_of is not None and at - as_of > _OLD_SECONDS:
+        phrases.append(Phrase().say("as of ").show(soon(at - as_of), "sources").say(" ago"))
+    return [joined(phrases, ", ")] if phrases else []
+
+
+def left_phrase(overview: OverviewAnswer) -> list[Phrase]:
+    """The rest at the sources of an application that has ended; nothing if it took everything."""
+    waits = [] if overview["progress"].get("because") else _waits(overview["progress"])
+    return [Phrase().say("at its end ").add(waits[0])] if waits else []
+
+
+def _paced(verdict: str) -> list[Phrase]:
+    words = {"paced": "what is left is not due yet", "settling": "it is too early to say whether it keeps up"}
+    return [Phrase().say(words[verdict])] if verdict in words else []
+
+
+def _waits(progress: ProgressAnswer) -> list[Phrase]:
+    """How much waits, and at which source the most."""
+    application = progress["application"]
+    records, seconds, basis = (
+        application["backlogRecords"],
+        application["backlogSeconds"],
+        known_as(application["basis"]),
+    )
+    waiting = [row for row in progress["sources"] if row["backlog"]["value"] or row.get("backlogRecords")]
+    worst = None if application["basis"] == "schedule" else max(waiting, key=_longest, default=None)
+    named = {} if worst is None else {"operator": worst["operator"]}
+    if records:
+        noun = "record waits" if records == 1 else "records wait"
+        phrase = Phrase().show(f"{basis}{count(records)} {noun.split(maxsplit=1)[0]}", "sources", **named)
+        phrase.say(f" {noun.split()[1]}")
+    elif seconds:
+        phrase = Phrase().show(f"{basis}{duration(seconds)}", "sources", **named).say(" of work waits")
+    elif worst is not None and worst["backlog"]["value"]:
+        unit = worst["unit"] or "units"
+        phrase = Phrase().show(
+            f"{basis}{count(worst['backlog']['value'])} {one_line(unit)}", "sources", **named
+        )
+        phrase.say(" wait")
+    else:
+        return []
+    if worst is not None:
+        most = ", most of it at " if len(waiting) > 1 else " at "
+        phrase.say(f"{most}{one_line(worst['operator'])}")
+    return [phrase]
+
+
+def _longest(row: SourceAnswer) -> tuple[float, float]:
+    endless = math.inf if row.get("infinite") else row["backlogSeconds"] or 0.0
+    return endless, row["backlogRecords"] or 0.0
+
+
+def _grows(progress: ProgressAnswer) -> Phrase:
+    """By how much more arrives than is taken, at the source that is the furthest behind."""
+    falling = [row for row in progress["sources"] if row["verdict"] == "falling behind"]
+    worst = max(falling, key=_longest, default=None)
+    if worst is None or worst["arrivalPerSecond"] is None or worst["drainPerSecond"] is None:
+        return Phrase().say("more arrives than is worked off")
+    unit, name = one_line(worst["unit"] or "units"), worst["operator"]
+    phrase = (
+        Phrase().say("no end: ").show(f"{rate(worst['arrivalPerSecond'])} {unit}/s", "sources", operator=name)
+    )
+    phrase.say(" arrive and ").show(f"{rate(worst['drainPerSecond'])} {unit}/s", "sources", operator=name)
+    return phrase.say(" are taken")
+
+
+def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
+    """Why the application is stuck: sources that do not answer, outputs, the operators that run."""
+    progress = overview["progress"]
+    application = progress["application"]
+    phrases = []
+    if application["verdict"] == "unreachable":
+        silent = [row for row in progress["sources"] if row.get("problem")]
+        for row in silent[:_SHOWN]:
+            phrase = (
+                Phrase().say("source ").show(one_line(row["operator"]), "sources", operator=row["operator"])
+            )
+            phrases.append(phrase.say(f" does not answer ({one_line(row['problem'] or '')})"))
+        if len(silent) > _SHOWN:
+            phrases.append(Phrase().show(plural(len(silent) - _SHOWN, "more source"), "sources").say(" too"))
+    if application["verdict"] == "stuck":
+        phrases.append(_does_not_move(progress))
+    outputs = application.get("stuckOutputs", ())
+    phrases += [Phrase().show(one_line(why), "sinks") for why in outputs[:_SHOWN]]
+    if len(outputs) > _SHOWN:
+        phrases.append(Phrase().show(plural(len(outputs) - _SHOWN, "more output"), "sinks").say(" stuck"))
+    return phrases
+
+
+def _does_not_move(progress: ProgressAnswer) -> Phrase:
+    """For how long nothing has moved in the window under way, and in which operators it is."""
+    phrase = Phrase().say("nothing is committed, and nothing moves")
+    running = [row["operator"] for row in progress["operators"] if row["state"] == "running"]
+    if progress["running"] and progress["elapsedSeconds"] is not None:
+        phrase.say("; the window under way runs for ").show(soon(progress["elapsedSeconds"]), "graph")
+        for number, name in enumerate(running[:_SHOWN]):
+            phrase.say(" and " if number else ", in ").show(one_line(name), "graph", operator=name)
+        if len(running) > _SHOWN:
+            phrase.say(" and ").show(plural(len(running) - _SHOWN, "more operator"), "graph")
+    for container in progress["containers"]:
+        if container["silent"]:
+            age = container["lastHeartbeatAgeSeconds"]
+            lasting = "" if age is None else f" for {soon(age)}"
+            phrase.say("; ").show(f"container {container['id']}", "slots").say(f" is silent{lasting}")
+            break
+    return phrase

@@ -1,0 +1,332 @@
+"""The sentence that says how an application does: its text in every state, and what its pieces point to."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.cli.views.verdict import STYLES
+from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.wording.sentence import sentence_of
+from support.cli import overviews
+from support.measure.story import measured, windows
+
+AGES = "99% of records are younger than 350 ms at sma and 300 ms at console"
+WINDOW = "a window takes 97 ms, 42% of it quote[1]"
+REST = f"{AGES}; {WINDOW}"
+LATENCY = "latency_p99:console"
+
+
+def progress(**changes):
+    """Of an application that keeps up, but for the changes."""
+    calm = {"verdict": "keeping up", "backlogRecords": 0.0, "backlogSeconds": 0.0, "caughtUpAt": None}
+    return overviews.progress(**{**calm, **changes})
+
+
+def promise(name=LATENCY, unit="s", figure=5.2, limit=2.0, **changes):
+    row = {"promise": name, "kept": False, "since": overviews.AT - 12.0, "unit": unit}
+    return {**row, "figure": figure, "limit": limit, **changes}
+
+
+def idle(ever):
+    rows = overviews.operators()
+    rows[0] = {**rows[0], "tuplesEmittedPSMA": 0.0, "totalTuplesEmitted": ever}
+    return {
+        "operators": rows,
+        "recordAge": {"operators": []},
+        "window": {"windowId": 1, "tuplesIn": 0, "lateMs": 0},
+    }
+
+
+def source(name, **changes):
+    return {**overviews.source(), "operator": name, **changes}
+
+
+FALLING = {"verdict": "falling behind", "arrivalPerSecond": 500.0, "drainPerSecond": 400.0}
+BEHIND = progress(verdict="falling behind", backlogRecords=12300.0, backlogSeconds=40.0)
+HANGS = {
+    **overviews.running_progress(),
+    "application": progress(verdict="stuck")["application"],
+    "sources": [],
+}
+SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "text"),
+    [
+        ("starting", {"info": {"state": "PENDING", "stats": {}}}, "starting: nothing is planned yet"),
+        ("starting", {"windowId": None}, "starting: no window is committed yet"),
+        (
+            "starting",
+            {"windowId": None, "progress": overviews.running_progress()},
+            "starting: the first window runs for 20 s, 33% of it done",
+        ),
+        (
+            "starting",
+            {"windowId": None, "info": overviews.info(stats={"windowsRetried": 3})},
+            "starting: no window is committed yet, after 3 attempts that failed",
+        ),
+        (
+            "starting",
+            {"progress": progress(verdict="settling")},
+            f"starting: it is too early to say whether it keeps up; {REST}",
+        ),
+        ("ok", {"progress": progress()}, f"keeping up: {REST}"),
+        ("ok", {"progress": progress(windowsBehind=2)}, f"keeping up: {REST}"),
+        ("ok", {"progress": progress(), **idle(0.0)}, f"keeping up: no data has arrived yet; {WINDOW}"),
+        ("ok", {"progress": progress(), **idle(9.0)}, f"keeping up: no data arrives now; {WINDOW}"),
+        ("ok", {"progress": progress(verdict="paced")}, f"paced: what is left is not due yet; {REST}"),
+        (
+            "ok",
+            {"progress": progress(verdict="unknown", backlogRecords=None, backlogSeconds=None)},
+            f"running: how much waits at the sources is not known; {REST}",
+        ),
+        (
+            "behind",
+            {"progress": progress(windowsBehind=11)},
+            f"late: windows begin 5.50 s after their time (11 windows behind); {REST}",
+        ),
+        (
+            "behind",
+            {"progress": overviews.progress()},
+            f"catching up: 12,300 records wait at ticks, caught up in 40 s; {REST}",
+        ),
+        (
+            "behind",
+            {"progress": overviews.progress(verdict="holding", caughtUpAt=None, basis="estimated")},
+            f"holding: about 12,300 records wait at ticks, this neither falls nor grows; {REST}",
+        ),
+        (
+            "behind",
+            {"progress": {**BEHIND, "sources": [source("ticks", **FALLING), source("clicks")]}},
+            (
+                "falling behind: 12,300 records wait, most of it at ticks, no end: 500 records/s arrive and "
+                f"400 records/s are taken; {REST}"
+            ),
+        ),
+        (
+            "behind",
+            {
+                "progress": {
+                    **progress(verdict="falling behind", windowsBehind=67, basis="exact"),
+                    "sources": [],
+                }
+            },
+            (
+                "falling behind: nothing waits at the sources, but windows begin 33.5 s after their time "
+                f"(67 windows behind); {REST}"
+            ),
+        ),
+        (
+            "stuck",
+            {"progress": HANGS},
+            (
+                "stuck: nothing is committed, and nothing moves; the window under way runs for 20 s, "
+                f"in summing; {REST}"
+            ),
+        ),
+        (
+            "stuck",
+            {"progress": {**HANGS, "containers": SILENT}},
+            (
+                "stuck: nothing is committed, and nothing moves; the window under way runs for 20 s, "
+                f"in summing; container 3 is silent for 31 s; {REST}"
+            ),
+        ),
+        (
+            "stuck",
+            {"progress": progress(stuckOutputs=["`table` is stuck: the server is unavailable"])},
+            f"keeping up: `table` is stuck: the server is unavailable; {REST}",
+        ),
+        (
+            "stuck",
+            {
+                "progress": {
+                    **progress(verdict="unreachable"),
+                    "sources": [source("clicks", problem="Timed out\nat line 3")],
+                }
+            },
+            f"unreachable: source clicks does not answer (Timed out); 12,300 records wait at clicks; {REST}",
+        ),
+        (
+            "behind",
+            {"progress": progress(), "promises": [promise(), promise(kept=True)]},
+            f"keeping up: promise {LATENCY} is broken for 12.0 s (5.20 s instead of 2.00 s); {REST}",
+        ),
+        (
+            "behind",
+            {
+                "progress": progress(),
+                "promises": [
+                    promise("throughput:sma", "tuples/s", 900.0, 2000.0),
+                    promise("errors", "share", 0.12, 0.01),
+                    promise(),
+                    promise(),
+                ],
+            },
+            (
+                "keeping up: promise throughput:sma is broken for 12.0 s (900 tuples/s instead of 2,000 "
+                "tuples/s); promise errors is broken for 12.0 s (12% instead of 1%); 2 more promises broken; "
+                f"{REST}"
+            ),
+        ),
+        (
+            "behind",
+            {"info": overviews.info("PAUSED"), "progress": progress()},
+            f"paused: no window begins until it is continued; {AGES}",
+        ),
+        (
+            "failed",
+            {"info": overviews.info("FAILED", reason="operator `double` failed\nTraceback ...")},
+            "failed: operator `double` failed; it had committed 1,235 windows",
+        ),
+        (
+            "ended",
+            {"info": overviews.info("FINISHED"), "progress": progress(), "recordAge": {"operators": []}},
+            "finished after 1,235 windows: a window took 97 ms, 42% of it quote[1]",
+        ),
+        (
+            "ended",
+            {"info": overviews.info("STOPPED", stats={"windowsCommitted": 1}), "promises": [promise()]},
+            (
+                "stopped after 1 window: at its end 12,300 records wait at ticks; promise "
+                f"{LATENCY} was broken at the end; {AGES.replace(' are ', ' were ')}; "
+                "a window took 97 ms, 42% of it quote[1]"
+            ),
+        ),
+        (
+            "behind",
+            {
+                "progress": {
+                    **overviews.progress(),
+                    "because": ["region mail has failed (the disk is gone), queue orders is full"],
+                }
+            },
+            (
+                "catching up: region mail has failed (the disk is gone), queue orders is full; caught up in "
+                f"40 s; {REST}"
+            ),
+        ),
+    ],
+)
+def test_the_sentence_of_each_state(state, changes, text):
+    found = sentence_of(overviews.overview(**changes))
+    assert found["text"] == text
+    assert found["state"] == state
+
+
+def test_ages_are_those_that_readers_see_of_the_worst_partition_and_the_rest_is_counted():
+    rows = [
+        overviews.age("table[0]", "commit", 7, p99=100.0),
+        overviews.age("table[0]", "publish", 7, p99=61_000.0),
+        overviews.age("table[1]", "publish", 8, p99=60_000.0),
+        overviews.age("ticks", "source", 1, p99=9e9),
+        overviews.age("quote[0]", "emit", 2, p99=9e9),
+        overviews.age("console", "emit", 4, p99=9e9),
+        overviews.age("console", "commit", 4, p99=300.0),
+        overviews.age("sma", "commit", 5, p99=0.0),
+        overviews.age("file", "commit", 6, p99=4.0, count=0),
+    ]
+    found = sentence_of(overviews.overview(progress=progress(), recordAge={"operators": rows}))
+    assert found["text"].startswith(
+        "keeping up: 99% of records are younger than 1 min 1 s at table and 300 ms at console, 1 more sink "
+        "not later; "
+    )
+    ages = {"operators": rows[-3:-1], "fromNewestRecord": True}
+    newest = sentence_of(overviews.overview(progress=progress(), recordAge=ages))
+    assert (
+        "are less than 300 ms behind the newest at console and 0.1 ms behind the newest at sma;"
+        in (newest["text"])
+    )
+
+
+def test_what_takes_more_than_any_operator_is_named_too():
+    rest = {"commit": 9.0, "launch": 50.0}
+    path = {**overviews.PATH, "explained": {**overviews.PATH["explained"], "rest": rest}}
+    found = sentence_of(overviews.overview(progress=progress(), criticalPath=path))
+    assert found["text"].endswith("a window takes 97 ms, 52% of it Spark launch and 42% quote[1]")
+
+
+def test_pieces_say_where_the_page_shows_what_they_are_made_of():
+    found = sentence_of(overviews.overview())
+    about = {part["text"]: part["about"] for part in found["parts"]}
+    assert about["12,300 records"] == {"view": "sources", "operator": "ticks"}
+    assert about["350 ms"] == {"view": "sinks", "operator": "sma"}
+    assert about["97 ms"] == {"view": "time", "window": "1234"}
+    assert about["42%"] == {"view": "graph", "operator": "quote", "window": "1234"}
+
+
+def test_it_is_made_of_a_real_overview_before_the_plan_and_while_it_runs():
+    assert sentence_of(Measurement().overview(5.0))["state"] == "starting"
+    assert sentence_of(measured().overview(3.0))["text"] == "starting: no window is committed yet"
+    found = sentence_of(measured(*windows(3)).overview(2.6))
+    assert found["state"] in {"ok", "starting"}
+    assert "a window takes " in found["text"]
+
+
+numbers = st.floats(0, 1e7) | st.just(0.0)
+maybe = st.none() | numbers
+verdicts = st.sampled_from([*STYLES, "unknown"])
+names = st.sampled_from(["ticks", "quote[1]", "sma", "console", "a name"])
+rows_of_ages = st.lists(
+    st.builds(
+        lambda name, place, p99, count: overviews.age(name, place, 1, p99=p99, count=count),
+        names,
+        st.sampled_from(["source", "emit", "commit", "publish"]),
+        st.none() | st.floats(-1e5, 1e9),
+        st.integers(0, 3),
+    ),
+    max_size=6,
+)
+promises = st.lists(
+    st.builds(
+        lambda kept, unit, figure: promise("late", unit, figure, 1.0, kept=kept),
+        st.sampled_from([True, False, None]),
+        st.sampled_from(["s", "tuples/s", "share"]),
+        maybe,
+    ),
+    max_size=4,
+)
+UNITS = r"ms|s|min|h|d|records?|records/s|tuples/s|windows?|attempts?|more"
+
+
+@st.composite
+def overviews_of_any_kind(draw):
+    """An overview whose figures need not fit each other."""
+    seconds = draw(maybe)
+    now = {
+        "verdict": draw(verdicts),
+        "backlogRecords": draw(maybe),
+        "backlogSeconds": seconds,
+        "basis": draw(st.sampled_from(["exact", "estimated", "lower bound", "schedule", "unknown"])),
+        "windowsBehind": draw(st.none() | st.integers(0, 10**6)),
+        "caughtUpAt": None if seconds is None else overviews.AT + seconds,
+        "asOf": overviews.AT - (seconds or 0.0),
+    }
+    seen = overviews.progress(**now)
+    if draw(st.booleans()):
+        seen = {**overviews.running_progress(), **{name: seen[name] for name in ("application", "sources")}}
+    states = st.sampled_from(["RUNNING", "PAUSED", "FINISHED", "STOPPED", "FAILED"])
+    return overviews.overview(
+        info=overviews.info(draw(states), reason="it is gone"),
+        windowId=None if draw(st.booleans()) else 1234,
+        progress=seen,
+        recordAge={"operators": draw(rows_of_ages)},
+        promises=draw(promises),
+    )
+
+
+@given(overviews_of_any_kind())
+def test_pieces_add_up_and_no_number_is_without_a_unit(overview):
+    found = sentence_of(overview)
+    text = found["text"]
+    assert "".join(part["text"] for part in found["parts"]) == text
+    assert all(part["text"] for part in found["parts"])
+    assert not re.search(r"\n|: ?(;|$)|;;|; ?$|  ", text)
+    named = text.replace("quote[1]", "quote")
+    for number in re.finditer(r"(?<![\d,.])\d[\d,]*(?:\.\d+)?", named):
+        assert re.match(rf"%|\s(?:{UNITS})\b", named[number.end() :]), (number.group(), text)
+    words = [part["text"].replace("quote[1]", "") for part in found["parts"] if part["about"] is None]
+    assert not [word for word in words if re.search(r"\d", word)]
