@@ -21,6 +21,7 @@ from ridgeline.plan import plan_application
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.shown_properties import secret_names, shown_properties
 from ridgeline.testing import CollectorSink, Faults, run_local
+from support.depth import deep
 
 
 def whole(records: dict[str, int]) -> Log:
@@ -79,7 +80,7 @@ def windows_of(rows: Counter[tuple[str, int]]) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 24))]
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 2 + deep(10)))]
 )
 def test_windows_of_event_time_across_the_seam(seed: int) -> None:
     """Some partitions are far behind others, drivers and containers die: no record is late or lost."""
@@ -105,7 +106,7 @@ def test_windows_of_event_time_across_the_seam(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 24))]
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 2 + deep(10)))]
 )
 def test_the_live_source_follows_the_newest_record_of_the_history(seed: int) -> None:
     history = whole({f"p{number}": 77 for number in range(3)})

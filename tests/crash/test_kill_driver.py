@@ -9,11 +9,12 @@ from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
 from support.crash.processes import committed
 from support.crash.rows import Reader, multisets
+from support.depth import deep
 from support.paths import ROOT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 20
+KILLS = deep(12)
 APPLICATION = ROOT / "examples" / "flights.py"
 PROPERTIES = {
     "flights.rows_per_window": "2000",  # 169 windows, 17 application windows
@@ -25,7 +26,7 @@ PROPERTIES = {
 
 
 @pytest.mark.guide("002", "Fault Tolerance")
-def test_driver_killed_twenty_times(start, wait_until, tmp_path):
+def test_driver_killed_over_and_over(start, wait_until, tmp_path):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)

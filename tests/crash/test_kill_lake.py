@@ -8,11 +8,12 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from support.crash.killing import kill_in_turn
+from support.depth import deep
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 8
+KILLS = deep(5)
 WINDOWS, A_WINDOW, KEYS = 300, 50, 16
 ROWS = WINDOWS * A_WINDOW
 

@@ -8,13 +8,14 @@ import pytest
 
 from ridgeline.testing.services.fixtures import postgres
 from support.crash.killing import kill_in_turn
+from support.depth import deep
 from support.paths import SUPPORT
 
 __all__ = ["postgres"]
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 9
+KILLS = deep(6)
 WINDOWS, A_WINDOW, KEYS = 600, 50, 16
 ROWS = WINDOWS * A_WINDOW
 

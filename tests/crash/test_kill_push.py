@@ -15,11 +15,12 @@ from ridgeline.operators import QueueInput
 from ridgeline.testing import CollectorSink, run_local
 from support.crash.processes import committed, slots_of
 from support.crash.pushed import Number
+from support.depth import deep
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-COUNT, KILLS = 100_000, 12
+COUNT, KILLS = 100_000, deep(8)
 APPLICATION = SUPPORT / "crash" / "pushed.py"
 
 

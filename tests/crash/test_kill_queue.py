@@ -10,11 +10,12 @@ from collections import Counter
 import pytest
 
 from support.crash.processes import committed, slots_of
+from support.depth import deep
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 12
+KILLS = deep(8)
 WINDOWS, A_WINDOW, KEYS = 1000, 50, 16
 APPLICATION = SUPPORT / "crash" / "queued.py"
 

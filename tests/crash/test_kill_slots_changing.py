@@ -14,6 +14,7 @@ from ridgeline.measure.events import SlotJoined, SlotLost, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing.collector import collected
+from support.depth import deep
 from support.engine.on_spark import run_on_spark
 from support.testing.edited import RandomEdits, application, by_hand, unlike
 
@@ -54,7 +55,7 @@ class Watched:
         return 1
 
 
-@pytest.mark.parametrize(("changes", "killed"), [(300, 0.0), (60, 0.7)])
+@pytest.mark.parametrize(("changes", "killed"), [(deep(80), 0.0), (deep(40), 0.7)])
 def test_changes_with_slots_killed_around_them(spark_context, wait_until, tmp_path, changes, killed):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")

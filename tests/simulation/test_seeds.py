@@ -2,21 +2,22 @@
 
 import pytest
 
+from support.depth import deep
 from support.simulation.__main__ import run_many, run_seeds
 from support.simulation.region_world import RegionCase
 from support.simulation.search import failure, report
 from support.simulation.world import Case, simulate
 
 QUICK = 200
-MANY = 6_000
+MANY = QUICK + deep(1_800)
 QUICK_CHANGING = 40
-MANY_CHANGING = 700
+MANY_CHANGING = QUICK_CHANGING + deep(240)
 QUICK_SPECULATING = 40
-MANY_SPECULATING = 300
+MANY_SPECULATING = QUICK_SPECULATING + deep(120)
 QUICK_REWINDING = 40
-MANY_REWINDING = 500
+MANY_REWINDING = QUICK_REWINDING + deep(160)
 QUICK_REGIONS = 60
-MANY_REGIONS = 1_500
+MANY_REGIONS = QUICK_REGIONS + deep(480)
 
 
 def test_no_seed_breaks_an_invariant():

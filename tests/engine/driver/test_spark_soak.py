@@ -21,7 +21,7 @@ from support.waiting import PATIENCE_SECONDS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 KEYS = 45_000
 """Fewer than those of which states are in segments: it is in the slots' memory."""
-CHANGES, RESTARTS, RECORDINGS, QUERIES = 30, 12, 24, 12
+CHANGES, RESTARTS, RECORDINGS, QUERIES = 18, 12, 24, 12
 SETTLED = 25
 """So many windows after a change, the memory that it took for a moment is free again."""
 GROWTH_BYTES = 4 << 20
@@ -114,7 +114,7 @@ def test_repartitions_leave_nothing(spark_context, tmp_path):
         planner=planner(app),
     )
     assert [one.state for one in asked] == ["APPLIED"] * CHANGES, [one.reason for one in asked]
-    # The keys take 11 MB: those of each change, left there, are 110 MB from the middle third to the last one.
+    # The keys take 11 MB: those of each change, left there, are 66 MB from the middle third to the last one.
     # Without a leak the memory of the slots goes up and down by 30 MB, over 70 changes, too.
     check(seen, bytes=32 << 20)
 

@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support.crash.processes import Driver, committed
+from support.depth import deep
 from support.operators.kafka_topics import fill, seen
 from support.paths import SUPPORT
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = int(os.environ.get("KILLS", "4"))
+KILLS = deep(4)
 APPLICATION = SUPPORT / "crash" / "kafka_history.py"
 KEYS, IN_FILES, BEGIN, FIRST, MORE = 16, 2_000, 1_500, 2_500, 200
 """A key has numbers up to 2,000 in files; the topic begins with 1,500."""

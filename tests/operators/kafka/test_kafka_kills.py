@@ -13,6 +13,7 @@ from contextlib import suppress
 import pytest
 
 from support.crash.processes import Driver, committed, slots_of
+from support.depth import deep
 from support.operators.kafka_feed import Feed
 from support.operators.kafka_topics import seen
 from support.paths import SUPPORT
@@ -20,8 +21,7 @@ from support.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = int(os.environ.get("KILLS", "5"))
-"""With `KILLS=20` it takes some minutes."""
+KILLS = deep(4)
 RATE = int(os.environ.get("RATE", "300"))
 APPLICATION = SUPPORT / "crash" / "kafka_orders.py"
 CHANGED = "read", "pass_on", "check", "write"

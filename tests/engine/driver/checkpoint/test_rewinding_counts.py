@@ -13,18 +13,18 @@ from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import LocalRun, run_local
 from support.counted import STOPPED, TOLD, WINDOWS, Row, application, expected, pairs_of, told
+from support.depth import deep
 
-SHAPES = [
-    (count, slide, partitions)
-    for count, slide in [(1, None), (2, 1), (3, None), (4, 2), (5, 1), (6, 3), (6, 2)]
-    for partitions in (1, 2, 3)
-]
-QUICK = {(4, 2, 2), (3, None, 1)}
+WIDTHS = [(1, None), (2, 1), (3, None), (4, 2), (5, 1), (6, 3), (6, 2)]
+SHAPES = [(count, slide, partitions) for count, slide in WIDTHS for partitions in (1, 2, 3)]
+QUICK = [(4, 2, 2), (3, None, 1)]
+SLOW = [(1, None, 3), (2, 1, 1), (3, None, 2), (4, 2, 3), (5, 1, 2), (6, 3, 1), (6, 2, 3)]
+"""Each width, and each number of partitions with and without a slide."""
 
 
 @pytest.mark.parametrize(
     ("count", "slide", "partitions"),
-    [pytest.param(*one, marks=() if one in QUICK else pytest.mark.slow) for one in SHAPES],
+    [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)],
 )
 def test_results_after_a_rewind_to_any_window_are_those_of_one_straight_run(
     tmp_path: Path, count: int, slide: int | None, partitions: int
@@ -46,7 +46,7 @@ def test_results_after_a_rewind_to_any_window_are_those_of_one_straight_run(
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))]
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 2 + deep(5)))]
 )
 def test_any_rewinds_one_after_the_other_leave_no_trace(tmp_path: Path, seed: int) -> None:
     """Also with windows in flight, and with other partitions since a change of the run."""

@@ -33,7 +33,7 @@ def test_results_are_those_of_the_in_process_runner(run, places):
 
 
 @pytest.mark.guide("004", "Single Dedicated Thread Execution")
-@pytest.mark.parametrize("windows", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("windows", [200, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp_path, windows):
     folder = tmp_path / "notes"
     folder.mkdir()
