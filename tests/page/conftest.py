@@ -1,16 +1,14 @@
 """One browser for a file, pages that fail a test on any error in their console, and an application."""
 
-import importlib.util
 import os
 import re
-from pathlib import Path
 
 import pytest
 
+from support.page.browser import CHROMIUM, missing
 from support.page.shop import shop
 from support.service.living import living
 
-BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser")
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -25,20 +23,10 @@ NARROW = {"width": 390, "height": 800}
 PATIENCE_MS = 30_000
 
 
-def _missing():
-    """Why no page can be opened here, or where the browser is."""
-    found = [path for path in BROWSERS if Path(path).exists()]
-    if importlib.util.find_spec("playwright") is None:
-        return "playwright is not installed: it is in requirements/dev.lock", None
-    if not found:
-        return f"there is no browser at {' or '.join(BROWSERS)}: `make services` installs it", None
-    return "", found[0]
-
-
 @pytest.fixture(scope="module")
 def browser():
     """Debian's Chromium. Where it is missing, tests are skipped, or fail where services are required."""
-    reason, path = _missing()
+    reason = missing()
     if reason and os.environ.get("RIDGELINE_SERVICES_REQUIRED"):
         pytest.fail(reason)
     if reason:
@@ -46,7 +34,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM.find(), args=list(ARGUMENTS))
         yield browser
         browser.close()
 

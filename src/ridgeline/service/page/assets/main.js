@@ -1,11 +1,14 @@
 // The frame: the sentence, the navigation, the view that the address names.
 import { html, render, useState, useEffect } from "./vendor/preact.js";
-import { exchangeCode, rights, signIn } from "./api.js";
+import { exchangeCode, rights } from "./api.js";
 import { soon, timeOfDay } from "./format.js";
-import { href, useRoute } from "./router.js";
+import { current, go, href, useRoute } from "./router.js";
 import { begin, reconnect, store, useStore } from "./store.js";
 import { views } from "./views/index.js";
+import { Keys, onKey } from "./parts/keys.js";
 import { Empty, Notice } from "./parts/notice.js";
+import { Search } from "./parts/search.js";
+import { SignIn } from "./parts/sign_in.js";
 
 const THEME = "ridgeline-theme";
 const CLASSES = { ok: "ok", behind: "behind", stuck: "bad", failed: "bad", ended: "muted", starting: "muted" };
@@ -37,7 +40,17 @@ function Frame() {
   const route = useRoute();
   const [theme, setTheme] = useTheme();
   const refused = useStore((state) => state.connection.refused);
+  const [open, setOpen] = useState(null);
   const other = theme === "dark" ? "light" : "dark";
+  useEffect(() => {
+    const forget = [
+      onKey("/", "go to an operator or a view", () => setOpen("search")),
+      onKey("?", "show the keys", () => setOpen("keys")),
+      onKey("[", "the view before", () => step(-1)),
+      onKey("]", "the next view", () => step(1)),
+    ];
+    return () => forget.forEach((one) => one());
+  }, []);
   return html`<div class="frame">
     <a class="frame-skip" href="#main" onClick=${skip}>To the view</a>
     <header class="frame-head">
@@ -48,6 +61,8 @@ function Frame() {
         <span class="frame-space"></span>
         <${Connection} />
         <div class="frame-tools">
+          <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd>/</kbd></button>
+          <button type="button" class="button quiet" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
           <button type="button" class="button quiet" aria-label=${`Use ${other} colours`} title=${`Use ${other} colours`} onClick=${() => setTheme(other)}>${theme === "dark" ? "☀" : "☾"}</button>
         </div>
       </div>
@@ -63,9 +78,16 @@ function Frame() {
     <main class="frame-main" id="main" tabindex="-1">
       <${Stale} />
       <${ChosenWindow} />
-      ${refused ? html`<${SignIn} />` : html`<${Place} name=${route.view} />`}
+      ${refused ? html`<div class="card frame-sign-in"><${SignIn} why="This application asks for its token." problem=${store.codeProblem} onDone=${reconnect} /></div>` : html`<${Place} name=${route.view} />`}
     </main>
+    ${open === "search" && html`<${Search} onClose=${() => setOpen(null)} />`}
+    ${open === "keys" && html`<${Keys} onClose=${() => setOpen(null)} />`}
   </div>`;
+}
+
+function step(by) {
+  const index = views.findIndex((one) => one.name === current().view);
+  go({ view: views[(views.length + index + by) % views.length].name });
 }
 
 function skip(event) {
@@ -140,26 +162,6 @@ function ChosenWindow() {
     <p>Window ${params.window}${at ? `, committed at ${timeOfDay(at)}` : ""}. <a href=${href({ window: null, region: null })}>Back to the newest</a></p>
     ${shown?.problem && html`<p>${shown.problem.error}</p>`}
   </div>`;
-}
-
-function SignIn() {
-  const [problem, setProblem] = useState(null);
-  async function send(event) {
-    event.preventDefault();
-    try {
-      await signIn({ token: event.target.elements.token.value });
-      reconnect();
-    } catch (error) {
-      setProblem(error);
-    }
-  }
-  return html`<form class="sign-in card" onSubmit=${send}>
-    <h2>This application asks for its token</h2>
-    <p class="muted">The driver printed it at start, and the address that opens this page without it.</p>
-    <${Notice} problem=${problem ?? store.codeProblem} />
-    <label>Token <input class="field" name="token" type="password" autocomplete="off" required /></label>
-    <div><button class="button first" type="submit">Open</button></div>
-  </form>`;
 }
 
 const loaded = new Map();

@@ -1,0 +1,54 @@
+// A change: first what it would do, then the question, then what came of it; and the command that does the same.
+import { html, useEffect, useState } from "../vendor/preact.js";
+import { post } from "../api.js";
+import { useStore } from "../store.js";
+import { Copy } from "./copy.js";
+import { Dialog } from "./dialog.js";
+import { Notice } from "./notice.js";
+import { SignIn } from "./sign_in.js";
+
+// `edits`: as `/changes` takes them; or `action`: a path such as `/pause`, with `says`: what it does.
+// `command`: the same as a command. `onClose(row)`: it is closed; `row` is the change, if it was made.
+export function Change({ title, edits, action, says, command, onClose }) {
+  const writes = useStore((state) => state.rights?.writes);
+  const [difference, setDifference] = useState(null);
+  const [problem, setProblem] = useState(null);
+  const [note, setNote] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [row, setRow] = useState(null);
+
+  useEffect(() => {
+    if (!writes || !edits) return;
+    setProblem(null);
+    post("/changes", { edits, dryRun: true }).then(setDifference, setProblem);
+  }, [writes, JSON.stringify(edits)]);
+
+  async function confirm() {
+    setBusy(true);
+    setProblem(null);
+    try {
+      const asked = { note: note || null, who: "page" };
+      setRow(await (action ? post(action, asked) : post("/changes", { ...asked, edits })));
+    } catch (error) {
+      setProblem(error);
+    }
+    setBusy(false);
+  }
+
+  const ready = !row && !busy && (action || difference);
+  const actions = writes && html`
+    <button type="button" class="button" onClick=${() => onClose(row)}>${row ? "Close" : "Cancel"}</button>
+    ${!row && html`<button type="button" class="button first" disabled=${!ready} onClick=${confirm}>Confirm</button>`}
+  `;
+  return html`<${Dialog} title=${title} onClose=${() => onClose(row)} actions=${actions}>
+    ${writes ? null : html`<${SignIn} why="To change something, the page needs the token." onDone=${() => {}} />`}
+    ${writes && says && html`<p>${says}</p>`}
+    ${writes && edits && !problem && (difference
+      ? html`<div><p class="muted">This is the difference:</p><pre class="change-lines" tabindex="0">${difference.lines.join("\n") || "It would change nothing."}</pre></div>`
+      : html`<p class="muted">Asking what it would do.</p>`)}
+    <${Notice} problem=${problem} />
+    ${row && html`<p role="status">${row.what}: ${row.state.toLowerCase()}${row.reason ? `, ${row.reason}` : ""}.</p>`}
+    ${writes && !row && html`<label>Note <input class="field" value=${note} onInput=${(event) => setNote(event.target.value)} /></label>`}
+    ${command && html`<${Copy} text=${command} label="The same as a command" />`}
+  </>`;
+}

@@ -1,0 +1,27 @@
+// Asks for the token, where the service needs one and the browser has no session yet.
+import { html, useState } from "../vendor/preact.js";
+import { rights, signIn } from "../api.js";
+import { store } from "../store.js";
+import { Notice } from "./notice.js";
+
+// `why`: in a sentence. `problem`: what went wrong before. `onDone()`: there is a session.
+export function SignIn({ why, problem: first, onDone }) {
+  const [problem, setProblem] = useState(first);
+  async function send(event) {
+    event.preventDefault();
+    try {
+      await signIn({ token: event.target.elements.token.value });
+      store.set({ rights: await rights() });
+      onDone();
+    } catch (error) {
+      setProblem(error);
+    }
+  }
+  return html`<form class="sign-in" onSubmit=${send}>
+    <p>${why}</p>
+    <p class="muted">The driver printed the token at start, and an address that opens this page without it.</p>
+    <${Notice} problem=${problem} />
+    <label>Token <input class="field" name="token" type="password" autocomplete="off" required /></label>
+    <div><button class="button first" type="submit">Go on</button></div>
+  </form>`;
+}
