@@ -1,6 +1,7 @@
 """An application that pages show: orders, their parsing in two partitions, totals by customer, two sinks."""
 
 import time
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
@@ -10,11 +11,11 @@ from ridgeline.testing import CollectorSink, NullSink
 class Order(NamedTuple):
     customer: int
     cents: int
-    at: float
+    at: datetime
 
 
 class Orders(InputOperator):
-    output = OutputPort(Order)
+    output = OutputPort(Order, timestamp="at")
 
     per_window: int = 20
     password: str = "hunter2"
@@ -23,7 +24,7 @@ class Orders(InputOperator):
 
     def emit_tuples(self) -> None:
         for number in range(self.count, self.count + self.per_window):
-            self.output.emit(Order(number % 7, number % 90, time.time()))
+            self.output.emit(Order(number % 7, number % 90, datetime.now(UTC)))
         self.count += self.per_window
 
     def progress(self) -> tuple[float, float | None]:
@@ -32,7 +33,7 @@ class Orders(InputOperator):
 
 class Parse(Operator):
     input = InputPort(Order)
-    output = OutputPort(Order)
+    output = OutputPort(Order, timestamp="at")
     rejected = OutputPort(Order, error=True)
 
     pause: float = 0.0005
@@ -50,7 +51,7 @@ class Totals(Operator):
     """The totals of customers."""
 
     input = InputPort(Order, key="customer")
-    output = OutputPort(Order)
+    output = OutputPort(Order, timestamp="at")
 
     factor: int = 1
 

@@ -61,8 +61,8 @@ function Frame() {
         <span class="frame-space"></span>
         <${Connection} />
         <div class="frame-tools">
-          <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd>/</kbd></button>
-          <button type="button" class="button quiet" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
+          <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>
+          <button type="button" class="button quiet frame-keys" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
           <button type="button" class="button quiet" aria-label=${`Use ${other} colours`} title=${`Use ${other} colours`} onClick=${() => setTheme(other)}>${theme === "dark" ? "☀" : "☾"}</button>
         </div>
       </div>

@@ -1,14 +1,18 @@
 // A table that can be sorted by its heads and walked with the keyboard (arrows, Home, End, Enter).
-import { html, useState, useMemo, useRef } from "../vendor/preact.js";
+import { html, useRef, useState } from "../vendor/preact.js";
+
+const STILL_MS = 5000;
 
 // `columns`: {name, title, value(row), cell(row), number, sort: false}. `value` is what is sorted by.
-// `sort`: {by, descending}. `onOpen(row)`: what Enter or a click does. `selected`: the key of a row.
+// `sort`: {by, descending}. Rows keep their places while figures move, for some seconds or while they are pointed at.
+// `onOpen(row)`: what Enter or a click does. `selected`: the key of a row.
 export function Table({ columns, rows, id, sort: first, onOpen, selected, label, rowClass }) {
   const [sort, setSort] = useState(first ?? { by: null, descending: false });
   const [at, setAt] = useState(null);
   const body = useRef();
-  const shown = useMemo(() => sorted(rows, columns, sort), [rows, columns, sort]);
-  const keys = shown.map(id);
+  const held = useRef({ sort: null, at: 0, keys: [], busy: false });
+  const shown = inPlace(held.current, rows, columns, sort, id);
+  const keys = held.current.keys;
   const current = keys.includes(at) ? at : keys.includes(selected) ? selected : keys[0];
 
   function press(column) {
@@ -46,7 +50,12 @@ export function Table({ columns, rows, id, sort: first, onOpen, selected, label,
           </th>`)}
         </tr>
       </thead>
-      <tbody ref=${body} onKeyDown=${walk}>
+      <tbody
+        ref=${body}
+        onKeyDown=${walk}
+        onMouseEnter=${() => (held.current.busy = true)}
+        onMouseLeave=${() => (held.current.busy = false)}
+      >
         ${shown.map((row, index) => html`<tr
           key=${keys[index]}
           class=${rowClass ? rowClass(row) : ""}
@@ -62,6 +71,16 @@ export function Table({ columns, rows, id, sort: first, onOpen, selected, label,
       </tbody>
     </table>
   </div>`;
+}
+
+// The rows in the order in which they were sorted last, unless that was long ago, or there are others.
+function inPlace(held, rows, columns, sort, id) {
+  const byKey = new Map(rows.map((row) => [id(row), row]));
+  const same = held.sort === sort && held.keys.length === byKey.size && held.keys.every((key) => byKey.has(key));
+  if (!same || (!held.busy && Date.now() - held.at > STILL_MS)) {
+    Object.assign(held, { sort, at: Date.now(), keys: sorted(rows, columns, sort).map(id) });
+  }
+  return held.keys.map((key) => byKey.get(key));
 }
 
 function sorted(rows, columns, { by, descending }) {

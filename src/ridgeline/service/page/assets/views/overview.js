@@ -1,6 +1,6 @@
-// The first view: every operator with where its time goes, the slowest first.
+// The first view: whether it keeps up, the critical path, and every operator with where its time goes.
 import { html, useMemo } from "../vendor/preact.js";
-import { count, milliseconds, percentile, rate } from "../format.js";
+import { count, duration, milliseconds, percentile, plural, rate, timeOfDay } from "../format.js";
 import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { Bar, BarLegend } from "../parts/bar.js";
@@ -8,33 +8,119 @@ import { Empty } from "../parts/notice.js";
 import { Spark } from "../parts/spark.js";
 import { Table } from "../parts/table.js";
 
+const SPARK_WINDOWS = 120;
+const VERDICTS = { "keeping up": "ok", "catching up": "ok", paced: "ok", holding: "ok", "falling behind": "behind", stuck: "bad" };
+
 function View() {
-  const overview = useStore((state) => state.overview);
-  const shown = useStore((state) => state.shown);
-  const windows = useStore((state) => state.windows);
-  const { params } = useRoute();
-  const operators = overview?.operators;
-  const rows = useMemo(() => makeRows(operators, shown), [operators, shown]);
-  const most = Math.max(1, ...rows.map((row) => row.total));
-  const columns = useMemo(() => makeColumns(most), [most]);
-  if (!windows.length || !rows.length) return html`<${Empty}>Waiting for the first window.</>`;
-  const path = shown?.criticalPath?.path ?? [];
+  const begun = useStore((state) => state.windows.length > 0 && state.overview != null);
+  const ended = useStore((state) => state.connection.ended);
+  if (!begun) {
+    return html`<${Empty}>${ended ? "The application ended before its first window." : "Waiting for the first window."}</>`;
+  }
   return html`
-    <section class="overview-top">
-      <div class="card">
-        <h2>Latency of windows</h2>
-        <p class="overview-figure number">${milliseconds(shown?.window?.latencyMs)}</p>
-        <${Spark} values=${windows.slice(-120).map((one) => one.latencyMs)} label="Latency of the last 120 windows" height=${32} />
-      </div>
-      <div class="card overview-path">
-        <h2>Critical path <span class="accent">${milliseconds(shown?.criticalPath?.latencyMs)}</span></h2>
-        <ol>
-          ${path.map((step) => html`<li key=${step.id}>
-            <a href=${href({ operator: step.operator })}>${step.operator}</a> <span class="muted">${milliseconds(step.latencyMs)}</span>
-          </li>`)}
-        </ol>
-      </div>
+    <section class="overview-cards" aria-label="In short">
+      <${Windows} />
+      <${Ages} />
+      <${Backlog} />
+      <${Promises} />
     </section>
+    <${Path} />
+    <${Operators} />
+  `;
+}
+
+function Card({ title, figure, kind = "", children }) {
+  return html`<div class="card overview-card">
+    <h2>${title}</h2>
+    <p class=${`overview-figure ${kind}`}>${figure}</p>
+    ${children}
+  </div>`;
+}
+
+function Windows() {
+  const windows = useStore((state) => state.windows);
+  const window = useStore((state) => state.shown?.window);
+  const values = useMemo(() => windows.slice(-SPARK_WINDOWS).map((one) => one.latencyMs), [windows]);
+  const sorted = useMemo(() => [...values].sort((one, other) => one - other), [values]);
+  return html`<${Card} title="Latency of the window" figure=${milliseconds(window?.latencyMs)}>
+    <${Spark} values=${values} label=${`Latency of the last ${plural(values.length, "window")}`} height=${28} />
+    <p class="muted">median ${milliseconds(sorted[Math.floor(sorted.length / 2)])}, longest ${milliseconds(sorted[sorted.length - 1])} of ${plural(values.length, "window")}</p>
+  </>`;
+}
+
+// How old records are where they leave the application.
+function Ages() {
+  const rows = useStore((state) => state.overview.recordAge.operators);
+  const places = rows.filter((row) => ["publish", "commit"].includes(row.at) && row.p99Ms != null);
+  const published = new Set(places.filter((row) => row.at === "publish").map((row) => row.operator));
+  const sinks = places.filter((row) => row.at === "publish" || !published.has(row.operator));
+  sinks.sort((one, other) => other.p99Ms - one.p99Ms);
+  if (!sinks.length) {
+    return html`<${Card} title="Age of records at sinks" figure="-"><p class="muted">No sink has had records with a time in the last minute.</p></>`;
+  }
+  return html`<${Card} title="Age of records at sinks, p99" figure=${percentile(sinks[0].p99Ms)}>
+    <ul class="overview-list">
+      ${sinks.slice(0, 3).map((row) => html`<li key=${row.id}>
+        <a href=${href({ operator: row.operator })}>${row.operator}</a>
+        <span class="muted">${percentile(row.p50Ms)} median</span><span class="number">${percentile(row.p99Ms)}</span>
+      </li>`)}
+    </ul>
+    ${sinks.length > 3 && html`<p class="muted">and ${plural(sinks.length - 3, "sink")} more</p>`}
+  </>`;
+}
+
+function Backlog() {
+  const { backlogRecords, backlogSeconds, infinite, caughtUpAt, verdict, windowsBehind, unreachable } = useStore((state) => state.overview.progress.application);
+  const size = backlogRecords == null ? "" : plural(Math.round(backlogRecords), "record");
+  const time = infinite ? "without an end" : backlogSeconds == null ? "" : duration(backlogSeconds);
+  return html`<${Card} title="Backlog" figure=${verdict ?? "unknown"} kind=${VERDICTS[verdict] ?? ""}>
+    <p>${[size, time && `${time} of work`].filter(Boolean).join(", ") || html`<span class="muted">No source says what waits.</span>`}</p>
+    <p class="muted">
+      ${[
+        windowsBehind ? `${plural(windowsBehind, "window")} behind the schedule` : "",
+        caughtUpAt ? `caught up at ${timeOfDay(caughtUpAt)}` : "",
+        unreachable?.length ? `no answer from ${unreachable.join(", ")}` : "",
+      ].filter(Boolean).join("; ")}
+    </p>
+  </>`;
+}
+
+function Promises() {
+  const promises = useStore((state) => state.overview.promises);
+  if (!promises?.length) return null;
+  const broken = promises.filter((one) => one.kept === false);
+  const figure = broken.length ? `${count(broken.length)} of ${count(promises.length)} broken` : `${count(promises.length)} kept`;
+  return html`<${Card} title="Promises" figure=${figure} kind=${broken.length ? "bad" : "ok"}>
+    <ul class="overview-list">${(broken.length ? broken : promises).slice(0, 3).map((one) => html`<li>${one.promise}<span class="muted">since ${timeOfDay(one.since)}</span></li>`)}</ul>
+  </>`;
+}
+
+// The critical path, each step as wide as its share.
+function Path() {
+  const path = useStore((state) => state.shown?.criticalPath);
+  const steps = path?.path ?? [];
+  if (!steps.length) return null;
+  const longest = Math.max(...steps.map((step) => step.latencyMs ?? 0));
+  return html`<section class="card overview-path" aria-label="Critical path">
+    <h2>Critical path <span class="accent">${milliseconds(path.latencyMs)}</span>${path.windowLatencyMs != null && html`<span class="muted"> of ${milliseconds(path.windowLatencyMs)}</span>`}</h2>
+    <ol>
+      ${steps.map((step) => html`<li key=${step.id} class=${step.latencyMs === longest ? "longest" : ""} style=${{ "--ms": Math.max(0.02, (step.latencyMs ?? 0) / (longest || 1)) }}>
+        <a href=${href({ operator: step.operator })} title=${step.operator}>${step.operator}</a>
+        <span class="number">${milliseconds(step.latencyMs)}</span>
+      </li>`)}
+    </ol>
+  </section>`;
+}
+
+function Operators() {
+  const operators = useStore((state) => state.overview.operators);
+  const shown = useStore((state) => state.shown);
+  const { params } = useRoute();
+  const rows = useMemo(() => makeRows(operators, shown), [operators, shown]);
+  const most = Math.max(0.001, ...rows.map((row) => row.total));
+  const columns = useMemo(() => makeColumns(most), [most]);
+  const selected = rows.find((row) => row.title === params.operator || row.operator.logicalName === params.operator);
+  return html`
     <div class="overview-head"><h2>Operators</h2><${BarLegend} /></div>
     <${Table}
       label="Operators"
@@ -42,7 +128,7 @@ function View() {
       rows=${rows}
       id=${(row) => row.id}
       sort=${{ by: "latency", descending: true }}
-      selected=${rows.find((row) => row.title === params.operator)?.id}
+      selected=${selected?.id}
       onOpen=${(row) => go({ operator: row.title })}
       rowClass=${(row) => (row.critical ? "critical" : "")}
     />
@@ -50,7 +136,6 @@ function View() {
 }
 
 function makeRows(operators, shown) {
-  if (!operators) return [];
   const times = shown?.latency?.operators ?? {};
   const critical = new Set((shown?.criticalPath?.path ?? []).map((step) => step.id));
   return Object.values(operators).map((operator) => {
@@ -68,7 +153,6 @@ function makeColumns(most) {
       name: "bar",
       title: "Compute, wait, transfer",
       value: (row) => row.total,
-      number: false,
       cell: (row) => html`<${Bar} compute=${row.time.computeMs} wait=${row.time.waitMs} transfer=${row.time.transferMs} of=${most} />`,
     },
     { name: "p99", title: "p99", number: true, value: (row) => row.time.p99Ms, cell: (row) => percentile(row.time.p99Ms) },
