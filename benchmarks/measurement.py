@@ -146,9 +146,9 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float
     events: list[RunEvent] = []
     urls: list[str] = []
 
-    def started(_run: Any, _watch: Any, url: str | None) -> None:
-        if url:
-            urls.extend([f"{url}/metrics", f"{url}/ws/v2/stram/criticalPath"])
+    def started(_run: Any, _watch: Any, web: Any) -> None:
+        if web is not None:
+            urls.extend([f"{web.url}/metrics", f"{web.url}/ws/v2/stram/criticalPath"])
 
     service = ServiceOptions(port=0 if variant == "scraped" else None)
     with scraping(urls):

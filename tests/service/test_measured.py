@@ -56,10 +56,10 @@ def run(spark_context, tmp_path):
 def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     seen = []
 
-    def started(application, watch, url):
+    def started(application, watch, web):
         assert isinstance(application, ApplicationRun)
-        seen.append((watch, url, registry.running()))
-        with urllib.request.urlopen(f"{url}/ws/v2/stram/info", timeout=PATIENCE_SECONDS) as answer:
+        seen.append((watch, web.url, registry.running()))
+        with urllib.request.urlopen(f"{web.url}/ws/v2/stram/info", timeout=PATIENCE_SECONDS) as answer:
             assert json.load(answer)["state"] == "RUNNING"
 
     outcome, events, printed = run(ServiceOptions(event_log=str(tmp_path / "log.jsonl")), started=started)
@@ -87,10 +87,12 @@ def test_a_token_is_asked_for_beyond_loopback_and_reported(run):
     urls = []
     _, _, printed = run(
         ServiceOptions(host="0.0.0.0"),
-        started=lambda _run, _watch, url: urls.append((url, registry.running()[0].token)),
+        started=lambda _run, _watch, web: urls.append((web.url, registry.running()[0].token)),
     )
     [(url, token)] = urls
-    assert printed == f"the web service at {url} asks for the token {token}\n"
+    said, opens = printed.splitlines()
+    assert said == f"the web service at {url} asks for the token {token}"
+    assert opens.startswith(f"this opens its page without it, once: {url}/#code=")
 
 
 def test_a_log_whose_disk_is_full_is_reported_once_and_the_run_goes_on(run, tmp_path, monkeypatch):
@@ -180,8 +182,8 @@ def test_an_observer_that_raises_does_not_end_the_run(run):
 def test_an_error_of_who_starts_is_the_end_and_everything_is_closed(run):
     events, urls = [], []
 
-    def started(_run, watch, url):
-        urls.append(url)
+    def started(_run, watch, web):
+        urls.append(web.url)
         watch.subscribe(events.append)
         raise KeyboardInterrupt
 

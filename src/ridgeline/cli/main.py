@@ -439,7 +439,15 @@ _add(
     context_settings=OWN_OPTIONS,
     hidden=True,
 )
-_add(_WATCH, commands.list_apps, regions.status, commands.top, commands.get_app_info, commands.progress)
+_add(
+    _WATCH,
+    commands.list_apps,
+    regions.status,
+    commands.page,
+    commands.top,
+    commands.get_app_info,
+    commands.progress,
+)
 _add(_WATCH, regions.regions, commands.windows)
 _add(_WATCH, commands.latency, commands.critical_path, commands.record_age, commands.watermarks)
 _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises.decisions)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ridgeline.measure.answers.keys import KeysAnswer
     from ridgeline.observe.answers import Answers
     from ridgeline.regions.joined_run import AnyRun
+    from ridgeline.service.http.server import WebServer
 
 _LONGEST_TAIL = 10_000
 _ENDING_SECONDS = 30.0
@@ -118,7 +119,7 @@ class Handle(ChangeClient, MetricTables):
         self._settled = threading.Event()
         self._run: AnyRun | None = None
         self._watch: Answers | None = None
-        self._url: str | None = None
+        self._web: WebServer | None = None
         self._outcome: Outcome | None = None
         self._error: BaseException | None = None
 
@@ -139,8 +140,8 @@ class Handle(ChangeClient, MetricTables):
         self._thread = threading.Thread(target=run, name="ridgeline-windows", daemon=True)
         self._thread.start()
 
-    def _started(self, run: AnyRun, watch: Answers, url: str | None) -> None:
-        self._plan, self._run, self._watch, self._url = run.plan, run, watch, url
+    def _started(self, run: AnyRun, watch: Answers, web: WebServer | None) -> None:
+        self._plan, self._run, self._watch, self._web = run.plan, run, watch, web
         if self._planner is not None and self._planner.resume_note:
             self._console.print(self._planner.resume_note, markup=False, highlight=False, soft_wrap=True)
         self._settled.set()
@@ -166,7 +167,18 @@ class Handle(ChangeClient, MetricTables):
     @property
     def url(self) -> str | None:
         """Where its web service answers; None: it has none."""
-        return self._url
+        return None if self._web is None else self._web.url
+
+    def page(self) -> str:
+        """An address that opens the page in a browser, with the right to change something.
+
+        It does so once, within an hour; each call makes another one. Raises RuntimeError without a web
+        service.
+        """
+        if self._web is None:
+            msg = f"`{self.name}` has no web service; start it with a `port`"
+            raise RuntimeError(msg)
+        return self._web.page()
 
     @property
     def checkpoint(self) -> str:
@@ -411,4 +423,4 @@ class Handle(ChangeClient, MetricTables):
         info = self.watch.info()
         committed = info["stats"]["recoveryWindowId"] if "id" in info else None
         window = "no window committed" if committed is None else f"window {committed} committed"
-        return f"<{self.name}: {self.state}, {window}, {self._url or 'no web service'}>"
+        return f"<{self.name}: {self.state}, {window}, {self.url or 'no web service'}>"

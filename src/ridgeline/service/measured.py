@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
 
 _log = logging.getLogger(__name__)
-Started = Callable[[AnyRun, Answers, str | None], None]
+Started = Callable[[AnyRun, Answers, "WebServer | None"], None]
 
 
 def _folders(plan: Plan) -> list[str]:
@@ -72,6 +72,7 @@ def announce(
     """
     if server.token is not None and own_token is None:
         console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
+        console.print(Text(f"this opens its page without it, once: {server.page()}"), soft_wrap=True)
     with contextlib.ExitStack() as registered:
         try:
             entry = own_entry(
@@ -106,8 +107,8 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
 ) -> Outcome:
     """Run a plan as `ridgeline.engine.driver.run.launch.launch`, watched; blocks until it has ended.
 
-    `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with
-    every event once it is folded. Observers cannot make the run fail once Spark is started: what
+    `started(run, watch, server)` is called before the first window (`server` None: no web service),
+    `observe` with every event once it is folded. Observers cannot make the run fail once Spark is started: what
     breaks then is reported on the console and left out.
 
     Raises:
@@ -184,7 +185,7 @@ class MeasuredRun:
             def before_first_window(run: ApplicationRun) -> None:
                 self._begin(run, server, surroundings)
                 if started is not None:
-                    started(run, self.watch, server.url if server is not None else None)
+                    started(run, self.watch, server)
 
             with self._until_the_end() as end:
                 outcome = launch(

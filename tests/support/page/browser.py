@@ -22,4 +22,4 @@ if __name__ == "__main__":
         CHROMIUM.install()
     except Unavailable as error:
         sys.exit(f"chromium: not to be had: {error}")
-    print("chromium ... installed")  # noqa: T201  how a command speaks
+    print("chromium ... installed")

@@ -280,6 +280,26 @@ def windows(
     )
 
 
+def page(
+    remote: Nearest,
+    browser: Annotated[bool, typer.Option("--open", help="Open it in the browser of this machine.")] = False,
+) -> None:
+    """Print an address that opens the page of an application, with the right to change it, once.
+
+    It is good for an hour. What is at the address of the web service itself can be read without it, unless
+    the service asks for a token.
+
+    Example: `ridgeline page quotes --open`
+    """
+    client = remote.connect()
+    address = client.url + client.post("/page")["path"]
+    remote.show({"url": address}, lambda _width: [Text(address)])
+    if browser:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
 def top(remote: Nearest) -> None:
     """Watch an application as `ridgeline run` shows it, until Ctrl-C; the application continues.
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.engine.driver.run.run import ApplicationRun
     from ridgeline.observe.answers import Answers
+    from ridgeline.service.http.server import WebServer
     from ridgeline.service.origin import Origin
 
 _WIDE = 160
@@ -156,7 +157,7 @@ class RunCommand:
             return LiveView(self._console, self._clock, application, self._settings)
         return PlainView(self._console, self._clock, application, self._settings)
 
-    def _started(self, run: ApplicationRun, watch: Answers, url: str | None) -> None:
+    def _started(self, run: ApplicationRun, watch: Answers, web: WebServer | None) -> None:
         """Show with which window and checkpoint the run begins; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
         self._watch, self._run = watch, run
@@ -165,7 +166,8 @@ class RunCommand:
                 self._profile = self._make_profile(run.plan) or self._profile
             watch.subscribe(self._profile.apply)
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
-        service = "" if url is None else service_line(url)
+        # A code is for who sits here, not for those who read a log.
+        service = "" if web is None else service_line(web.page() if self._console.is_terminal else web.url)
         self._view.started(self._checkpoint, run.next_window, service, watch)
         if self._planner.resume_note and not self._settings.view.quiet:
             self._console.print(Text(self._planner.resume_note), soft_wrap=True)

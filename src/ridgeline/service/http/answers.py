@@ -35,6 +35,12 @@ class IndexAnswer(TypedDict):
     links: Annotated[dict[str, str], "Paths by what they answer."]
 
 
+class PagePathAnswer(TypedDict):
+    """Where the page is opened."""
+
+    path: Annotated[str, "The path, with a code that is good once."]
+
+
 class VersionAnswer(TypedDict):
     """The version of the web services."""
 

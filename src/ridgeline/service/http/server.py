@@ -103,6 +103,10 @@ class WebServer:
         token: str = self._app.state.token or self._app.state.write_token
         return token
 
+    def page(self) -> str:
+        """An address that opens the page with the right to change something, once, within an hour."""
+        return f"{self.url}/#code={self._app.state.sessions.code()}"
+
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""
         self._app.state.overviews.close()

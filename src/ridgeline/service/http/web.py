@@ -22,7 +22,7 @@ from ridgeline.observe import identity
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.sums import state_of
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
-from ridgeline.service.http.answers import HealthAnswer, IndexAnswer
+from ridgeline.service.http.answers import HealthAnswer, IndexAnswer, PagePathAnswer
 from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.configuration import configuration_endpoints
@@ -117,8 +117,18 @@ def create_app(
     described = Endpoint(
         f"{BASE}/openapi.json", lambda _: document(), "This description.", dict[str, Any], tag="info"
     )
+    sessions = Sessions()
+    opened = Endpoint(
+        f"{BASE}/page",
+        lambda _: {"path": f"/#code={sessions.code()}"},
+        "An address of the page that may change something; it can be opened once, within an hour.",
+        PagePathAnswer,
+        method="POST",
+        tag="info",
+    )
     answering = (
         index,
+        opened,
         *JSON_ENDPOINTS,
         *changing_endpoints(BASE),
         *querying_endpoints(BASE),
@@ -181,7 +191,7 @@ def create_app(
     app.state.origin = None
     app.state.overviews = overviews
     app.state.pages = pages
-    app.state.sessions = Sessions()
+    app.state.sessions = sessions
     return app
 
 

@@ -48,7 +48,7 @@ class Sessions:
 
     def code(self) -> str:
         """A new code, which can be exchanged once for a session that may change something."""
-        code = secrets.token_urlsafe(24)
+        code = secrets.token_urlsafe(16)
         with self._lock:
             self._codes[_digest(code)] = self._now() + CODE_SECONDS
             while len(self._codes) > _MOST:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PageState:
-    """Makes the state of the page: `plan` and `overview`, where rows are found by id or name.
+    """Makes the state of the page: `plan`, `overview`, where rows are found by id or name.
 
     A plan is made once for as long as it does not change.
     """

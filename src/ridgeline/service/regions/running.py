@@ -212,7 +212,7 @@ class _Regions:
             if not stop.is_set():
                 server.begin(self._service.token, self._clock.wall())
                 if started is not None:
-                    started(run, watch, server.url)
+                    started(run, watch, server.web)
             while any(one.is_running or one.halted for one in self._regions) and not stop.is_set():
                 self._look()
                 self._clock.wait(_LOOK_SECONDS, stop)

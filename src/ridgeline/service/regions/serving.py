@@ -21,29 +21,24 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """The web service of a run, if it has one. `url`: where it answers."""
+    """The web service of a run, if it has one: `web`."""
 
     def __init__(
         self, run: JoinedRun, server: WebServer | None, surroundings: contextlib.ExitStack, console: Console
     ) -> None:
         self._run = run
-        self._server = server
+        self.web = server
         self._surroundings = surroundings
         self._console = console
 
-    @property
-    def url(self) -> str | None:
-        """Where it answers; None: there is none."""
-        return None if self._server is None else self._server.url
-
     def begin(self, own_token: str | None, started: float) -> None:
         """All regions have started: register the application for this user's other commands."""
-        if self._server is None:
+        if self.web is None:
             return
         checkpoint = self._run.checkpoint
         number = f"{checkpoint.run_id}-{checkpoint.epoch}"
         info = run_info("", checkpoint.storage.uri, {})
-        announced = announce(self._server, own_token, self._run.plan, number, started, info, self._console)
+        announced = announce(self.web, own_token, self._run.plan, number, started, info, self._console)
         self._surroundings.enter_context(announced)
 
 
