@@ -108,8 +108,8 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     """Run a plan as `ridgeline.engine.driver.run.launch.launch`, watched; blocks until it has ended.
 
     `started(run, watch, server)` is called before the first window (`server` None: no web service),
-    `observe` with every event once it is folded. Observers cannot make the run fail once Spark is started: what
-    breaks then is reported on the console and left out.
+    `observe` with every event once it is folded. Observers cannot make the run fail once Spark is started:
+    what breaks then is reported on the console and left out.
 
     Raises:
         RidgelineError: As `launch`. Before Spark is started: the event log cannot be written, a port is in

@@ -286,8 +286,8 @@ def page(
 ) -> None:
     """Print an address that opens the page of an application, with the right to change it, once.
 
-    It is good for an hour. What is at the address of the web service itself can be read without it, unless
-    the service asks for a token.
+    It is good for an hour. To read only, the address of the web service is enough, unless it asks for a
+    token.
 
     Example: `ridgeline page quotes --open`
     """

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.http import apex
 from ridgeline.service.http.bodies import to_json
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PageState:
-    """Makes the state of the page: `plan`, `overview`, where rows are found by id or name.
+    """Makes the state of the page: `plan`, `sentence`, and `overview`, where rows are found by id or name.
 
     A plan is made once for as long as it does not change.
     """
@@ -33,6 +34,7 @@ class PageState:
         latency, progress = overview["latency"], overview["progress"]
         return {
             "plan": self._planned[2],
+            "sentence": sentence_of(overview),
             "overview": {
                 **overview,
                 "operators": _by(overview["operators"], "id"),
