@@ -165,8 +165,11 @@ class Client:
 
 @contextmanager
 def serving(watch, plan, **options):
-    server = WebServer(create_app(watch, plan, **options))
+    app = create_app(watch, plan, **options)
+    server = WebServer(app)
     try:
-        yield Client(server.url, server.token)
+        client = Client(server.url, server.token)
+        client.app = app
+        yield client
     finally:
         server.close()

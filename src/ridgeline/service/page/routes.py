@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from ridgeline.service.page.assets import Assets, wants_page
 from ridgeline.service.page.session import Session, cookie_name, credentials, same_origin
 
 _LARGEST = 10_000
+_BODY_SECONDS = 10.0
 _FORBIDDEN = 403
 
 
@@ -111,11 +113,17 @@ def _check_origin(request: Request) -> None:
 
 
 async def _body(request: Request) -> dict[str, Any]:
+    """The JSON object of a small body. Raises AnswerError."""
     document = b""
-    async for chunk in request.stream():
-        document += chunk
-        if len(document) > _LARGEST:
-            raise AnswerError(413, "the body is too large", "send a code or a token")
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                document += chunk
+                if len(document) > _LARGEST:
+                    raise AnswerError(413, "the body is too large", "send a code or a token")
+    except TimeoutError:
+        late = f"the body was not there within {_BODY_SECONDS:g} s"
+        raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
     return read_object(document, request.headers.get("content-type", ""))
 
 

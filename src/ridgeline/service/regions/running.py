@@ -166,7 +166,7 @@ class _Regions:
         starts = count(1)
 
         def launch(region: RegionRun) -> Outcome:
-            def before_first_window(run: AnyRun, _watch: Answers, _url: str | None) -> None:
+            def before_first_window(run: AnyRun, _watch: Answers, _web: object) -> None:
                 region.started(cast("ApplicationRun", run))
 
             log = self._event_log(planned, next(starts))

@@ -1,0 +1,174 @@
+"""The live stream of pages: one rendering for all, and no memory for those that are slow or gone."""
+
+import asyncio
+import json
+import random
+import socket
+
+import pytest
+
+from ridgeline.service.page.live import LiveStream
+from ridgeline.service.page.state import PageState, merge_patch
+from support.service.living import living
+from support.service.watched import BASE, feed, serving, watched
+from support.waiting import PATIENCE_SECONDS
+
+
+@pytest.fixture
+def rendered(monkeypatch):
+    """How often a state was made."""
+    made = []
+    of = PageState.of
+
+    def counting(self, plan):
+        made.append(1)
+        return of(self, plan)
+
+    monkeypatch.setattr(PageState, "of", counting)
+    return made
+
+
+def events_of(chunk):
+    """The names and the data of the events in a chunk."""
+    lines = chunk.decode().splitlines()
+    names = [line[7:] for line in lines if line.startswith("event: ")]
+    return list(
+        zip(names, [json.loads(line[6:]) for line in lines if line.startswith("data: ")], strict=True)
+    )
+
+
+def test_ten_pages_cost_one_rendering(rendered):
+    async def main():
+        watch, plan, rest, now = watched(until=2)
+        stream = LiveStream(watch, lambda: plan)
+        pages = [stream.events(100) for _ in range(10)]
+        first = await asyncio.gather(*(anext(page) for page in pages))
+        assert len(rendered) == 1
+        assert all(chunk is first[0] for chunk in first)  # the same bytes, not ten of them
+        feed(watch, now, *rest)
+        second = await asyncio.gather(*(anext(page) for page in pages))
+        assert len(rendered) == 2
+        assert len(set(second)) == 1
+        [(name, data)] = events_of(second[0])
+        assert (name, len(data["added"])) == ("delta", 3)
+        for page in pages:
+            await page.aclose()
+        assert stream._feeds == {}
+        stream.close()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def test_a_page_that_is_slow_gets_all_at_once_and_nothing_waits_for_it(rendered):
+    async def main():
+        with living() as application:
+            stream = LiveStream(application.watch, lambda: application.run.plan)
+            slow, quick = stream.events(100), stream.events(100)
+            [(name, state)] = events_of(await anext(slow))
+            assert name == "whole"
+            await anext(quick)
+            for _ in range(5):
+                await anext(quick)
+            caught_up = events_of(await anext(slow))
+            assert 5 <= len(caught_up) <= 6
+            assert {name for name, _ in caught_up} == {"delta"}
+            shared = stream._feeds[100]
+            for _ in range(20):
+                await anext(quick)
+                assert len(shared._patches) <= 16
+                assert len(shared._windows) <= 1000
+            [(name, again)] = events_of(await anext(slow))
+            assert name == "whole"
+            ids = [window["windowId"] for window in again["windows"]]
+            assert ids == list(range(ids[0], ids[-1] + 1))
+            assert ids[-1] > len(state["windows"])
+            await slow.aclose()
+            await quick.aclose()
+            count = len(rendered)
+            stream.close()
+            await asyncio.sleep(0)
+            assert len(rendered) == count
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def test_pages_that_are_gone_leave_nothing(wait_until):
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        pages = client.app.state.pages
+        sockets = []
+        for every in (100, 250, 250, 1000):
+            one = socket.create_connection((client.host, client.port), PATIENCE_SECONDS)
+            one.sendall(f"GET {BASE}/live?every={every} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            sockets.append(one)
+        assert all(b"event: whole" in one.recv(100_000) + one.recv(100_000) for one in sockets)
+        assert sorted(pages._feeds) == [100, 250, 1000]
+        for one in sockets:
+            one.close()
+        wait_until(lambda: not pages._feeds, "no feed without a page")
+        assert client.app.state.overviews.clients == 0
+
+
+def test_a_stream_that_cannot_be_made_ends_without_saying_that_the_application_has(monkeypatch):
+    async def main():
+        watch, plan, _, _ = watched()
+        stream = LiveStream(watch, lambda: plan)
+        monkeypatch.setattr(PageState, "of", lambda *_: 1 / 0)
+        assert [chunk async for chunk in stream.events(100)] == []
+        assert stream._feeds == {}
+        stream.close()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def test_a_closed_service_ends_all_streams():
+    async def main():
+        watch, plan, _, _ = watched()
+        stream = LiveStream(watch, lambda: plan)
+        page = stream.events(100)
+        await anext(page)
+        stream.close()
+        assert b"event: end" not in b"".join([chunk async for chunk in page])
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def value(draw, depth=0):
+    """A JSON value, with few names so that they meet."""
+    kind = draw.choice("dnsbl" if depth < 3 else "nsb")
+    if kind == "d":
+        return {draw.choice("abc"): value(draw, depth + 1) for _ in range(draw.randrange(4))}
+    if kind == "l":
+        return [value(draw, 3) for _ in range(draw.randrange(3))]
+    # In a list, Python takes `True` for 1.
+    return draw.choice([None, 0, 1, 1.5, "", "x", *([True, False] if depth < 3 else [])])
+
+
+def plain(found):
+    """Without members that are null, which are the same as missing; as JSON has it."""
+    if isinstance(found, dict):
+        return {name: plain(part) for name, part in found.items() if part is not None}
+    return found
+
+
+def applied(target, patch):
+    """RFC 7396, word for word."""
+    if isinstance(patch, dict):
+        target = dict(target) if isinstance(target, dict) else {}
+        for name, part in patch.items():
+            if part is None:
+                target.pop(name, None)
+            else:
+                target[name] = applied(target.get(name), part)
+        return target
+    return patch
+
+
+def test_a_patch_leads_from_any_state_to_any_other():
+    draw = random.Random(7)
+    for _ in range(5000):
+        before, after = ({name: value(draw) for name in "abc"} for _ in range(2))
+        patch = merge_patch(before, after)
+        found = json.dumps(plain(applied(plain(before), patch)), sort_keys=True)
+        assert found == json.dumps(plain(after), sort_keys=True), (before, after, patch)
+        assert merge_patch(after, after) == {}

@@ -1,0 +1,202 @@
+"""Who may do what from a browser: sessions, one-time codes, and attacks on them."""
+
+import http.client
+import json
+import socket
+
+import pytest
+
+from ridgeline.service.page.session import CODE_SECONDS, Sessions
+from ridgeline.testing import SteppingClock
+from support.service.watched import BASE, START, serving, watched
+from support.waiting import PATIENCE_SECONDS
+
+CHANGE = f"{BASE}/pause"  # 409 where it is let through: nothing runs
+PASSED = 409
+
+
+class Browser:
+    """A browser that keeps cookies as browsers do: by host, for all ports."""
+
+    def __init__(self, client):
+        self.client = client
+        self.host = f"{client.host}:{client.port}"
+        self.cookie = self.key = None
+
+    def ask(self, path, method="GET", body=None, **headers):
+        """Status and JSON; the cookie and the key are sent, and what a page's own request says."""
+        sent = {"Origin": f"http://{self.host}", "Sec-Fetch-Site": "same-origin"} if method == "POST" else {}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        if self.cookie:
+            sent["Cookie"] = self.cookie
+        if self.key:
+            sent["X-Ridgeline-Key"] = self.key
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = http.client.HTTPConnection(self.client.host, self.client.port, timeout=PATIENCE_SECONDS)
+        try:
+            given = None if body is None else json.dumps(body)
+            connection.request(
+                method, path, given, {name: value for name, value in sent.items() if value is not None}
+            )
+            response = connection.getresponse()
+            answer = json.loads(response.read() or b"{}")
+        finally:
+            connection.close()
+        if set_cookie := response.headers.get("set-cookie"):
+            assert "HttpOnly" in set_cookie
+            assert "SameSite=strict" in set_cookie
+            self.cookie = set_cookie.partition(";")[0]
+        self.key = answer.get("key", self.key)
+        return response.status, answer
+
+    def sign_in(self, **credentials):
+        return self.ask("/page/session", "POST", credentials)[0]
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """A service that asks for a token, and has one to read."""
+    watch, plan, _, _ = watched()
+    with serving(watch, plan, token="all", read_token="read") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def local():
+    """A service on the loopback address: all may read, who has the token may change something."""
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        yield client
+
+
+@pytest.fixture
+def browser(guarded):
+    return Browser(guarded)
+
+
+def test_the_page_comes_without_a_token_and_its_figures_do_not(browser):
+    assert browser.ask("/page/session") == (200, {"reads": False, "writes": False})
+    connection = http.client.HTTPConnection(browser.client.host, browser.client.port)
+    connection.request("GET", "/", headers={"Accept": "text/html"})
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert browser.ask("/")[0] == 401  # the index, for programs
+    for path in (f"{BASE}/info", f"{BASE}/live", "/metrics"):
+        assert browser.ask(path)[0] == 401
+
+
+def test_a_token_opens_a_session_with_its_rights(browser, guarded):
+    assert browser.sign_in(token="wrong") == 403
+    assert browser.sign_in(token="all") == 200
+    assert browser.ask("/page/session") == (200, {"reads": True, "writes": True})
+    assert browser.ask(f"{BASE}/info")[0] == 200
+    assert browser.ask(CHANGE, "POST", {})[0] == PASSED
+    reader = Browser(guarded)
+    assert reader.sign_in(token="read") == 200
+    assert reader.ask("/page/session") == (200, {"reads": True, "writes": False})
+    assert reader.ask(f"{BASE}/info")[0] == 200
+    assert reader.ask(CHANGE, "POST", {})[0] == 403
+
+
+def test_the_cookie_alone_opens_nothing_and_neither_does_the_key(browser):
+    """A browser sends the cookie to services of others on this host too."""
+    assert browser.sign_in(token="all") == 200
+    assert browser.ask(f"{BASE}/info", X_Ridgeline_Key=None)[0] == 401
+    assert browser.ask(f"{BASE}/info", Cookie=None)[0] == 401
+    assert browser.ask(f"{BASE}/info", X_Ridgeline_Key="x" * 32)[0] == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example", "Sec_Fetch_Site": "cross-site"},
+        {"Origin": "http://evil.example", "Sec_Fetch_Site": None},
+        {"Origin": "null", "Sec_Fetch_Site": None},
+        {"Origin": None, "Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://127.0.0.1:1", "Sec_Fetch_Site": "same-site"},
+        {"Origin": None, "Sec_Fetch_Site": None},
+        {"Origin": "http://evil.example", "Sec_Fetch_Site": "same-origin"},
+    ],
+)
+def test_another_site_changes_nothing_in_the_name_of_who_looks_at_both(browser, headers):
+    assert browser.sign_in(token="all") == 200
+    assert browser.ask(CHANGE, "POST", {}, **headers)[0] == 403
+    assert browser.ask("/page/session", "POST", {"token": "all"}, **headers)[0] == 403
+    assert browser.ask("/page/session/end", "POST", {}, **headers)[0] == 403
+    assert browser.ask(f"{BASE}/info")[0] == 200  # it did not end
+
+
+def test_a_form_of_another_site_is_no_json(browser):
+    assert browser.sign_in(token="all") == 200
+    assert browser.ask("/page/session", "POST", {"token": "all"}, Content_Type="text/plain")[0] == 415
+
+
+def test_a_name_that_an_attacker_resolves_to_this_machine_is_refused(browser):
+    for path in ("/", "/page/main.js", "/page/session", f"{BASE}/info"):
+        assert browser.ask(path, Host="evil.example", Accept="text/html")[0] == 403
+    assert browser.ask("/page/session", "POST", {"token": "all"}, Host="evil.example")[0] == 403
+
+
+def test_a_code_is_good_once(browser, guarded):
+    assert Browser(guarded).ask(f"{BASE}/page", "POST", {})[0] == 401
+    assert Browser(guarded).ask(f"{BASE}/page", "POST", {}, Authorization="Bearer read")[0] == 403
+    status, answer = Browser(guarded).ask(f"{BASE}/page", "POST", {}, Authorization="Bearer all")
+    assert status == 200
+    code = answer["path"].removeprefix("/#code=")
+    assert browser.sign_in(code=code[:-1]) == 403
+    assert browser.sign_in(code=code) == 200
+    assert browser.ask(CHANGE, "POST", {})[0] == PASSED
+    assert Browser(guarded).sign_in(code=code) == 403
+    for nonsense in ("", None, 7, ["x"], "\udcff", "ü" * 1000):
+        assert Browser(guarded).sign_in(code=nonsense) in {400, 403}
+        assert Browser(guarded).sign_in(token=nonsense) in {400, 403}
+
+
+def test_a_code_is_good_for_an_hour():
+    clock = SteppingClock(START)
+    sessions = Sessions(clock)
+    early, late = sessions.code(), sessions.code()
+    clock.advance(CODE_SECONDS - 1)
+    assert sessions.exchange(early) is not None
+    clock.advance(2)
+    assert sessions.exchange(late) is None
+
+
+def test_codes_and_sessions_take_no_more_memory_than_a_thousand_do():
+    sessions = Sessions(SteppingClock(START))
+    first = sessions.open(writes=True)
+    kept = sessions.open(writes=False)
+    for _ in range(1500):
+        sessions.code()
+        sessions.open(writes=True)
+        assert sessions.writes(kept.cookie, kept.key) is False  # in use
+    assert sessions.writes(first.cookie, first.key) is None
+    assert len(sessions._sessions) == len(sessions._codes) == 1000
+
+
+def test_a_session_is_ended(browser):
+    assert browser.sign_in(token="all") == 200
+    cookie = browser.cookie
+    assert browser.ask("/page/session/end", "POST", {})[0] == 200
+    assert browser.ask(f"{BASE}/info", Cookie=cookie)[0] == 401
+
+
+def test_where_all_may_read_a_session_is_for_changes(local):
+    browser = Browser(local)
+    assert browser.ask("/page/session") == (200, {"reads": True, "writes": False})
+    assert browser.ask(f"{BASE}/info")[0] == 200
+    assert browser.ask(CHANGE, "POST", {})[0] == 401
+    assert browser.sign_in(token="read") == 403
+
+
+def test_bodies_without_an_end_and_headers_that_are_none_are_refused(guarded):
+    browser = Browser(guarded)
+    assert browser.ask("/page/session", "POST", {"token": "x" * 20_000})[0] == 413
+    browser.cookie = 'ridgeline-1="\\; x=; ;;=; \\"'
+    assert browser.ask(f"{BASE}/info")[0] == 401
+    with socket.create_connection((guarded.host, guarded.port), PATIENCE_SECONDS) as raw:
+        raw.sendall(
+            f"GET {BASE}/info HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: \xff\xfe=\x80\r\n\r\n".encode("latin-1")
+        )
+        assert raw.recv(100).startswith((b"HTTP/1.1 401", b"HTTP/1.1 400"))
