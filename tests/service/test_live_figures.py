@@ -232,3 +232,24 @@ def test_a_change_that_is_withdrawn_is_reported():
         "too slow",
         None,
     )
+
+
+def test_the_last_minutes_of_an_operator_are_kept_from_the_first_question_on(run):
+    first = next(event for event in run.events if isinstance(event, ApplicationPlanned))
+    watch = Watch(lambda: run.events[-1].at)
+    watch.observe(first)
+    assert watch.operator_history("sums") == {"operator": "sums", "seconds": []}
+    for event in run.events[run.events.index(first) + 1 :]:
+        watch.observe(event)
+    seconds = watch.operator_history("sums")["seconds"]
+    assert sum(row["windows"] for row in seconds) == WINDOWS
+    taken = sum(row["tuplesIn"] * row["seconds"] for row in seconds)
+    assert taken == pytest.approx(WINDOWS * TUPLES)
+    assert [row["at"] for row in seconds] == sorted(row["at"] for row in seconds)
+    for row in seconds:
+        assert 0 <= row["latencyMs"] <= row["greatestMs"]
+        assert 0 <= row["onPath"] <= 1
+    with pytest.raises(KeyError, match="is not an operator of this application; did you mean `sums`"):
+        watch.operator_history("sum")
+    with serving(watch, run.plan) as client:
+        assert client.get("/logicalPlan/operators/sums/history")["seconds"] == seconds

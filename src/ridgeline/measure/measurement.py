@@ -17,6 +17,7 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
     StatsAnswer,
 )
+from ridgeline.measure.answers.history import OperatorHistoryAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -40,6 +41,7 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.changes import ChangeFold
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.deciding.fold import DecidingFold
+from ridgeline.measure.deciding.history import operator_history
 from ridgeline.measure.deciding.times import TimesFold
 from ridgeline.measure.decisions import DecisionFold
 from ridgeline.measure.events import (
@@ -435,6 +437,14 @@ class Measurement:
         return {
             "operators": [throughput_answer(status, moment) for status in self._statuses.operators.values()]
         }
+
+    def history(self, operator: str) -> OperatorHistoryAnswer:
+        """The last minutes of a logical operator. Raises KeyError for a name that the plan has not."""
+        names = dict.fromkeys(node.name for node in self.topology.operators)
+        if operator not in names:
+            msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
+            raise KeyError(msg)
+        return operator_history(self.deciding.slices() if self.deciding is not None else (), operator)
 
     def _check_name(self, operator: str) -> None:
         names = dict.fromkeys(name for node in self.topology.operators for name in (node.name, node.title))

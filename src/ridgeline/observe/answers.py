@@ -17,6 +17,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.history import OperatorHistoryAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -101,6 +102,8 @@ class Answers(Protocol):
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]: ...
 
     def keep_figures(self) -> None: ...
+
+    def operator_history(self, operator: str, /) -> OperatorHistoryAnswer: ...
 
     def windows(self, limit: int | None = None, /) -> list[WindowSummaryAnswer]: ...
 

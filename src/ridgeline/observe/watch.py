@@ -19,6 +19,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.history import OperatorHistoryAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -308,6 +309,12 @@ class Watch:
         """Keep figures over periods from now on, for `application_figures`; some windows were kept before."""
         with self._settled() as figures:
             figures.keep_figures()
+
+    def operator_history(self, operator: str) -> OperatorHistoryAnswer:
+        """The last minutes of a logical operator; from now on they are kept. Raises KeyError."""
+        with self._settled() as figures:
+            figures.keep_figures()
+            return figures.history(operator)
 
     def application_figures(
         self,

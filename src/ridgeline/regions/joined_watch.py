@@ -20,6 +20,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.history import OperatorHistoryAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -339,6 +340,15 @@ class JoinedWatch:
         """Keep figures over periods from now on."""
         for view in self.views:
             view.watch.keep_figures()
+
+    def operator_history(self, operator: str) -> OperatorHistoryAnswer:
+        """The last minutes of a logical operator; from now on they are kept. Raises KeyError."""
+        for view in self.views:
+            if any(node.name == operator for node in view.watch.topology.operators):
+                return view.watch.operator_history(operator)
+        names = dict.fromkeys(node.name for node in self.topology.operators)
+        msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
+        raise KeyError(msg)
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows of all regions, by their commits, the newest last."""

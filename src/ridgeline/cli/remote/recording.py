@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Named
 
 Operator = Annotated[str, typer.Argument(metavar="OPERATOR", help="Name of an operator, as in the plan.")]
@@ -91,13 +92,16 @@ def show_recording(
 
     Example: `ridgeline show-recording quotes 1-1 output --limit 100`
     """
-    from ridgeline.cli.remote import recorded
+    from ridgeline.service import recorded
 
-    if Path(remote.app).is_dir():
-        folder = recorded.folder_in(remote.app, recording)
-    else:
-        folder = recorded.folder_of(remote.connect().get("/recordings")["recordings"], recording)
-    ports = recorded.plain(recorded.read(folder, port, limit))
+    try:
+        if Path(remote.app).is_dir():
+            folder = recorded.folder_in(remote.app, recording)
+        else:
+            folder = recorded.folder_of(remote.connect().get("/recordings")["recordings"], recording)
+        ports = recorded.plain(recorded.read(folder, port, limit))
+    except KeyError as unknown:
+        raise CommandError(unknown.args[0]) from None
     answer = {"recording": recording, "folder": folder, "ports": ports}
     remote.show(answer, lambda _width: _tuples(ports))
 

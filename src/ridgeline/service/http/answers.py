@@ -360,6 +360,16 @@ class RecordingsAnswer(TypedDict):
     recordings: Annotated[list[RecordingAnswer], "In the order in which they began."]
 
 
+class RecordedTuplesAnswer(TypedDict):
+    """The last tuples of a recording."""
+
+    recording: Annotated[str, "Id of the recording."]
+    ports: Annotated[
+        dict[str, list[dict[str, Any]]],
+        "By port, each with its window, partition and position there; values without JSON as text.",
+    ]
+
+
 class ChangeAnswer(RequestedChange):
     """A change that was requested while the application runs."""
 

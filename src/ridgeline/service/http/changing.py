@@ -18,10 +18,12 @@ from ridgeline.plan.specification import read_specification
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.regions.joined_run import JoinedRun
+from ridgeline.service import recorded
 from ridgeline.service.http.answers import (
     ChangeAnswer,
     ChangesAnswer,
     DifferenceAnswer,
+    RecordedTuplesAnswer,
     RecordingsAnswer,
     SpecificationAnswer,
 )
@@ -46,6 +48,8 @@ _MOST_WAITING = 16
 _MOST_WINDOWS = 1_000_000
 _MOST_MB = 10_240
 _MB = 2**20
+_MOST_TUPLES = 1_000
+_TUPLES = 20
 _LONGEST_NOTE = 1_000
 _waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
@@ -93,6 +97,19 @@ def _recordings(base: str) -> tuple[Endpoint, ...]:
             ChangeAnswer,
             method="POST",
             body=body,
+            tag="recordings",
+        ),
+        Endpoint(
+            f"{base}/recordings/{{id}}/tuples",
+            _tuples,
+            "The last tuples of a recording. It asks for more than the right to read figures.",
+            RecordedTuplesAnswer,
+            (recording,),
+            method="POST",
+            body=(
+                Parameter("port", "string", "the name of a port; default: all"),
+                Parameter("limit", "integer", "how many tuples of a port; default: 20", 1, _MOST_TUPLES),
+            ),
             tag="recordings",
         ),
         Endpoint(
@@ -245,6 +262,24 @@ def _start(call: Call) -> ChangeAnswer:
         call["maxMb"] * _MB if call.get("maxMb") else default.limit_bytes,
     )
     return _ask(call, what)
+
+
+def _tuples(call: Call) -> RecordedTuplesAnswer:
+    """The last tuples of a recording. Raises AnswerError (404)."""
+    rows = call.running.recordings.rows()
+    try:
+        folder = recorded.folder_of(rows, call["id"])
+    except KeyError as unknown:
+        raise AnswerError(404, str(unknown.args[0]), "`/recordings` has those that there are") from None
+    port = call.get("port")
+    try:
+        tables = recorded.read(folder, port, call.get("limit") or _TUPLES)
+    except KeyError as unknown:  # none has come yet, or there is no such port
+        ports = next(row["ports"] for row in rows if row["id"] == call["id"])
+        if port not in ports:
+            raise AnswerError(404, str(unknown.args[0]), f"recorded: {', '.join(ports)}") from None
+        tables = {}
+    return {"recording": call["id"], "ports": recorded.plain(tables)}
 
 
 def _change(call: Call) -> ChangeAnswer | DifferenceAnswer:

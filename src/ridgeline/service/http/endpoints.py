@@ -11,6 +11,7 @@ from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
 from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
+from ridgeline.measure.answers.history import OperatorHistoryAnswer
 from ridgeline.measure.answers.keys import KeysAnswer
 from ridgeline.measure.answers.marks import MarksAnswer
 from ridgeline.measure.answers.operators import (
@@ -229,6 +230,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: apex.aggregation(_logical_operator(call).name, call.watch.operators()),
         "Minimum, maximum, average and sum of the figures of a logical operator's partitions.",
         AggregationAnswer,
+        _NAME,
+    ),
+    _stram(
+        "/logicalPlan/operators/{name}/history",
+        lambda call: found(call.watch.operator_history, call["name"]),
+        "The last 15 minutes of a logical operator, second by second. The first call begins to keep them.",
+        OperatorHistoryAnswer,
         _NAME,
     ),
     _stram(

@@ -14,20 +14,19 @@ import pyarrow.parquet as pq
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.support.files import resolve
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.errors import CommandError
 
 
 def folder_of(recordings: Iterable[Mapping[str, Any]], recording: str) -> str:
-    """The folder of a recording in a list of them. Raises CommandError."""
+    """The folder of a recording in a list of them. Raises KeyError."""
     found = {row["id"]: row["folder"] for row in recordings}
     if recording not in found:
         msg = f"there is no recording `{recording}`; {did_you_mean(recording, found)}"
-        raise CommandError(msg)
+        raise KeyError(msg)
     return str(found[recording])
 
 
 def folder_in(checkpoint: str, recording: str) -> str:
-    """The folder of a recording in a checkpoint of the local disk. Raises CommandError."""
+    """The folder of a recording in a checkpoint of the local disk. Raises KeyError."""
     folder = f"{checkpoint}/recordings"
     ids = {name.partition(".")[0] for name in _names(folder, pyarrow.fs.FileType.File)}
     return folder_of([{"id": name, "folder": f"{folder}/{name}"} for name in ids], recording)
@@ -40,11 +39,11 @@ def _names(folder: str, kind: pyarrow.fs.FileType) -> list[str]:
 
 
 def read(folder: str, port: str | None, limit: int) -> dict[str, pa.Table]:
-    """The last tuples of each port. Raises CommandError for a port that has none."""
+    """The last tuples of each port. Raises KeyError for a port that has none."""
     ports = {unquote(name): name for name in _names(folder, pyarrow.fs.FileType.Directory)}
     if port is not None and port not in ports:
         msg = f"no tuples of port `{port}` are recorded; {did_you_mean(port, ports)}"
-        raise CommandError(msg)
+        raise KeyError(msg)
     return {name: _last(f"{folder}/{ports[name]}", limit) for name in ports if port in {None, name}}
 
 
