@@ -87,8 +87,8 @@ def numbers() -> Application:
 class Living:
     """A run and what surrounds it. `failure`: why its thread has ended, if not by `end`."""
 
-    def __init__(self, app, **tokens):
-        clock, storage = SystemClock(), MemoryStorage()
+    def __init__(self, app, storage=None, **tokens):
+        clock, storage = SystemClock(), storage or MemoryStorage()
         planner = Planner(
             lambda values, kept, edits: plan_application(app, values, {}, edits=edits, kept=kept), {}
         )
@@ -164,8 +164,9 @@ class Living:
 
 
 @contextmanager
-def living(app=None, **tokens):
-    found = Living(app or numbers(), **tokens)
+def living(app=None, storage=None, **tokens):
+    """`storage`: default: memory, in which recordings cannot be read."""
+    found = Living(app or numbers(), storage, **tokens)
     try:
         yield found
     finally:

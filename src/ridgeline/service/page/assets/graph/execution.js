@@ -1,0 +1,49 @@
+// The execution view: hosts, the slots on them, the containers in those, and their operators.
+
+import {get} from "../api.js";
+import {bytes, milliseconds} from "../format.js";
+import {href} from "../router.js";
+import {useStore} from "../store.js";
+import {html, useEffect, useState} from "../vendor/preact.js";
+import {executionTree} from "./model.js";
+
+const EVERY_MS = 2_000;
+
+export function Execution({overview, figures, selected}) {
+  const [answer, setAnswer] = useState(null);
+  const live = useStore((state) => state.connection.live);
+  useEffect(() => {
+    let over = false;
+    let timer = 0;
+    const ask = async () => {
+      try {
+        const got = await get("/physicalPlan/containers");
+        if (!over) setAnswer(got);
+      } catch {
+        // the next one may come through
+      }
+      if (!over && live) timer = setTimeout(ask, EVERY_MS);
+    };
+    ask();
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, [live, overview.info.planVersion]);
+  if (!answer) return html`<p class="graph-empty" role="status">Waiting for the containers.</p>`;
+  const latency = figures?.latency ?? overview.latency;
+  const path = new Set(((figures ?? overview).criticalPath?.path ?? []).map((step) => step.id));
+  const tree = executionTree(answer.containers, Object.values(overview.operators));
+  return html`<div class="graph-execution">${tree.map(({host, slots}) => html`<section key=${host} class="graph-host">
+    <h2>${host} <span>${slots.length === 1 ? "1 slot" : `${slots.length} slots`}</span></h2>
+    <div class="graph-slots">${slots.map(({pid, containers}) => html`<article key=${pid} class="graph-slot">
+      <h3>slot <span>${pid}</span></h3>
+      ${containers.map((container) => html`<div key=${container.id} class=${`graph-container graph-state-${container.state.toLowerCase()}`}>
+        <p class="graph-container-head"><b>container ${container.id}</b> <span>${container.state.toLowerCase()}</span>
+          ${container.bytesOut > 0 && html`<span>${bytes(container.bytesOut)} sent</span>`}</p>
+        <ul>${container.rows.map((row) => html`<li key=${row.id}>
+          <a class=${path.has(row.id) ? "graph-chip graph-chip-path" : "graph-chip"} aria-current=${selected === row.logicalName ? "true" : null}
+            href=${href({operator: row.logicalName, part: String(row.id)})}>${row.operator}
+            <span>${milliseconds(latency.operators?.[row.id]?.latencyMs ?? null)}</span></a></li>`)}</ul></div>`)}
+    </article>`)}</div></section>`)}</div>`;
+}

@@ -1,0 +1,222 @@
+// From the live figures to what each node and edge shows. Pure, and cheap enough for four times a second.
+
+const LEAST_QUEUE = 10;
+const PRESSED_WINDOWS = 3; // as many windows of tuples wait: its readers do not keep up
+const AGE_PLACES = ["publish", "commit", "emit", "state"]; // the last one that an operator has counts
+
+/** All that a graph shows: {nodes: Map id -> figures, edges: Map key -> tuples/s, path, most}.
+ *
+ * `path`: {nodes: [ids in order], edges: Set of keys, on: Set of ids}. `most`: the longest latency in ms.
+ */
+export function figuresOf(graph, where, {overview, shown, watermarks = null}) {
+  const rows = index(overview);
+  const latency = shown?.latency ?? overview?.latency ?? {};
+  const ages = agesByTitle(overview);
+  const marks = new Map((watermarks?.operators ?? []).map((one) => [one.id, one]));
+  const edges = edgeRates(graph, rows);
+  const into = new Map();
+  const outOf = new Map();
+  for (const edge of graph.edges) {
+    const rate = edges.get(`${edge.from}\n${edge.to}`);
+    into.set(edge.to, (into.get(edge.to) ?? 0) + rate);
+    outOf.set(edge.from, Math.max(outOf.get(edge.from) ?? 0, rate));
+  }
+  const path = pathOf(graph, where, shown?.criticalPath ?? overview?.criticalPath, rows);
+  const nodes = new Map();
+  const least = leastBehind(overview);
+  let most = 0;
+  for (const node of graph.nodes.values()) {
+    const own = node.rows.length
+      ? node.rows.map((row) => rows.byId[row.id] ?? row)
+      : node.members.flatMap((name) => rows.byName.get(name) ?? []);
+    const found = {...timesOf(node, latency), ...sums(own), ...ageOf(own, ages), ...lagOf(own, marks)};
+    if (node.kind === "module") {
+      found.in = into.get(node.id) ?? 0;
+      found.out = outOf.get(node.id) ?? 0;
+    }
+    found.source = own.some((row) => row.kind === "input");
+    found.sink = own.some((row) => row.kind === "output");
+    found.behind -= least;
+    found.pressed = found.queue > Math.max(LEAST_QUEUE, PRESSED_WINDOWS * found.in * (overview?.info?.windowSeconds ?? 1));
+    most = Math.max(most, found.latencyMs ?? 0);
+    nodes.set(node.id, found);
+  }
+  return {nodes, edges, path, most};
+}
+
+/** The rows of physical operators by id and by logical name. */
+export function index(overview) {
+  const byId = overview?.operators ?? {};
+  const byName = new Map();
+  for (const row of Object.values(byId)) {
+    const list = byName.get(row.logicalName);
+    if (list) list.push(row);
+    else byName.set(row.logicalName, [row]);
+  }
+  return {byId, byName};
+}
+
+/** The visible nodes of a critical path in order, and the edges between them. */
+export function pathOf(graph, where, critical, rows) {
+  const nodes = [];
+  for (const step of critical?.path ?? []) {
+    const row = rows.byId[step.id];
+    const id = where.byId.get(step.id) ?? (row && where.byName.get(row.logicalName));
+    if (id !== undefined && nodes.at(-1) !== id) nodes.push(id);
+  }
+  const known = new Set(graph.edges.map((edge) => `${edge.from}\n${edge.to}`));
+  const edges = new Set();
+  for (let at = 1; at < nodes.length; at++) {
+    const key = `${nodes[at - 1]}\n${nodes[at]}`;
+    if (known.has(key)) edges.add(key);
+  }
+  return {nodes, edges, on: new Set(nodes)};
+}
+
+/** A path as its reader wants it: logical operators in order, with the ms of all of their steps. */
+export function pathSteps(critical, operators) {
+  const steps = [];
+  for (const step of critical?.path ?? []) {
+    const name = operators?.[step.id]?.logicalName ?? step.operator;
+    const last = steps.at(-1);
+    if (last?.name === name) {
+      last.ms += step.latencyMs ?? 0;
+      last.computeMs += step.computeMs ?? 0;
+      last.transferMs += step.transferMs ?? 0;
+      last.titles.push(step.operator);
+    } else {
+      steps.push({
+        name, ms: step.latencyMs ?? 0, computeMs: step.computeMs ?? 0, transferMs: step.transferMs ?? 0,
+        titles: [step.operator],
+      });
+    }
+  }
+  return steps;
+}
+
+/** How many windows even the first operator is behind: the whole application's, not an operator's. */
+function leastBehind(overview) {
+  let least = Infinity;
+  for (const row of Object.values(overview?.operators ?? {})) least = Math.min(least, row.windowsBehind ?? 0);
+  return Number.isFinite(least) ? least : 0;
+}
+
+function timesOf(node, latency) {
+  const all = node.rows.length
+    ? node.rows.map((row) => latency.operators?.[row.id])
+    : node.members.map((name) => latency.logical?.[name]);
+  let worst = null;
+  let slowest = null;
+  all.forEach((row, at) => {
+    if (row && row.latencyMs != null && (worst === null || own(row) > own(worst))) {
+      worst = row;
+      slowest = node.rows.length ? node.rows[at].operator : node.members[at];
+    }
+  });
+  return {
+    latencyMs: worst?.latencyMs ?? null, computeMs: worst?.computeMs ?? 0, waitMs: worst?.waitMs ?? 0,
+    transferMs: worst?.transferMs ?? 0, ownMs: worst ? own(worst) : null, slowest,
+  };
+}
+
+function own(row) {
+  return (row.computeMs ?? 0) + (row.transferMs ?? 0);
+}
+
+function sums(rows) {
+  const found = {
+    in: 0, out: 0, errors: 0, late: 0, queue: 0, state: 0, behind: 0, failures: 0, dropped: 0,
+    partitions: 0, unifiers: 0, silent: 0, waiting: 0,
+  };
+  for (const row of rows) {
+    if (row.unifierClass) found.unifiers += 1;
+    else {
+      found.partitions += 1;
+      found.in += row.tuplesProcessedPSMA ?? 0;
+      found.out += row.tuplesEmittedPSMA ?? 0;
+    }
+    found.errors += row.errors ?? 0;
+    found.late += row.lateRecords ?? 0;
+    found.queue += row.queueSizeMA ?? 0;
+    found.state += (row.stateBytes ?? 0) + (row.heldBytes ?? 0);
+    found.behind = Math.max(found.behind, row.windowsBehind ?? 0);
+    found.failures += row.failureCount ?? 0;
+    found.dropped += row.droppedWindows ?? 0;
+    found.silent += row.status === "SILENT";
+    found.waiting += row.status === "WAITING";
+  }
+  if (!found.partitions && found.unifiers) {
+    for (const row of rows) {
+      found.in += row.tuplesProcessedPSMA ?? 0;
+      found.out += row.tuplesEmittedPSMA ?? 0;
+    }
+  }
+  return found;
+}
+
+function agesByTitle(overview) {
+  const found = new Map();
+  for (const row of overview?.recordAge?.operators ?? []) {
+    if (row.p50Ms == null) continue;
+    const known = found.get(row.id);
+    if (!known || AGE_PLACES.indexOf(row.at) < AGE_PLACES.indexOf(known.at)) found.set(row.id, row);
+  }
+  return found;
+}
+
+function ageOf(rows, ages) {
+  let [p50, p99] = [null, null];
+  for (const row of rows) {
+    const age = ages.get(row.id);
+    if (!age) continue;
+    p50 = Math.max(p50 ?? -Infinity, age.p50Ms);
+    p99 = Math.max(p99 ?? -Infinity, age.p99Ms);
+  }
+  return {ageP50: p50, ageP99: p99};
+}
+
+function lagOf(rows, marks) {
+  let lag = null;
+  for (const row of rows) {
+    const mark = marks.get(row.id);
+    if (mark && mark.lagSeconds != null) lag = Math.max(lag ?? -Infinity, mark.lagSeconds);
+  }
+  return {lag};
+}
+
+function edgeRates(graph, rows) {
+  const rates = new Map();
+  const ports = new Map();
+  const port = (row, name, type) => {
+    const key = `${row.id} ${type} ${name}`;
+    if (!ports.has(key)) {
+      ports.set(key, row.ports?.find((one) => one.name === name && one.type === type)?.tuplesPSMA ?? 0);
+    }
+    return ports.get(key);
+  };
+  const given = new Map(); // what all of its sources emit, by reading port
+  const into = (stream) => `${stream.sink} ${stream.sinkPort}`;
+  for (const {streams} of graph.edges) {
+    for (const stream of streams) {
+      const source = rows.byId[stream.id];
+      if (source) given.set(into(stream), (given.get(into(stream)) ?? 0) + port(source, stream.port, "output"));
+    }
+  }
+  for (const edge of graph.edges) {
+    let rate = 0;
+    for (const stream of edge.streams) {
+      const source = rows.byId[stream.id];
+      if (source) {
+        const [out, sink] = [port(source, stream.port, "output"), rows.byId[stream.sink]];
+        const known = sink?.ports?.some((one) => one.name === stream.sinkPort && one.type === "input");
+        rate += known ? port(sink, stream.sinkPort, "input") * (out / (given.get(into(stream)) || 1)) : out;
+      } else {
+        for (const row of rows.byName.get(stream.from) ?? []) {
+          if (!row.unifierClass) rate += port(row, stream.port, "output");
+        }
+      }
+    }
+    rates.set(`${edge.from}\n${edge.to}`, rate);
+  }
+  return rates;
+}
