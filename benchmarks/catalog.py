@@ -42,6 +42,7 @@ _NAMES = (
     "strangers",
     "scale",
     "measurement",
+    "page_graph",
     "postgres_changes",
 )
 GROUPS = {"frames": ("frame", "table-join", "within-join", "deduplicate", "aggregates-quantiles")}

@@ -3,10 +3,10 @@
 import re
 
 import pytest
+from benchmarks.page_graph import many_application
 from playwright.sync_api import expect
 
 from ridgeline.engine.files.storage import LocalStorage
-from support.page.many import many_application
 from support.page.orders import BRANCHES, HOT, orders_application
 from support.service.living import living
 

@@ -74,7 +74,7 @@ export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onU
   const ready = size && camera.current;
   const zoom = ready ? camera.current.zoom : 1;
   const places = useMemo(() => placed(layout, zoom), [layout, zoom]);
-  const lines = useMemo(() => new Map(graph.edges.map((edge) => [edge, line(edge, layout, places, zoom)])), [graph, places]);
+  const lineOf = useMemo(() => onceEach((edge) => line(edge, layout, places, zoom)), [graph, places]);
   const pointers = usePointers({box, scene, camera, touched, size, later});
   const hold = (node, act) => {
     anchor.current = node.id;
@@ -117,7 +117,7 @@ export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onU
       ${ready && html`<svg class="graph-svg" width=${size.width} height=${size.height} role="group"
           aria-label="Operators and streams; the arrow keys move along streams, Enter opens an operator, Shift and Enter unfold or fold it">
         <g class="graph-scene" ref=${scene} transform=${`translate(${camera.current.x} ${camera.current.y})`}>
-          <${Scene} ...${{graph, layout, figures, selected, hits, places, lines, zoom, size, current, setFocus}}
+          <${Scene} ...${{graph, layout, figures, selected, hits, places, lineOf, zoom, size, current, setFocus}}
             camera=${camera.current} onOpen=${onOpen} onUnfold=${(node) => hold(node, onUnfold)}
             onFold=${(one) => hold(graph.nodes.get(one.nodes[0]), () => onFold(one))} />
         </g></svg>
@@ -127,6 +127,12 @@ export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onU
           <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick=${() => api.current.zoom(1.25)}>+</button>
         </span>`}
     </div>`;
+}
+
+/** A function that is asked once for each value: only what is on the screen is ever made. */
+function onceEach(make) {
+  const known = new Map();
+  return (value) => known.get(value) ?? known.set(value, make(value)).get(value);
 }
 
 /** All of it where its names can be read then; else at full size, from the left. */
@@ -179,7 +185,7 @@ function shownFully(camera, layout, id, size) {
 }
 
 function Scene({
-  graph, layout, figures, selected, hits, places, lines, zoom, size, camera, current, setFocus, onOpen, onUnfold, onFold,
+  graph, layout, figures, selected, hits, places, lineOf, zoom, size, camera, current, setFocus, onOpen, onUnfold, onFold,
 }) {
   const lod = level(zoom);
   const card = cardSize(zoom);
@@ -192,14 +198,14 @@ function Scene({
   return html`
     ${boxes.map((one) => html`<${Frame} key=${`${one.kind} ${one.id}`} box=${one} named=${lod !== "dot"} onFold=${onFold} />`)}
     <g class="graph-edges" aria-hidden="true">
-      ${lod === "dot" ? html`<path class="graph-edge graph-edge-thin" d=${edges.map((edge) => lines.get(edge)).join("")} />`
-        : edges.map((edge) => html`<path key=${edgeKey(edge)} class=${edgeClass(edge, selected)} d=${lines.get(edge)}
+      ${lod === "dot" ? html`<path class="graph-edge graph-edge-thin" d=${edges.map((edge) => lineOf(edge)).join("")} />`
+        : edges.map((edge) => html`<path key=${edgeKey(edge)} class=${edgeClass(edge, selected)} d=${lineOf(edge)}
             stroke-width=${thickness(figures.edges.get(edgeKey(edge)))} />`)}
       ${onPath.map((edge) => {
         const width = lod === "dot" ? 2.5 : Math.max(2.5, thickness(figures.edges.get(edgeKey(edge))));
         return html`<g key=${`path ${edgeKey(edge)}`}>
-          <path class="graph-path" d=${lines.get(edge)} stroke-width=${width} />
-          <path class="graph-flow" d=${lines.get(edge)} stroke-width=${Math.max(1.5, width * 0.5)} /></g>`;
+          <path class="graph-path" d=${lineOf(edge)} stroke-width=${width} />
+          <path class="graph-flow" d=${lineOf(edge)} stroke-width=${Math.max(1.5, width * 0.5)} /></g>`;
       })}
       ${lod === "full" && rateLabels(edges, figures, layout, places, zoom).map(({key, x, y, text}) => html`
         <text key=${key} class="graph-rate" x=${x} y=${y}>${text}</text>`)}

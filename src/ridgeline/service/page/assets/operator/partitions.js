@@ -57,8 +57,7 @@ function Keys({name}) {
   }
   const most = Math.max(...found.heavy.map((key) => key.share), 0);
   return html`<h3 class="operator-title">Keys, of ${count(found.tuples)} tuples</h3>
-    ${found.byPartition.length > 1 && html`<p class="operator-verdict">The fullest partition gets ${percent(Math.max(...found.byPartition))} of the tuples:
-      ${(found.imbalance ?? 1).toFixed(1)} times an even share.</p>`}
+    ${found.byPartition.length > 1 && html`<p class="operator-verdict">The fullest partition gets ${percent(Math.max(...found.byPartition))} of the tuples, that is ${(found.imbalance ?? 1).toFixed(1)} times an even share.</p>`}
     <table class="operator-table operator-keys"><caption class="hidden">The heaviest keys</caption>
       <thead><tr><th scope="col">key</th><th scope="col" class="operator-number">share</th><th scope="col"><span class="hidden">share as a bar</span></th><th scope="col">partition</th></tr></thead>
       <tbody>${found.heavy.slice(0, 12).map((key) => html`<tr key=${key.hash}><td class="operator-key" title=${key.key}>${key.key}</td>

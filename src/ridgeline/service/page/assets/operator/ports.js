@@ -82,7 +82,7 @@ async function recorded(id, port, over) {
 
 function Tail({tuples, id}) {
   if (!tuples.length) return html`<p class="operator-empty" role="status">No tuple came by in ${WINDOWS} windows.</p>`;
-  const names = Object.keys(tuples[0]);
+  const names = Object.keys(tuples[0]).sort((one, other) => OWN.includes(one) - OWN.includes(other));
   return html`<div class="operator-scroll"><table class="operator-table operator-tuples"><caption>The last ${tuples.length} tuples, recording ${id}</caption>
     <thead><tr>${names.map((one) => html`<th key=${one} scope="col" class=${OWN.includes(one) ? "operator-faint" : ""}>${one}</th>`)}</tr></thead>
     <tbody>${[...tuples].reverse().map((tuple, at) => html`<tr key=${at}>${names.map((one) => html`<td key=${one} class=${OWN.includes(one) ? "operator-faint" : ""}>${text(tuple[one])}</td>`)}</tr>`)}</tbody></table></div>`;
