@@ -16,7 +16,7 @@ from ridgeline.api.operator import Operator
 from ridgeline.api.points import OutputPoint, Rows
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.undeclared import is_hidden
-from ridgeline.testing.fingerprint import fingerprint, is_users
+from ridgeline.testing.fingerprint import changing_fingerprint, fingerprint, is_users
 
 _MOST_TUPLES = 1_000
 """Mutable tuples that are checked, of one port in one window."""
@@ -39,7 +39,9 @@ class Inspector:
     def __init__(self, instance: Instance) -> None:
         self._operator = instance.operator
         self._points = [_checked(point) for point in instance.outputs.values()]
-        self._before = {name: (value, fingerprint(value)) for name, value in _held(self._operator).items()}
+        self._before = {
+            name: (value, changing_fingerprint(value)) for name, value in _held(self._operator).items()
+        }
 
     def begin_again(self) -> None:
         """The operator was torn down and set up: objects that `setup` has made are as they should be."""
@@ -47,7 +49,7 @@ class Inspector:
         self._before = {
             name: self._before[name]
             if name in self._before and self._before[name][0] is value
-            else (value, fingerprint(value))
+            else (value, changing_fingerprint(value))
             for name, value in held.items()
         }
 
@@ -60,7 +62,7 @@ class Inspector:
             point.check()
         now = _held(self._operator)
         for name, (value, before) in self._before.items():
-            if now.get(name) is value and fingerprint(value) != before:
+            if before is not None and now.get(name) is value and fingerprint(value) != before:
                 raise StateError(self._lost(name))
 
     def _lost(self, name: str) -> str:
