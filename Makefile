@@ -24,6 +24,8 @@ LOCKS := $(wildcard requirements/*.lock)
 # Whole files to a process, as each has a Spark session and a broker of its own. Files keep the order of
 # tests/support/longest_first.py; by itself, xdist would begin the files with the fewest tests last.
 FILES := --dist loadfile --no-loadscope-reorder
+# A failing example is shown as it was found: who runs its test alone has it shrunk, which takes minutes.
+RUN := $(BIN)/pytest --hypothesis-profile=unshrunk
 # Files with tests of a mark: to collect all takes seconds in each process. tests/support/marks.py checks it.
 MARKED = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))' tests)
 # What the last run of a part has failed in, of this part alone: two parts run at the same time.
@@ -32,7 +34,7 @@ CACHE = -o cache_dir=.pytest_cache/$(1) --cache-clear
 # machine. What fails again has failed. The first failure is printed above: it may be a race worth mending.
 define AGAIN
 || { code=$$?; [ $$code = 1 ] || exit $$code; echo "once more, one after the other, what has failed:"; \
-	$(BIN)/pytest -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 \
+	$(RUN) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 \
 	-m "" $(2); }
 endef
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
@@ -63,11 +65,11 @@ endif
 
 # A third of their time the quick ones wait, for processes of their own.
 test-quick:
-	$(BIN)/pytest -n 3 --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
+	$(RUN) -n 3 --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
 	$(call AGAIN,quick)
 
 test-spark:
-	$(BIN)/pytest -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
+	$(RUN) -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
 	$(call AGAIN,spark,$(call MARKED,spark))
 
 # Four processes on two cores: for two thirds of their time slow tests wait, for what starts, dies or comes
@@ -76,9 +78,9 @@ test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real b
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
-	$(BIN)/pytest -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
+	$(RUN) -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
 	$(call AGAIN,slow,$(call MARKED,crash|slow))
-	$(BIN)/pytest $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
+	$(RUN) $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
 endif
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: NAME=hop; names: NAME=list)

@@ -20,8 +20,14 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 hypothesis.settings.register_profile(
     "ridgeline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("ridgeline")
 """No property fails because the machine is slow."""
+hypothesis.settings.register_profile(
+    "unshrunk",
+    hypothesis.settings.get_profile("ridgeline"),
+    phases=[phase for phase in hypothesis.Phase if phase != hypothesis.Phase.shrink],
+)
+"""Of `make test`: to shrink one failing example takes up to five minutes. Its test shrinks it, run alone."""
+hypothesis.settings.load_profile("ridgeline")
 
 
 def pytest_configure():
