@@ -13,12 +13,13 @@ from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(5)
+KILLS = {1: deep(2), 3: deep(5)}
+"""By the number of partitions."""
 WINDOWS, A_WINDOW, KEYS = 300, 50, 16
 ROWS = WINDOWS * A_WINDOW
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", KILLS)
 def test_driver_and_slots_killed(start, tmp_path, partitions):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
@@ -34,7 +35,7 @@ def test_driver_and_slots_killed(start, tmp_path, partitions):
         )
 
     ways = {"driver": None, "slot": None}
-    driver, _ = kill_in_turn(begin, tmp_path / "checkpoint", chance, KILLS, ways)
+    driver, _ = kill_in_turn(begin, tmp_path / "checkpoint", chance, KILLS[partitions], ways)
     assert driver.wait() == 0, driver.text
     expected = Counter((number % KEYS, number // KEYS) for number in range(ROWS))
     assert Counter(pl.read_delta(str(folder / "every")).select("key", "number").rows()) == expected

@@ -15,13 +15,14 @@ __all__ = ["postgres"]
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(6)
-WINDOWS, A_WINDOW, KEYS = 600, 50, 16
+KILLS = {1: deep(3), 3: deep(6)}
+"""By the number of partitions."""
+WINDOWS, A_WINDOW, KEYS = 400, 50, 16
 ROWS = WINDOWS * A_WINDOW
 
 
 @pytest.mark.guide("002", "Exactly Once")
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", KILLS)
 def test_driver_slots_and_server_killed(start, wait_until, tmp_path, postgres, partitions):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
@@ -40,7 +41,7 @@ def test_driver_slots_and_server_killed(start, wait_until, tmp_path, postgres, p
         postgres.restart()
 
     ways = {"server": kill_server, "slot": None, "driver": None}
-    driver, killed = kill_in_turn(begin, tmp_path / "checkpoint", chance, KILLS, ways)
+    driver, killed = kill_in_turn(begin, tmp_path / "checkpoint", chance, KILLS[partitions], ways)
     assert driver.wait() == 0, driver.text
     assert killed["server"] > 0
     with psycopg.connect(dsn) as connection:

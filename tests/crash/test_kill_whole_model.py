@@ -19,6 +19,7 @@ from ridgeline.stram.changes import StartRecording
 from ridgeline.testing import run_local
 from support.crash.processes import committed
 from support.crash.rows import multisets
+from support.depth import deep
 from support.engine.on_spark import run_on_spark
 from support.paths import SUPPORT
 
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 APPLICATION = SUPPORT / "crash" / "whole_model.py"
 WINDOWS = 120
-KILLS = 10
+KILLS = deep(6)
 PROPERTIES = {"readings.windows": str(WINDOWS), "readings.pause_seconds": "0.02"}
 
 
