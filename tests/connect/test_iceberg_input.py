@@ -217,7 +217,8 @@ def test_what_an_output_writes_is_read_while_it_does(lake: Lake) -> None:
     assert sorted(found, key=lambda row: row.id) == every
 
 
-def test_a_table_that_is_not_there_is_waited_for(lake: Lake) -> None:
+def test_a_table_that_is_not_there_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ridgeline.connect._enumerating._FIRST_ANSWER_SECONDS", 0.5)
     found, run = collect(lake.input(), windows=2)
     assert not found
     assert any("there is no table yet" in str(event) for event in run.events)

@@ -248,7 +248,8 @@ def test_columns_that_older_files_lack(tmp_path: Path) -> None:
         collect(DeltaInput(tmp_path, Must, until="end"), Must)
 
 
-def test_a_table_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+def test_a_table_that_is_not_there_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ridgeline.connect._enumerating._FIRST_ANSWER_SECONDS", 0.5)
     found, run = collect(DeltaInput(tmp_path / "none", Row), windows=2)
     assert not found
     assert any("there is no table yet" in str(event) for event in run.events)

@@ -537,9 +537,9 @@ def test_files_that_are_renamed_out_of_the_pattern(tmp_path: Path) -> None:
                     expected.append(f"{turn} last")
                     out.write(expected[-1] + "\n")
                     out.flush()
-                run = run_local(app, windows=30, clock=SystemClock(), checkpoint=tmp_path / "c")
+                run = run_local(app, windows=16, clock=SystemClock(), checkpoint=tmp_path / "c")
                 rows += [line.text for line in run.collected("sink")]
-    run = run_local(app, windows=30, clock=SystemClock(), checkpoint=tmp_path / "c")
+    run = run_local(app, windows=16, clock=SystemClock(), checkpoint=tmp_path / "c")
     assert not run.collected("sink")
     assert rows == expected
 
@@ -553,7 +553,7 @@ def test_lines_that_follow_after_a_renamed_file_was_read_are_named(
     (folder / "app.log").write_text("one\n")
 
     def rows() -> list[str]:
-        run = run_local(app, windows=30, clock=SystemClock(), checkpoint=tmp_path / "c")
+        run = run_local(app, windows=16, clock=SystemClock(), checkpoint=tmp_path / "c")
         return [line.text for line in run.collected("sink")]
 
     assert rows() == ["one"]

@@ -61,7 +61,7 @@ def test_two_readers_have_it_all(tmp_path):
         assert sorted(run.collected("sink")) == sorted(rows)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
     random = Random(seed)

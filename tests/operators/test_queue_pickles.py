@@ -144,7 +144,7 @@ def test_control_tuples_come_once_before_or_after_their_windows_rows(tmp_path, p
     assert by_partition(run_local(reader(tmp_path, read_by)).collected("sink")) == plain
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=ROOM)
+@settings(max_examples=4, deadline=None, suppress_health_check=ROOM)
 @given(seed=st.integers(0, 2**32))
 def test_stops_faults_and_repartition_of_both_sides(tmp_path, plain, seed):
     random = Random(seed)

@@ -145,7 +145,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
 
 
 def test_strangers_leave_descriptors_to_the_application():
-    """A process that may open 256 files, held by 800 connections: it opens files, and answers."""
+    """A process that may open 256 files, held by 400 connections: it opens files, and answers."""
     program = """
         import resource, sys
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
@@ -167,7 +167,7 @@ def test_strangers_leave_descriptors_to_the_application():
         env={"PYTHONPATH": ":".join(sys.path)},
     ) as serving_process, ExitStack() as held:  # fmt: skip
         port = int(serving_process.stdout.readline())
-        for number in range(800):
+        for number in range(400):
             line = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
             held.enter_context(line)
             line.sendall(HALF)
