@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -35,10 +36,24 @@ def pytest_configure():
     os.environ["RIDGELINE_NO_CONFIG"] = "1"
     for name in [name for name in os.environ if name.startswith("RIDGELINE__")]:
         del os.environ[name]
-    of_executors = f'"-Dspark.executor.defaultJavaOptions={JAVA_OPTIONS}"'
+    of_clusters = " ".join([JAVA_OPTIONS, *class_archive()])
+    of_executors = f'"-Dspark.executor.defaultJavaOptions={of_clusters}"'
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{JAVA_OPTIONS} {of_executors}")
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
-    os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", JAVA_OPTIONS)
+    os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", of_clusters)
+
+
+def class_archive():
+    """Options by which masters, workers and executors use the drivers' newest archive of classes, if any.
+
+    They start in half the CPU time. A JVM passes over an archive that is not of its class path.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline")
+    try:
+        newest = max(folder.glob("spark-*.jsa"), key=lambda path: path.stat().st_mtime)
+    except (OSError, ValueError):  # there is none, or one was just removed
+        return []
+    return [f"-XX:SharedArchiveFile={newest}", "-Xlog:disable", "-Xlog:all=error:stderr"]
 
 
 @pytest.hookimpl(wrapper=True)
