@@ -14,13 +14,14 @@ from support.accounts.reports import Command
 from support.crash.changing import CHANGES, WINDOWS, changes
 from support.crash.processes import committed
 from support.crash.rows import visible, window_range
+from support.depth import deep
 from support.paths import SUPPORT
 from support.testing.edited import MARK, by_hand
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 6
+KILLS = deep(4)
 
 
 def read(path):

@@ -12,13 +12,14 @@ import pytest
 
 from ridgeline.testing.services.fixtures import postgres
 from support.crash.processes import committed, slots_of
+from support.depth import deep
 from support.paths import SUPPORT
 
 __all__ = ["postgres"]
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 6
+KILLS = deep(4)
 KEYS = 50
 
 

@@ -22,7 +22,7 @@ from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(8)
+KILLS = deep(6)
 APPLICATION = SUPPORT / "crash" / "regional.py"
 CHANGED = "pass_on", "fast", "slow", "passed_to_fast", "passed_to_slow"
 """What may be repartitioned: the operators on both sides of the queue, and its readers."""

@@ -86,7 +86,6 @@ EXPECTED = '{"total":30,"count":30,"pairs":30,"color":"RED"}'
 @pytest.mark.parametrize(
     "steps",
     [
-        [("first", "total", "count"), ("rest", "total", "count")],
         [("first", "total", "count"), ("rest", "count", "total")],
         [("crash", "total", "count")],
     ],

@@ -22,6 +22,7 @@ from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validation import find_faults
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 from support.plan.specifications import write_specification
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -177,7 +178,7 @@ def in_windows(sql: str, size: int, slide: int, rows: Any, others: Any) -> list[
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_windows_of_record_time_equal_duckdb(seed: int) -> None:
     chance = random.Random(seed)
     rows, others = orders(chance, 14), users(chance, 14)
@@ -288,7 +289,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_what_is_said_to_be_never_null_is_never_null(seed: int) -> None:
     chance = random.Random(seed)
     joins = ["", " cross join users u", *(f" {how} join users u using (user)" for how in HOWS)]
@@ -327,7 +328,7 @@ FROMS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_sql_that_is_taken_with_a_key_is_the_same_in_partitions(seed: int) -> None:
     chance = random.Random(seed)
     taken = 0

@@ -21,7 +21,7 @@ from support.waiting import PATIENCE_SECONDS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 KEYS = 45_000
 """Fewer than those of which states are in segments: it is in the slots' memory."""
-CHANGES, RESTARTS, RECORDINGS, QUERIES = 18, 12, 24, 12
+CHANGES, RESTARTS, RECORDINGS, QUERIES = 18, 9, 24, 12
 SETTLED = 25
 """So many windows after a change, the memory that it took for a moment is free again."""
 GROWTH_BYTES = 4 << 20
