@@ -49,6 +49,7 @@ def run_info(master: str, checkpoint: str, properties_kept: Mapping[str, str] = 
     )
 
 
+@cache
 def version(package: str = "ridgeline") -> str:
     """The version of an installed package; `(not installed)` for one that is only on the path."""
     try:
