@@ -1,5 +1,6 @@
 """What all tests share: one Spark session a process, and helpers that wait instead of sleeping."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -54,6 +55,17 @@ def class_archive():
     except (OSError, ValueError):  # there is none, or one was just removed
         return []
     return [f"-XX:SharedArchiveFile={newest}", "-Xlog:disable", "-Xlog:all=error:stderr"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage while tests are imported, a quarter of the time, nor later in what was imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
