@@ -36,7 +36,7 @@ class FileCheck:
         """
         try:
             for name in version:
-                if not self._exists(name):
+                if not self.exists(name):
                     raise state_files.missing(self._storage, name)
                 if self._reads and not state_files.is_segment(name) and name not in self._sizes:
                     self._sizes[name] = state_files.sizes(self._storage, name)
@@ -46,7 +46,7 @@ class FileCheck:
             return str(error)
         return ""
 
-    def _exists(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Whether a file is there; of a delta in the journal, its segment or its own file."""
         place = state_files.slice_place(name)
         if place is None:

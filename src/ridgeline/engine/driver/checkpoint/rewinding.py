@@ -90,7 +90,13 @@ def offered(checkpoint: Checkpoint, limit: int) -> list[Manifest]:
 
     From any thread. Raises CheckpointError, OSError.
     """
-    return list(islice(_not_left(checkpoint.kept()), limit))
+    check = FileCheck(SegmentFiles(checkpoint.storage, checkpoint.run_id), thoroughly=False)
+    whole = (
+        manifest
+        for manifest in _not_left(checkpoint.kept())
+        if all(check.exists(name) for version in manifest.states.values() for name in version)
+    )
+    return list(islice(whole, limit))
 
 
 def look(storage: DriverStorage) -> list[Manifest]:

@@ -9,6 +9,7 @@ import { Keys, onKey } from "./parts/keys.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { Search } from "./parts/search.js";
 import { SignIn } from "./parts/sign_in.js";
+import { RunMenu } from "./parts/run_menu.js";
 
 const THEME = "ridgeline-theme";
 const CLASSES = { ok: "ok", behind: "behind", stuck: "bad", failed: "bad", ended: "muted", starting: "muted" };
@@ -63,6 +64,7 @@ function Frame() {
         <div class="frame-tools">
           <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>
           <button type="button" class="button quiet frame-keys" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
+          <${RunMenu} />
           <button type="button" class="button quiet" aria-label=${`Use ${other} colours`} title=${`Use ${other} colours`} onClick=${() => setTheme(other)}>${theme === "dark" ? "☀" : "☾"}</button>
         </div>
       </div>

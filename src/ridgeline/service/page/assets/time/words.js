@@ -1,0 +1,38 @@
+// The words for what a window waited for, as the terminal has them (ridgeline/cli/views/window_time.py), and their colours.
+export const WORDS = {
+  offsets: "Spark's offsets",
+  log: "Spark's offset log",
+  trigger: "Spark's trigger",
+  planning: "planning",
+  retries: "earlier attempts",
+  launch: "launch",
+  read: "reading",
+  slot: "waiting for a slot",
+  restore: "state restore",
+  compute: "compute",
+  transfer: "transfer",
+  sibling: "siblings",
+  barrier: "barrier",
+  wait: "waiting for stages",
+  state: "state files",
+  results: "results to the driver",
+  stage: "staging",
+  commit: "commit",
+  queue: "waiting in a queue",
+  other: "unexplained",
+};
+
+const COMPUTE = new Set(["compute"]);
+const TRANSFER = new Set(["transfer", "read", "restore", "state", "results"]);
+const FAULT = new Set(["retries"]);
+
+// The class of a step: compute, transfer, fault, or wait for all else.
+export function sortOf(what) {
+  if (COMPUTE.has(what)) return "compute";
+  if (TRANSFER.has(what)) return "transfer";
+  return FAULT.has(what) ? "fault" : "wait";
+}
+
+export function word(what) {
+  return WORDS[what] ?? what;
+}

@@ -1,0 +1,85 @@
+// Sinks: what readers see, how old it is, and how it gets there.
+import { html, useMemo } from "../vendor/preact.js";
+import { count, duration, milliseconds, timeOfDay } from "../format.js";
+import { go, href, useRoute } from "../router.js";
+import { useStore } from "../store.js";
+import { useAsked } from "../parts/asked.js";
+import { Detail, Facts, Split } from "../parts/facts.js";
+import { MarkList, useMarks } from "../parts/marks.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { Table } from "../parts/table.js";
+
+const PROTOCOLS = {
+  transactional: "rows and mark in one transaction: exactly once",
+  idempotent: "rows may be written again, under the same keys: exactly once",
+  staged: "staged before the commit, published after it",
+  none: "no publisher: operators write by themselves",
+};
+
+function View() {
+  const { answer, problem } = useAsked("/sinks");
+  const at = useStore((state) => state.overview?.at);
+  const { params } = useRoute();
+  const rows = answer?.sinks;
+  const columns = useMemo(() => makeColumns(at), [at]);
+  if (!rows) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Waiting for the answer.</>`;
+  if (!rows.length) return html`<${Empty}>The application has no output operator.</>`;
+  const chosen = rows.find((row) => row.operator === params.sink);
+  return html`<${Split} detail=${chosen && html`<${Sink} row=${chosen} at=${at} />`}>
+    <${Table}
+      label="Sinks"
+      columns=${chosen ? columns.filter((column) => !column.extra) : columns}
+      rows=${rows}
+      id=${(row) => row.operator}
+      sort=${{ by: "p99", descending: true }}
+      selected=${params.sink}
+      onOpen=${(row) => go({ sink: row.operator })}
+    />
+    ${rows.every((row) => !ageOf(row)) && html`<p class="muted sinks-note">Ages are known where an input, or a schema, says which field is the time of a record.</p>`}
+  </>`;
+}
+
+function ageOf(row) {
+  return row.visibleAge ?? row.committedAge;
+}
+
+function makeColumns(at) {
+  const age = (name) => (row) => ageOf(row)?.[name];
+  return [
+    { name: "sink", title: "Sink", value: (row) => row.operator },
+    { name: "state", title: "State", value: (row) => (row.problem ? 0 : 1), cell: (row) => (row.problem ? html`<span class="bad">does not get through</span>` : html`<span class="ok">gets through</span>`) },
+    { name: "p50", title: "Age p50", number: true, value: age("p50Ms"), cell: (row) => milliseconds(ageOf(row)?.p50Ms) },
+    { name: "p99", title: "p99", number: true, value: age("p99Ms"), cell: (row) => milliseconds(ageOf(row)?.p99Ms) },
+    { name: "max", title: "Oldest", number: true, value: age("maxMs"), cell: (row) => milliseconds(ageOf(row)?.maxMs) },
+    { name: "visible", title: "Visible up to", number: true, value: (row) => row.visibleWindow, cell: (row) => (row.visibleWindow == null ? "-" : `window ${count(row.visibleWindow)}`) },
+    { name: "since", title: "Since", number: true, value: (row) => row.visibleAt, cell: (row) => (row.visibleAt == null || at == null ? "-" : `${duration(Math.max(0, at - row.visibleAt))} ago`) },
+    { name: "published", title: "Published", number: true, extra: true, value: (row) => row.timesPublished, cell: (row) => (row.timesPublished ? `${count(row.timesPublished)} times` : "-") },
+    { name: "protocol", title: "Protocol", value: (row) => row.protocol },
+  ];
+}
+
+function Sink({ row, at }) {
+  const marks = useMarks().filter((mark) => mark.kind === "output" && mark.operator === row.operator);
+  const ages = [["At the commit", row.committedAge], ["When readers see them", row.visibleAge]].filter(([, age]) => age);
+  return html`<${Detail} title=${row.operator} closes=${["sink"]}>
+    ${row.problem && html`<${Notice}><p>${row.problem}</p></>`}
+    <${Facts} label="Sink" rows=${[
+      ["Writes to", row.place],
+      ["Protocol", `${row.protocol}: ${PROTOCOLS[row.protocol] ?? ""}`],
+      ["Processing mode", row.mode.toLowerCase().replaceAll("_", " ")],
+      ["Partitions", count(row.partitions)],
+      ["Visible up to", row.visibleWindow == null ? null : html`<a href=${href({ view: "time", window: row.visibleWindow })}>window ${count(row.visibleWindow)}</a>`],
+      ["Since", row.visibleAt == null ? null : `${timeOfDay(row.visibleAt, at)}`],
+      ["Published", row.timesPublished ? `${count(row.timesPublished)} times` : "not yet"],
+      ["Class", html`<code>${row.className}</code>`],
+    ]} />
+    ${ages.length > 0 && html`<h3>Ages of records, last minute</h3>
+      <div class="table-wrap"><table class="table" aria-label="Ages of records">
+        <thead><tr><th scope="col"></th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th><th scope="col" class="number">Oldest</th><th scope="col" class="number">Records</th></tr></thead>
+        <tbody>${ages.map(([name, age]) => html`<tr key=${name}><th scope="row">${name}</th><td class="number">${milliseconds(age.p50Ms)}</td><td class="number">${milliseconds(age.p99Ms)}</td><td class="number">${milliseconds(age.maxMs)}</td><td class="number">${count(age.count)}</td></tr>`)}</tbody>
+      </table></div>`}
+    ${marks.length > 0 && html`<h3>What happened</h3><${MarkList} marks=${marks} limit=${10} />`}
+  </>`;
+}
+
+export default { name: "sinks", title: "Sinks", View };

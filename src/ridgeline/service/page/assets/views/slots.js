@@ -1,0 +1,131 @@
+// Slots: the processes that run containers, where they are, and what they use.
+import { html, useMemo } from "../vendor/preact.js";
+import { bytes, count, duration, milliseconds, percent, timeOfDay } from "../format.js";
+import { go, href, useRoute } from "../router.js";
+import { useStore } from "../store.js";
+import { useAsked } from "../parts/asked.js";
+import { Detail, Facts, Split } from "../parts/facts.js";
+import { MarkList, useMarks } from "../parts/marks.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { Table } from "../parts/table.js";
+
+const STATES = ["SILENT", "PENDING", "RUNNING", "IDLE"];
+const CLASSES = { SILENT: "bad", PENDING: "muted", RUNNING: "ok", IDLE: "" };
+
+function View() {
+  const { answer, problem } = useAsked("/physicalPlan/containers");
+  const operators = useStore((state) => state.overview?.operators);
+  const stats = useStore((state) => state.overview?.info?.stats);
+  const marks = useMarks().filter((mark) => mark.kind === "slot");
+  const { params } = useRoute();
+  const rows = useMemo(() => slots(answer?.containers ?? [], operators ?? {}, stats?.clockSkew ?? {}), [answer, operators, stats]);
+  if (!answer) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Waiting for the answer.</>`;
+  const chosen = rows.find((row) => row.key === params.slot);
+  return html`<${Split} detail=${chosen && html`<${Slot} row=${chosen} operators=${operators ?? {}} />`}>
+    <p class="slots-sum">${sum(stats, rows)}</p>
+    <${Table}
+      label="Slots"
+      columns=${COLUMNS.filter((column) => !(chosen && column.extra) && (!column.unless || rows.some((row) => row[column.unless] != null)))}
+      rows=${rows}
+      id=${(row) => row.key}
+      sort=${{ by: "state", descending: false }}
+      selected=${params.slot}
+      onOpen=${(row) => go({ slot: row.key })}
+    />
+    ${marks.length > 0 && html`<section class="slots-marks"><h2>What happened to slots</h2><${MarkList} marks=${marks} limit=${20} /></section>`}
+  </>`;
+}
+
+function sum(stats, rows) {
+  if (!stats) return "";
+  const parts = [stats.slots == null ? `${rows.length === 1 ? "one process" : `${rows.length} processes`}, no slots of Spark` : `${count(stats.slots)} of ${count(stats.slotsWanted)} slots`];
+  for (const [name, text] of [["slotsLost", "lost"], ["slotsRestarted", "started again"], ["slotsSilent", "silent for a while"], ["slotsReduced", "times fewer for want of cores"], ["slotsMisplaced", "on the wrong host"], ["slotsSpeculated", "late, run by the spare"]]) {
+    if (stats[name]) parts.push(`${count(stats[name])} ${text}`);
+  }
+  return parts.join(", ");
+}
+
+// The containers by the process that runs them.
+function slots(containers, operators, skews) {
+  const found = new Map();
+  for (const one of containers) {
+    const key = one.pid == null ? "pending" : `${one.pid}@${one.host}`;
+    if (!found.has(key)) found.set(key, { key, host: one.host, pid: one.pid, containers: [] });
+    found.get(key).containers.push(one);
+  }
+  return [...found.values()].map((slot) => {
+    const own = slot.containers.flatMap((one) => Object.keys(one.operators)).map((id) => operators[id]).filter(Boolean);
+    const add = (name) => (own.some((one) => one[name] != null) ? own.reduce((total, one) => total + (one[name] ?? 0), 0) : null);
+    const states = slot.containers.map((one) => one.state);
+    const beats = slot.containers.map((one) => one.heartbeatAgeSeconds).filter((age) => age != null);
+    const newest = (name) => slot.containers.map((one) => one[name]).find((value) => value != null) ?? null;
+    return {
+      ...slot,
+      state: STATES.find((state) => states.includes(state)),
+      operators: own,
+      cpu: add("cpuPercentageMA"),
+      stateBytes: add("stateBytes"),
+      sent: slot.containers.reduce((total, one) => total + one.bytesOut, 0),
+      beat: beats.length ? Math.min(...beats) : null,
+      skew: slot.host == null ? null : (skews[slot.host] ?? null),
+      memory: newest("memoryBytes"),
+      garbage: newest("garbageCollections"),
+      process: newest("processCpuSeconds"),
+      started: newest("startedTime"),
+    };
+  });
+}
+
+const COLUMNS = [
+  { name: "slot", title: "Process", value: (row) => row.key, cell: (row) => (row.pid == null ? "not started" : row.key) },
+  { name: "state", title: "State", value: (row) => STATES.indexOf(row.state), cell: (row) => html`<span class=${CLASSES[row.state]}>${row.state?.toLowerCase()}</span>` },
+  { name: "containers", title: "Containers", number: true, value: (row) => row.containers.length },
+  { name: "operators", title: "Operators", number: true, value: (row) => row.operators.length },
+  { name: "cpu", title: "CPU of operators", number: true, value: (row) => row.cpu, cell: (row) => (row.cpu == null ? "-" : percent(row.cpu / 100)) },
+  { name: "memory", title: "Memory", number: true, unless: "memory", value: (row) => row.memory, cell: (row) => bytes(row.memory) },
+  { name: "garbage", title: "Full collections", number: true, unless: "garbage", value: (row) => row.garbage, cell: (row) => count(row.garbage) },
+  { name: "states", title: "State", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
+  { name: "sent", title: "Sent", number: true, extra: true, value: (row) => row.sent, cell: (row) => bytes(row.sent) },
+  { name: "beat", title: "Last heard", number: true, value: (row) => row.beat, cell: (row) => (row.beat == null ? "-" : `${duration(row.beat)} ago`) },
+  { name: "skew", title: "Clock", number: true, extra: true, value: (row) => row.skew, cell: (row) => (row.skew == null ? "-" : milliseconds(row.skew)) },
+];
+
+function Slot({ row, operators }) {
+  return html`<${Detail} title=${row.pid == null ? "Not started" : row.key} closes=${["slot", "stack"]}>
+    <${Facts} label="Slot" rows=${[
+      ["State", row.state?.toLowerCase()],
+      ["Host", row.host],
+      ["Process", row.pid],
+      ["Since", row.started == null ? null : timeOfDay(row.started)],
+      ["Last heard", row.beat == null ? null : `${duration(row.beat)} ago`],
+      ["Memory", row.memory == null ? null : bytes(row.memory)],
+      ["Processor time", row.process == null ? null : duration(row.process)],
+      ["Full collections of garbage", row.garbage == null ? null : count(row.garbage)],
+      ["Sent to others", bytes(row.sent)],
+      ["Clock behind the driver's", row.skew == null ? null : milliseconds(row.skew)],
+    ]} />
+    <h3>Containers</h3>
+    ${row.containers.map((one) => html`<section class="slots-container" key=${one.id}>
+      <p><b>container ${one.id}</b> <span class="muted">stage ${one.stage}, ${one.state.toLowerCase()}</span></p>
+      <p class="slots-operators">${Object.entries(one.operators).map(([id, title]) => html`<a key=${id} href=${href({ view: "graph", operator: operators[id]?.operator ?? title })}>${title}</a>`)}</p>
+    </section>`)}
+    ${row.pid != null && html`<${Stack} container=${row.containers[0].id} />`}
+  </>`;
+}
+
+function Stack({ container }) {
+  const { params } = useRoute();
+  if (params.stack == null) return html`<button type="button" class="button" onClick=${() => go({ stack: 1 })}>Show where its threads are</button>`;
+  return html`<${Threads} container=${container} />`;
+}
+
+function Threads({ container }) {
+  const { answer, problem, again } = useAsked(`/physicalPlan/containers/${container}/stackTrace`, {}, { every: 0 });
+  if (!answer) return problem ? html`<${Notice} problem=${problem} />` : html`<p class="muted">Asking the process.</p>`;
+  const text = answer.fresh || answer.stack;
+  return html`<h3>Where its threads are</h3>
+    ${text ? html`<pre class="mono slots-stack" tabindex="0">${text}</pre>` : html`<p class="muted">Its process did not say.</p>`}
+    <button type="button" class="button" onClick=${again}>Again</button>`;
+}
+
+export default { name: "slots", title: "Slots", View };

@@ -1,0 +1,184 @@
+// Time: the last windows as a strip, one of them in full, and what happened around it.
+import { html, useEffect, useMemo, useRef } from "../vendor/preact.js";
+import { count, milliseconds, timeOfDay } from "../format.js";
+import { go, href, useRoute } from "../router.js";
+import { useStore } from "../store.js";
+import { MarkList, Words, useMarks } from "../parts/marks.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { indexOf, quantile, turn, usualPhases } from "../time/figures.js";
+import { Gantt, Steps } from "../time/gantt.js";
+import { Strip } from "../time/strip.js";
+import { word } from "../time/words.js";
+
+const DRAG_MS = 120;
+const NEAR = 12; // windows on both sides in which something counts as near
+const USUAL = 200;
+
+function View() {
+  const windows = useStore((state) => state.windows);
+  const shown = useStore((state) => state.shown);
+  const marks = useMarks();
+  const { params } = useRoute();
+  const chosen = useMemo(() => placeOf(windows, params), [windows, params.window, params.region]);
+  const choose = useChoose(windows);
+  if (!windows.length) return html`<${Empty}>Waiting for the first window. It takes as long as Spark takes to start, and one window.</>`;
+  return html`<div class="time">
+    <section class="card time-strip">
+      <div class="time-head">
+        <h2>The last ${count(windows.length)} windows</h2>
+        <${Sum} windows=${windows} />
+        <span class="time-space"></span>
+        <button type="button" class="button" disabled=${!params.window} onClick=${() => choose(null, false)}>Live</button>
+      </div>
+      <${Strip} windows=${windows} marks=${marks} chosen=${chosen} onChoose=${choose} />
+      <${Turn} windows=${windows} marks=${marks} />
+    </section>
+    <${Window} shown=${shown} windows=${windows} marks=${marks} params=${params} />
+    <section class="card">
+      <h2>What happened</h2>
+      ${marks.length
+        ? html`<${MarkList} marks=${marks} />`
+        : html`<p class="muted">Nothing since the start: no failure, no change, no decision, no broken promise.</p>`}
+    </section>
+  </div>`;
+}
+
+// The index of the window that the address names; -1 if it names none, or it is not there any more.
+function placeOf(windows, { window, region }) {
+  if (!window) return -1;
+  return windows.findIndex((one) => String(one.windowId) === window && (region == null || one.region === region));
+}
+
+// Choosing a window writes it into the address: at once, or while the pointer is dragged some times a second.
+function useChoose(windows) {
+  const state = useRef({ timer: null, next: null });
+  state.current.windows = windows;
+  useEffect(() => () => clearTimeout(state.current.timer), []);
+  return useMemo(() => {
+    function write(replace) {
+      const { next } = state.current;
+      state.current.timer = null;
+      go({ window: next ? next.windowId : null, region: next?.region ?? null, replace });
+    }
+    return (index, moves) => {
+      const now = state.current;
+      now.next = index == null ? null : now.windows[index];
+      clearTimeout(now.timer);
+      if (moves && now.last && Date.now() - now.last < DRAG_MS) {
+        now.timer = setTimeout(() => write(true), DRAG_MS);
+        return;
+      }
+      now.last = Date.now();
+      write(moves);
+    };
+  }, []);
+}
+
+function Sum({ windows }) {
+  const latencies = windows.map((one) => one.latencyMs);
+  const again = windows.filter((one) => one.attempts > 1).length;
+  return html`<p class="muted time-sum">
+    <span>last <b class="number">${milliseconds(latencies.at(-1))}</b></span>
+    <span>p50 <b class="number">${milliseconds(quantile(latencies, 0.5))}</b></span>
+    <span>p99 <b class="number">${milliseconds(quantile(latencies, 0.99))}</b></span>
+    ${again > 0 && html`<span class="bad">${count(again)} made again</span>`}
+  </p>`;
+}
+
+// Since when it is as slow as it is, and what happened then.
+function Turn({ windows, marks }) {
+  const found = useMemo(() => turn(windows), [windows.at(-1)?.windowId]);
+  if (!found) return html`<p class="time-turn muted">Latency is steady over these windows.</p>`;
+  const near = marks.filter((mark) => Math.abs(indexOf(windows, mark) - found.index) <= 3 && mark.level !== "good").slice(-3);
+  const slower = found.since > found.before;
+  return html`<div class="time-turn">
+    <p>
+      <b class=${slower ? "behind" : "ok"}>${slower ? "Slower" : "Faster"} since ${timeOfDay(found.window.triggeredAt)}</b>,
+      ${" "}<a href=${href({ window: found.window.windowId, region: found.window.region ?? null })}>window ${found.window.windowId}</a>:
+      ${" "}median ${milliseconds(found.before)} before, ${milliseconds(found.since)} from then on.
+    </p>
+    ${near.length > 0 && html`<p class="muted">Then: <${Words} text=${near.map((mark) => mark.text).join("; ")} /></p>`}
+  </div>`;
+}
+
+function Window({ shown, windows, marks, params }) {
+  const window = shown?.window;
+  const path = shown?.criticalPath;
+  if (shown?.problem) {
+    return html`<section class="card"><h2>Window ${params.window}</h2>
+      <${Notice} problem=${shown.problem} kind="behind"><p>Only the last ${count(1000)} windows are kept. <a href=${href({ window: null, region: null })}>Show the newest</a></p></>
+    </section>`;
+  }
+  if (!window || !path?.blame?.length) return html`<section class="card"><${Empty}>The window is not there yet.</></section>`;
+  const of = params.window ? `Window ${window.windowId}` : `The newest window, ${window.windowId}`;
+  return html`<section class="time-window">
+    <div class="card time-chain">
+      <h2>${of}: who waited for whom</h2>
+      <p class="muted time-facts">
+        <span>committed ${timeOfDay(window.committedAt)}</span>
+        <span>latency <b class="number">${milliseconds(window.latencyMs)}</b></span>
+        <span>critical path <b class="number accent">${milliseconds(window.criticalPathMs)}</b></span>
+        ${window.lateMs > 1 && html`<span>began <b class="number">${milliseconds(window.lateMs)}</b> late</span>`}
+        <span>${count(window.tuplesIn)} in, ${count(window.tuplesOut)} out</span>
+        <span>plan ${window.planVersion}</span>
+        ${window.attempts > 1 && html`<span class="bad">${window.attempts} attempts</span>`}
+      </p>
+      <${Gantt} blame=${path.blame} />
+      <div class="legend">
+        ${[["compute", "compute"], ["transfer", "transfer, reading, state"], ["wait", "waiting, launch, commit"]].map(
+          ([name, text]) => html`<span style=${{ "--swatch": `var(--${name})` }}>${text}</span>`,
+        )}
+      </div>
+      ${path.held?.length > 0 && html`<p class="muted time-held">${path.held.map((one) => `${one.output} was done and waited ${milliseconds(one.ms)} for ${one.by}`).join("; ")}</p>`}
+      <details class="time-steps"><summary>As a table</summary><${Steps} blame=${path.blame} /></details>
+    </div>
+    <div class="time-side">
+      <${Then} window=${window} windows=${windows} marks=${marks} />
+      <${Unusual} window=${window} windows=${windows} />
+    </div>
+  </section>`;
+}
+
+// What happened around the window, and why it was made again.
+function Then({ window, windows, marks }) {
+  const at = windows.findIndex((one) => one.windowId === window.windowId && one.region === window.region);
+  const near = marks.filter((mark) => {
+    if (mark.windowId === window.windowId) return true;
+    const index = indexOf(windows, mark);
+    return at >= 0 && index >= 0 && Math.abs(index - at) <= NEAR;
+  });
+  const failed = near.filter((mark) => mark.kind === "failure" && mark.windowId === window.windowId);
+  return html`<div class="card">
+    <h2>What happened then</h2>
+    ${window.attempts > 1 && !failed.length && html`<p class="bad">It was made ${window.attempts} times; the reason is not kept any more.</p>`}
+    ${near.length ? html`<${MarkList} marks=${near} label="What happened then" limit=${8} />` : html`<p class="muted">Nothing within ${NEAR} windows of it.</p>`}
+  </div>`;
+}
+
+// What took longer than usual in the window.
+function Unusual({ window, windows }) {
+  const rows = useMemo(() => {
+    const own = windows.filter((one) => one.region === window.region && one.windowId !== window.windowId).slice(-USUAL);
+    const usual = own.length ? usualPhases(own) : {};
+    const whats = new Set([...Object.keys(usual), ...Object.keys(window.phases)]);
+    return [...whats]
+      .map((what) => ({ what, ms: window.phases[what] ?? 0, usual: usual[what] ?? 0 }))
+      .map((row) => ({ ...row, more: row.ms - row.usual }))
+      .sort((first, second) => Math.abs(second.more) - Math.abs(first.more))
+      .slice(0, 7);
+  }, [window, windows.length > 50 ? window : windows]);
+  return html`<div class="card">
+    <h2>Compared with other windows</h2>
+    <table class="table time-unusual" aria-label="Compared with other windows">
+      <thead><tr><th scope="col">What</th><th scope="col" class="number">Here</th><th scope="col" class="number">Usual</th><th scope="col" class="number">More</th></tr></thead>
+      <tbody>${rows.map((row) => html`<tr key=${row.what}>
+        <td>${word(row.what)}</td>
+        <td class="number">${milliseconds(row.ms)}</td>
+        <td class="number muted">${milliseconds(row.usual)}</td>
+        <td class=${`number ${row.more > Math.max(2, row.usual / 2) ? "behind" : "muted"}`}>${row.more > 0 ? "+" : ""}${milliseconds(row.more)}</td>
+      </tr>`)}</tbody>
+    </table>
+  </div>`;
+}
+
+export default { name: "time", title: "Time", View };
