@@ -31,6 +31,7 @@ from ridgeline.measure.answers.operators import (
     throughput_answer,
 )
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.sources import SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -423,6 +424,10 @@ class Measurement:
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
         return self._progress.progress(self._working(now))
+
+    def source(self, name: str) -> SourceDetailAnswer:
+        """One source with its partitions. Raises KeyError naming those there are."""
+        return self._progress.source_detail(name)
 
     def watermarks(self, now: float) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back."""

@@ -30,6 +30,7 @@ from ridgeline.measure.answers.outputs import OutputAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
+from ridgeline.measure.answers.sources import SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -78,6 +79,8 @@ class Answers(Protocol):
     def record_age(self, operator: str | None = None, /) -> RecordAgesAnswer: ...
 
     def progress(self) -> ProgressAnswer: ...
+
+    def source(self, name: str, /) -> SourceDetailAnswer: ...
 
     def watermarks(self) -> WatermarksAnswer: ...
 

@@ -32,6 +32,7 @@ from ridgeline.measure.answers.outputs import OutputAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
+from ridgeline.measure.answers.sources import SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -249,6 +250,11 @@ class Watch:
         """The progress of the window that runs, and of the sources."""
         with self._settled() as figures:
             return figures.progress(self._now())
+
+    def source(self, name: str) -> SourceDetailAnswer:
+        """One source with its partitions."""
+        with self._settled() as figures:
+            return figures.source(name)
 
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back."""

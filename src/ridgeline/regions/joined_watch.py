@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import (
@@ -34,6 +34,7 @@ from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAn
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.regions import RegionsAnswer
+from ridgeline.measure.answers.sources import SourceDetailAnswer, SourcePartitionAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -282,6 +283,17 @@ class JoinedWatch:
         found["sentence"] = sentence(self.views, found, queues, ages, path, now)
         found["because"] = because(self.views, queues, now)
         return found
+
+    def source(self, name: str) -> SourceDetailAnswer:
+        """One source with its partitions."""
+        known = [source["operator"] for source in self.progress()["sources"]]
+        for view in self.views:
+            if name in known and any(node.name == name for node in view.watch.topology.operators):
+                found = view.watch.source(name)
+                rows = [{**row, "id": view.id(row["id"]), "region": view.name} for row in found["partitions"]]
+                return {**found, "partitions": cast("list[SourcePartitionAnswer]", rows)}
+        msg = f"there is no source `{name}`; {did_you_mean(name, known)}"
+        raise KeyError(msg)
 
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back, across queues."""

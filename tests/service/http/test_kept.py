@@ -74,6 +74,15 @@ def test_a_sink_says_what_readers_see(client):
     assert sink["timesPublished"] > 0
 
 
+def test_a_source_has_its_partitions(client):
+    answer = client.get("/progress")
+    assert [row["operator"] for row in answer["sources"]] == ["numbers"]
+    assert answer["sources"][0]["forecastErrorSeconds"] is None
+    detail = client.get("/sources/numbers")
+    assert (detail["operator"], detail["position"]) == ("numbers", None)
+    assert "did you mean `numbers`" in str(client.get("/sources/number", 404))
+
+
 def test_the_windows_to_go_back_to_have_their_command(app, client):
     answer = client.get("/checkpoints?limit=2")
     assert answer["note"] == ""

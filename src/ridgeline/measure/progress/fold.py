@@ -11,12 +11,14 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
     ContainerProgressAnswer,
     ProgressAnswer,
     SourceAnswer,
 )
+from ridgeline.measure.answers.sources import SourceDetailAnswer, SourcePartitionAnswer
 from ridgeline.measure.events import (
     ApplicationEnded,
     ContainerHeartbeat,
@@ -360,6 +362,9 @@ class ProgressFold:
         done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
         states = {name: source.state(now, done) for name, source in self._sources.items()}
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
+        for name, state in states.items():
+            if (forecasts := self._sources[name].forecasts).is_due(now):
+                forecasts.look(now, state)
         return {
             "windowId": None if window is None else window.id,
             "running": running,
@@ -593,6 +598,28 @@ class ProgressFold:
             return Verdict.SETTLING
         return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 
+    def source_detail(self, name: str) -> SourceDetailAnswer:
+        """One source with its partitions. Raises KeyError naming those that report."""
+        source = self._sources.get(name)
+        if source is None:
+            msg = f"there is no source `{name}`; {did_you_mean(name, self._sources)}"
+            raise KeyError(msg)
+        partitions: list[SourcePartitionAnswer] = []
+        for number, report in sorted(source.latest.items()):
+            node, left = self._topology.by_id.get(number), report.remaining
+            row: SourcePartitionAnswer = {
+                "id": number,
+                "operator": name if node is None or report.whole else node.title,
+                "consumed": report.consumed,
+                "remaining": None if left is None or left < 0 else left,
+                "remainingBytes": report.remaining_bytes,
+                "windowId": report.window_id,
+            }
+            if left is not None and left < 0:
+                row["infinite"] = True
+            partitions.append(row)
+        return {"operator": name, "unit": source.unit, "partitions": partitions, "position": None}
+
     def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> SourceAnswer:
         """The backlog of a source."""
         source = self._sources[name]
@@ -607,6 +634,7 @@ class ProgressFold:
             "arrivalPerSecond": state.arrival_per_second,
             "basis": state.backlog.basis.value,
             "caughtUpAt": state.caught_up_at,
+            "forecastErrorSeconds": source.forecasts.error_seconds,
             "asOf": source.backlog.as_of,
             "problem": source.problem or None,
             "verdict": verdict.value,

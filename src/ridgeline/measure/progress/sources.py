@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from ridgeline.measure.events import SourceAsked, SourceProgress, SourceTaken
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, total
+from ridgeline.measure.progress.forecast import Forecasts
 from ridgeline.measure.progress.ledger import Ledger
 
 ASKED_SECONDS = 10.0
@@ -63,6 +64,7 @@ class PartitionedSource:
     paced: bool = False
     """It holds back records that are not due: these are no backlog."""
     ledger: Ledger = field(default_factory=Ledger)
+    forecasts: Forecasts = field(default_factory=Forecasts)
     _counted: float | None = None
     _commits: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_COMMITS))
     """When windows were committed, and what had been consumed."""

@@ -1,4 +1,4 @@
-"""The endpoints about results and state that are kept: sinks, and windows for a rewind."""
+"""The endpoints about sources, sinks, and the windows for a rewind."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.masking import mask_text
+from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.connect.sink_publisher import SinkPublisher
 from ridgeline.engine.driver.checkpoint.rewinding import offered
 from ridgeline.engine.state import state_files
 from ridgeline.measure.answers.operators import RecordAgeAnswer, RecordAgesAnswer
+from ridgeline.measure.answers.sources import SourceDetailAnswer
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import CheckpointsAnswer, KeptWindowAnswer, SinkAnswer, SinksAnswer
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
 from ridgeline.service.origin import Origin
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def kept_endpoints(base: str) -> tuple[Endpoint, ...]:
             tag="sinks",
         ),
         Endpoint(
+            f"{base}/sources/{{name}}",
+            _source,
+            "A source with its partitions, and its position after the last commit.",
+            SourceDetailAnswer,
+            (Parameter("name", "string", "the name of an input operator"),),
+            tag="sources",
+        ),
+        Endpoint(
             f"{base}/checkpoints",
             _checkpoints,
             "The windows that the run can go back to, and the command for it. State files are not read.",
@@ -55,13 +64,13 @@ def _sinks(call: Call) -> SinksAnswer:
     ages, seen = call.watch.record_age(), {row["operator"]: row for row in call.watch.outputs()}
     publishers = {} if call.run is None else call.run.publishers
     read = {stream.source.operator for stream in call.plan.logical.streams}
-    found: list[SinkAnswer] = []
+    sinks: list[SinkAnswer] = []
     for one in call.plan.logical.operators:
         if one.name in read and one.name not in publishers:
             continue
         publisher, shown = publishers.get(one.name), seen.get(one.name)
         place = None if publisher is None else publisher.place()
-        found.append(
+        sinks.append(
             {
                 "operator": one.name,
                 "className": apex.class_name(one),
@@ -77,7 +86,7 @@ def _sinks(call: Call) -> SinksAnswer:
                 "visibleAge": _worst(ages, one.name, "publish"),
             }
         )
-    return {"sinks": found}
+    return {"sinks": sinks}
 
 
 def _protocol(publisher: object) -> str:
@@ -96,6 +105,19 @@ def _worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | N
     return max(rows, key=lambda row: row["p99Ms"] or 0.0, default=None)
 
 
+# Sources ----------------------------------------------------------------------------------------------------
+
+
+def _source(call: Call) -> SourceDetailAnswer:
+    """A source; only a run of one region says its position. Raises AnswerError."""
+    answer = found(call.watch.source, call["name"])
+    run = call.run
+    last = None if run is None or isinstance(run, JoinedRun) else run.checkpoint.last()
+    if last is not None and call["name"] in last.inputs:
+        answer["position"] = mask(call["name"], last.inputs[call["name"]])
+    return answer
+
+
 # Checkpoints ------------------------------------------------------------------------------------------------
 
 
@@ -112,10 +134,10 @@ def _checkpoints(call: Call) -> CheckpointsAnswer:
     begin = (call.origin or Origin(None, list)).command(folder)
     committed = {row["windowId"]: row["committedAt"] for row in call.watch.windows()}
     try:
-        found = offered(checkpoint, call.get("limit") or _DEFAULT)
+        windows = offered(checkpoint, call.get("limit") or _DEFAULT)
     except (OSError, RidgelineError) as error:
         raise AnswerError(503, f"the checkpoint cannot be read: {error}", "ask again soon") from None
-    rows = [_kept(one, checkpoint, begin, committed.get(one.window_id)) for one in found]
+    rows = [_kept(one, checkpoint, begin, committed.get(one.window_id)) for one in windows]
     return {"folder": folder, "windowsKept": kept, "windows": rows, "note": ""}
 
 
