@@ -34,7 +34,7 @@ function makeColumns(at) {
     { name: "size", title: "State", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
     { name: "files", title: "Files", number: true, value: (row) => row.stateFiles, cell: (row) => count(row.stateFiles) },
     { name: "plan", title: "Plan", number: true, value: (row) => row.planVersion, cell: (row) => count(row.planVersion) },
-    { name: "note", title: "", sort: false, value: () => "", cell: note },
+    { name: "note", title: "Note", sort: false, value: () => "", cell: note },
   ];
 }
 

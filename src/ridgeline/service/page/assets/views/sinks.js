@@ -75,7 +75,7 @@ function Sink({ row, at }) {
     ]} />
     ${ages.length > 0 && html`<h3>Ages of records, last minute</h3>
       <div class="table-wrap"><table class="table" aria-label="Ages of records">
-        <thead><tr><th scope="col"></th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th><th scope="col" class="number">Oldest</th><th scope="col" class="number">Records</th></tr></thead>
+        <thead><tr><th scope="col">When</th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th><th scope="col" class="number">Oldest</th><th scope="col" class="number">Records</th></tr></thead>
         <tbody>${ages.map(([name, age]) => html`<tr key=${name}><th scope="row">${name}</th><td class="number">${milliseconds(age.p50Ms)}</td><td class="number">${milliseconds(age.p99Ms)}</td><td class="number">${milliseconds(age.maxMs)}</td><td class="number">${count(age.count)}</td></tr>`)}</tbody>
       </table></div>`}
     ${marks.length > 0 && html`<h3>What happened</h3><${MarkList} marks=${marks} limit=${10} />`}

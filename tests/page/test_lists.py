@@ -1,0 +1,141 @@
+"""The lists of the page: each answers its questions in at most three clicks."""
+
+import re
+
+import pytest
+
+from support.page.troubled import committed, troubled
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def application():
+    with troubled() as found:
+        yield found
+
+
+@pytest.fixture
+def page(application, open_page):
+    """The page with the right to change something."""
+    return open_page(f"{application.server.url}/#code={application.web.state.sessions.code()}")
+
+
+def view(page, name):
+    page.get_by_role("link", name=name, exact=True).click()
+
+
+def test_sources_say_whether_and_when_it_will_have_caught_up(page):
+    view(page, "Sources")
+    page.get_by_text(
+        re.compile(r"orders (will have caught up in .*, at \d|will not catch up|catches up)")
+    ).wait_for()
+    page.get_by_role("row").filter(has_text="orders").click()
+    detail = page.get_by_role("complementary", name="orders")
+    detail.get_by_role("table", name="Partitions").get_by_text(re.compile(r"^\d[\d,]*$")).first.wait_for()
+
+
+def test_changes_say_who_why_and_whether_it_helped(page, application):
+    view(page, "Changes")
+    page.get_by_role("row").filter(has_text="parse.pause").click()
+    detail = page.get_by_role("complementary", name="Change")
+    detail.get_by_text("ann", exact=True).wait_for()
+    detail.get_by_text("a new supplier").wait_for()
+    detail.get_by_text("Windows are slower").wait_for()
+    detail.get_by_role("link", name=f"window {application.slowed.window}").click()
+    page.wait_for_url(f"**/#/time?window={application.slowed.window}")
+
+
+def test_promises_say_since_when_and_by_how_much(page):
+    view(page, "Promises")
+    page.get_by_text("1 promise of 1 broken").wait_for()
+    page.get_by_role("row").filter(has_text="window_latency").click()
+    detail = page.get_by_role("complementary", name="window_latency_p99")
+    detail.get_by_text("Beyond the limit by").wait_for()
+    detail.get_by_role("list", name="What happened").get_by_text("is broken").wait_for()
+
+
+def test_sinks_slots_and_checkpoints(page):
+    view(page, "Sinks")
+    page.get_by_role("row").filter(has_text="ledger").click()
+    page.get_by_role("complementary", name="ledger").get_by_text("staged before the commit").wait_for()
+    page.get_by_role("table", name="Ages of records").get_by_role("row").nth(1).wait_for()
+    view(page, "Slots")
+    page.get_by_role("row").filter(has_text="@").click()
+    page.get_by_text("container 0").wait_for()
+    view(page, "Checkpoints")
+    page.get_by_role("table", name="Windows to go back to").get_by_role("row").nth(1).click()
+    page.get_by_text(re.compile(r"ridgeline run .* --from-window \d+$")).wait_for()
+
+
+def test_configuration_says_where_a_value_was_said_and_hides_secrets(page):
+    view(page, "Configuration")
+    table = page.get_by_role("table", name="Configuration")
+    changed = table.get_by_role("row").filter(has_text="operator.parse.pause")
+    changed.get_by_text("change", exact=True).wait_for()
+    changed.get_by_text("0.0002 (properties of start())").wait_for()
+    page.get_by_label("Find a key or value").fill("password")
+    page.get_by_label("all", exact=True).check()
+    table.get_by_role("row").filter(has_text="operator.orders.password").get_by_text("***").wait_for()
+    assert page.get_by_text("hunter2").count() == 0
+
+
+def test_a_query_runs_is_saved_and_ends(page):
+    view(page, "Queries")
+    page.get_by_label("SQL").fill(
+        "select customer, count(*) as n from parsed group by customer order by customer"
+    )
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("table", name="Result").get_by_role("columnheader", name="customer").wait_for()
+    page.get_by_role("button", name="Chart").click()
+    page.get_by_role("figure").first.wait_for()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Stop", exact=True).first.click()
+    page.get_by_text("A query reads what its streams carry").wait_for()
+    page.reload()
+    saved = page.get_by_role("listitem").filter(
+        has=page.get_by_role("button", name=re.compile("^Forget select"))
+    )
+    saved.get_by_text("select customer").wait_for()
+
+
+def test_wrong_sql_is_answered_in_words(page, open_page):
+    open_page.expected.append("400")
+    view(page, "Queries")
+    page.get_by_label("SQL").fill("select nothing from nowhere")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("alert").get_by_text("nowhere").wait_for()
+
+
+def test_it_is_paused_and_goes_on_by_clicks(page, application):
+    page.get_by_text("Run", exact=True).click()
+    page.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Pause the application")
+    dialog.get_by_text("No further window begins").wait_for()
+    dialog.get_by_text("ridgeline pause numbers-1").wait_for()
+    dialog.get_by_role("button", name="Confirm").click()
+    dialog.get_by_text("applied").wait_for()
+    dialog.get_by_role("button", name="Close").last.click()
+    assert application.run.paused
+    page.get_by_text("Run", exact=True).click()
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Confirm").click()
+    page.get_by_role("status").get_by_text("applied").wait_for()
+    committed(application, application.watch.run()["windows"] + 2)
+
+
+VIEWS = "time sources sinks slots changes promises queries configuration checkpoints"
+SMALL = {"dark": True, "size": {"width": 390, "height": 844}}
+
+
+@pytest.mark.parametrize("look", [{}, SMALL], ids=["wide", "dark and small"])
+def test_the_views_keep_nobody_from_reading_them(application, open_page, look):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page(f"{application.server.url}/#/time", **look)
+    for name in VIEWS.split():
+        page.evaluate("name => (location.hash = `#/${name}`)", name)
+        page.locator(f".{name}, .split, .empty").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        found = axe.run(page).response["violations"]
+        faults = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found]
+        assert not faults, name

@@ -1,0 +1,100 @@
+"""The time view: since when, what happened then, which window failed and why; and a line that is cut."""
+
+import re
+
+import pytest
+
+from ridgeline.testing.services.ports import Ports
+from ridgeline.testing.services.proxy import Proxy
+from support.page.troubled import FAILED, troubled
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def application():
+    with troubled() as found:
+        yield found
+
+
+def window_of(page):
+    found = re.search(r"window=(\d+)", page.url)
+    return None if found is None else int(found[1])
+
+
+def test_since_when_it_is_slow_and_what_happened_then(application, open_page):
+    page = open_page(application.server.url)
+    page.get_by_role("link", name="Time", exact=True).click()
+    page.get_by_text(re.compile(r"^Slower since \d")).wait_for()
+    text = page.get_by_text("Then: ").first.inner_text()
+    assert "parse.pause" in text
+    assert "asked for by ann (a new supplier)" in text
+
+
+def test_which_window_failed_and_why(application, open_page):
+    page = open_page(application.server.url)
+    page.get_by_role("link", name="Time", exact=True).click()
+    happened = page.get_by_role("list", name="What happened", exact=True)
+    failure = happened.get_by_role("listitem").filter(has_text="the ledger's connection was reset")
+    failure.get_by_role("link", name=f"window {FAILED}").click()
+    page.get_by_role("heading", name=f"Window {FAILED}: who waited for whom").wait_for()
+    assert window_of(page) == FAILED
+    page.get_by_text("2 attempts").wait_for()
+    then = page.get_by_role("list", name="What happened then")
+    then.get_by_text("ConnectionResetError").wait_for()
+    chain = page.get_by_role("group", name="Who waited for whom")
+    chain.get_by_text("earlier attempts").first.wait_for()
+
+
+def test_a_window_is_chosen_by_keys_and_by_dragging_and_live_goes_back(application, open_page):
+    page = open_page(f"{application.server.url}/#/time")
+    strip = page.get_by_role("slider", name="Window")
+    strip.focus()
+    page.keyboard.press("Home")
+    page.wait_for_url("**window=0*")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**window=1*")
+    page.get_by_role("heading", name="Window 1: who waited for whom").wait_for()
+    assert strip.get_attribute("aria-valuetext").startswith("window 1 at ")
+    box = strip.bounding_box()
+    page.mouse.move(box["x"] + 2, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 40, steps=8)
+    page.mouse.up()
+    page.wait_for_function("Number(/window=(\\d+)/.exec(location.hash)?.[1]) > 5")
+    page.get_by_role("button", name="Live").click()
+    page.wait_for_function("!location.hash.includes('window=')")
+
+
+def test_everything_shows_the_window_that_the_address_names(application, open_page):
+    page = open_page(f"{application.server.url}/#/time?window=3")
+    page.get_by_role("heading", name="Window 3: who waited for whom").wait_for()
+    page.get_by_role("link", name="Overview", exact=True).click()
+    page.get_by_text("Window 3, committed at").wait_for()
+
+
+def test_a_window_that_is_no_longer_kept_says_so(application, open_page):
+    open_page.expected.append("404")
+    page = open_page(f"{application.server.url}/#/time?window=999999999")
+    page.get_by_text("Only the last 1,000 windows are kept").wait_for()
+    page.get_by_role("link", name="Show the newest").click()
+    page.get_by_role("heading", name=re.compile("The newest window, ")).wait_for()
+
+
+def test_a_line_that_is_cut_is_stale_and_comes_back(application, open_page, tmp_path):
+    open_page.expected += ["ERR_", "Failed to load resource"]
+    ports = Ports()
+    port = ports.take()
+    proxy = Proxy({port: application.server.url.rpartition(":")[2]}, tmp_path)
+    try:
+        page = open_page(f"http://127.0.0.1:{port}/#/time")
+        page.get_by_text("live, ").wait_for()
+        proxy.cut(hang=False)
+        page.get_by_text(re.compile(r"^stale since \d")).wait_for()
+        page.get_by_role("alert").get_by_text("The line is cut").wait_for()
+        page.get_by_role("heading", name=re.compile("The newest window, ")).wait_for()  # it shows the last
+        proxy.mend()
+        page.get_by_text("live, ").wait_for()
+    finally:
+        proxy.close()
+        ports.release()

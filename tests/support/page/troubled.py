@@ -1,0 +1,84 @@
+"""A shop that has troubles: a backlog, a window that fails once, a promise that is broken, a slow change."""
+
+import time
+from contextlib import contextmanager
+
+from ridgeline import Application
+from ridgeline.api.clock import SystemClock
+from ridgeline.plan.edits import SetProperty
+from ridgeline.service.origin import origin_of
+from ridgeline.service.promise_thread import PromiseThread
+from ridgeline.sla import window_latency
+from ridgeline.stram.changes import EditPlan
+from ridgeline.testing import CollectorSink, NullSink
+from support.page.shop import Order, Orders, Parse, Totals
+from support.service.living import living
+from support.waiting import PATIENCE_SECONDS
+
+FAILED = 12
+"""The window that fails once."""
+
+
+class Backlog(Orders):
+    """It has a backlog at the start, which gets smaller."""
+
+    waiting: int = 1_000_000
+
+    def progress(self) -> tuple[float, float | None]:
+        return self.count, float(max(0, self.waiting - self.count))
+
+
+class Once(Totals):
+    """Fails in one window, the first time."""
+
+    failed = False
+
+    def begin_window(self, window_id: int) -> None:
+        if window_id == FAILED and not Once.failed:
+            Once.failed = True
+            message = "the ledger's connection was reset"
+            raise ConnectionResetError(message)
+
+
+def troubled_shop() -> Application:
+    app = Application("shop", window="100ms")
+    orders = app.add_operator("orders", Backlog())
+    parse = app.add_operator("parse", Parse(), partitions=2)
+    totals = app.add_operator("totals", Once())
+    ledger = app.add_operator("ledger", CollectorSink(Order))
+    audit = app.add_operator("audit", NullSink())
+    app.add_stream("orders", orders.output, parse.input)
+    app.add_stream("parsed", parse.output, totals.input, audit.input)
+    app.add_stream("totals", totals.output, ledger.input)
+    app.promise(window_latency(p99="1ms"))
+    return app
+
+
+@contextmanager
+def troubled():
+    """It runs; 30 windows after the start ann makes its parser slower. `slowed`: that change."""
+    Once.failed = False
+    app = troubled_shop()
+    with living(app) as found:
+        found.web.state.origin = origin_of(app, found.planner, {"parse.pause": 0.0002}, {})
+        promises = PromiseThread(
+            found.run.plan.logical.promises, "shop", found.watch, found.watch.observe, SystemClock()
+        )
+        try:
+            committed(found, 30)
+            edit = SetProperty("parse", "pause", 0.01)
+            found.slowed = found.run.changes.ask(EditPlan((edit,), "a new supplier"), "ann")
+            assert found.slowed.done.wait(PATIENCE_SECONDS)
+            committed(found, found.slowed.window + 12)
+            yield found
+        finally:
+            promises.close()
+
+
+def committed(app, window):
+    """Wait until a window is committed."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while app.watch.run()["windows"] <= window:
+        assert time.monotonic() < end, f"window {window} is not committed"
+        assert app.failure is None, app.failure
+        time.sleep(0.05)
