@@ -4,7 +4,7 @@ import { milliseconds, percent } from "../format.js";
 import { href } from "../router.js";
 import { sortOf, word } from "./words.js";
 
-const SMALL = 0.004; // of the window: steps below it are drawn with the one before
+const SMALL = 0.01; // of the window: steps below it are drawn with the one before
 const MOST_ROWS = 24;
 
 // Steps with their begin, in rows: one for each operator, and one for each kind of work that is nobody's.

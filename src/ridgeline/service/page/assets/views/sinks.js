@@ -60,7 +60,7 @@ function makeColumns(at) {
 
 function Sink({ row, at }) {
   const marks = useMarks().filter((mark) => mark.kind === "output" && mark.operator === row.operator);
-  const ages = [["At the commit", row.committedAge], ["When readers see them", row.visibleAge]].filter(([, age]) => age);
+  const ages = [["At the commit", row.committedAge], ["When visible", row.visibleAge]].filter(([, age]) => age);
   return html`<${Detail} title=${row.operator} closes=${["sink"]}>
     ${row.problem && html`<${Notice}><p>${row.problem}</p></>`}
     <${Facts} label="Sink" rows=${[
@@ -73,10 +73,10 @@ function Sink({ row, at }) {
       ["Published", row.timesPublished ? `${count(row.timesPublished)} times` : "not yet"],
       ["Class", html`<code>${row.className}</code>`],
     ]} />
-    ${ages.length > 0 && html`<h3>Ages of records, last minute</h3>
+    ${ages.length > 0 && html`<h3>Ages of ${count(ages[0][1].count)} records, last minute</h3>
       <div class="table-wrap"><table class="table" aria-label="Ages of records">
-        <thead><tr><th scope="col">When</th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th><th scope="col" class="number">Oldest</th><th scope="col" class="number">Records</th></tr></thead>
-        <tbody>${ages.map(([name, age]) => html`<tr key=${name}><th scope="row">${name}</th><td class="number">${milliseconds(age.p50Ms)}</td><td class="number">${milliseconds(age.p99Ms)}</td><td class="number">${milliseconds(age.maxMs)}</td><td class="number">${count(age.count)}</td></tr>`)}</tbody>
+        <thead><tr><th scope="col">When</th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th><th scope="col" class="number">Oldest</th></tr></thead>
+        <tbody>${ages.map(([name, age]) => html`<tr key=${name}><td class="muted">${name}</td><td class="number">${milliseconds(age.p50Ms)}</td><td class="number">${milliseconds(age.p99Ms)}</td><td class="number">${milliseconds(age.maxMs)}</td></tr>`)}</tbody>
       </table></div>`}
     ${marks.length > 0 && html`<h3>What happened</h3><${MarkList} marks=${marks} limit=${10} />`}
   </>`;
