@@ -105,6 +105,9 @@ def test_operators_and_the_application_after_three_windows():
         "stack": "",
         "bytesOut": 15,
         "lastWindowId": 2,
+        "memoryBytes": None,
+        "processCpuSeconds": None,
+        "garbageCollections": None,
     }
 
 

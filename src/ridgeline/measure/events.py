@@ -437,10 +437,20 @@ class RunningOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """The usage of a process: resident memory, and since its start processor time and full collections."""
+
+    memory_bytes: int
+    cpu_seconds: float
+    collections: int
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerHeartbeat:
     """A container's running figures.
 
     `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
+    `usage`: of its process, None if not known.
 
     `container` -1: no container runs, or not for long. Then the message carries its clock. `stack`: where its
     thread is. `unsent`: heartbeats of its process that could not be sent since the one before.
@@ -458,6 +468,7 @@ class ContainerHeartbeat:
     began: float = 0.0
     operators: tuple[RunningOperator, ...] = ()
     stack: str = ""
+    usage: ProcessUsage | None = None
     unsent: int = 0
     taken: tuple[SourceTaken, ...] = ()
 

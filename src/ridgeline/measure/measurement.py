@@ -293,6 +293,7 @@ class Measurement:
     def _heartbeat(self, event: ContainerHeartbeat) -> None:
         self.counts.heartbeat(event)
         self._clocks.add(event.host, event.sent, event.at)
+        self._statuses.process_usage(event)
         self._progress.heartbeat(event)
         running = self._windows.attempts.get(event.window_id)
         if running is not None and running.attempt == event.attempt:

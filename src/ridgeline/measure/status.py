@@ -11,6 +11,7 @@ from ridgeline.measure.events import (
     ContainerHeartbeat,
     ContainerWindow,
     OperatorWindow,
+    ProcessUsage,
     WatermarkReading,
     WindowRetried,
 )
@@ -84,6 +85,7 @@ class ContainerStatus:
     """One container.
 
     `last_seen`: when its last heartbeat or report came. `has_heartbeat`: one came in the running attempt.
+    `usage`: of its process, as of its last heartbeat.
     """
 
     id: int
@@ -96,11 +98,12 @@ class ContainerStatus:
     bytes_out: int = 0
     stack: str = ""
     has_heartbeat: bool = False
+    usage: ProcessUsage | None = None
 
     def seen(self, at: float, host: str, pid: int) -> None:
         """Note a sign of life. A new process counts as a new start."""
         if self.started is None or (host, pid) != (self.host, self.pid):
-            self.started = at
+            self.started, self.usage = at, None
         self.host, self.pid, self.last_seen = host, pid, at
 
 
@@ -150,7 +153,7 @@ class Statuses:
             if (container.host, container.pid) == (host, pid):
                 container.host = container.pid = container.started = None
                 container.has_heartbeat = False
-                container.stack = ""
+                container.stack, container.usage = "", None
 
     def attempt(self) -> None:
         """An attempt at a window begins: reports of an earlier one no longer count."""
@@ -165,6 +168,14 @@ class Statuses:
             container.seen(event.at, event.host, event.pid)
             container.has_heartbeat = True
             container.stack = event.stack or container.stack
+
+    def process_usage(self, event: ContainerHeartbeat) -> None:
+        """A process has said what it uses; it may run several containers, or none now."""
+        if event.usage is None:
+            return
+        for container in self.containers.values():
+            if (container.host, container.pid) == (event.host, event.pid):
+                container.usage = event.usage
 
     def container_window(self, event: ContainerWindow) -> None:
         """A container's window is committed."""

@@ -234,3 +234,11 @@ def test_each_beat_says_what_inputs_of_the_process_have_taken(stram, works):
     sender.stop()
     assert [beat.container for beat in beats] == [2 if works else -1] * 3
     assert {beat.taken for beat in beats} == {(said,)}
+
+
+def test_a_process_says_what_it_uses(stram, sender):
+    sender.start()
+    usage = stram.beat().usage
+    assert usage.memory_bytes > 10_000_000
+    assert usage.cpu_seconds > 0
+    assert usage.collections >= 0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, WindowStarted
+from ridgeline.measure.events import ContainerHeartbeat, ProcessUsage, RunningOperator, WindowStarted
 from ridgeline.service.http.bodies import to_json
 from support.service.watched import BASE, feed, serving, watched
 
@@ -147,6 +147,20 @@ def test_containers(client):
     assert everything[0]["operators"] == {"1": "source"}
     assert client.get("/physicalPlan/containers?states=idle,running")["containers"] == everything
     assert client.get("/physicalPlan/containers?states=SILENT") == {"containers": []}
+
+
+def test_containers_show_what_their_process_uses():
+    watch, plan, _, now = watched(until=2)
+    containers = watch.containers()
+    assert {one["memoryBytes"] for one in containers} == {None}
+    host, pid = containers[0]["host"], containers[0]["pid"]
+    usage = ProcessUsage(3_000_000, 1.5, 2)
+    feed(watch, now, ContainerHeartbeat(now.seconds, -1, host, pid, now.seconds, usage=usage))
+    with serving(watch, plan) as client:
+        shown = client.get("/physicalPlan/containers")["containers"]
+    assert {(one["memoryBytes"], one["processCpuSeconds"], one["garbageCollections"]) for one in shown} == {
+        (3_000_000, 1.5, 2)
+    }
 
 
 def test_windows(client):

@@ -135,7 +135,10 @@ def containers_table(containers: Rows, width: int) -> Table:
         "sent": [Text(size(container["bytesOut"])) for container in containers],
         "operators": [Text(", ".join(container["operators"].values())) for container in containers],
     }
-    return fitted(columns, width, ("sent", "stage", "pid", "host"), left=("state", "host", "operators"))
+    if any(container.get("memoryBytes") is not None for container in containers):
+        columns["memory"] = [Text(size(container.get("memoryBytes"))) for container in containers]
+    dispensable = ("memory", "sent", "stage", "pid", "host")
+    return fitted(columns, width, dispensable, left=("state", "host", "operators"))
 
 
 def windows_table(windows: Rows, width: int) -> Table:

@@ -130,7 +130,9 @@ class Heartbeats:
         at = self._clock.wall()
         if beat.container >= 0 and beat.window_id <= self._committed:
             self._refusals.add(LATE, name)
-            beat = ContainerHeartbeat(at, -1, beat.host, beat.pid, beat.sent, taken=beat.taken)
+            beat = ContainerHeartbeat(
+                at, -1, beat.host, beat.pid, beat.sent, usage=beat.usage, taken=beat.taken
+            )
         with contextlib.suppress(Exception):
             self._observe(replace(beat, at=at))
 

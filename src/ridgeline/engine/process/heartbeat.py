@@ -21,6 +21,7 @@ from typing import Protocol, TypeAlias
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import described
 from ridgeline.engine.process import stacks
+from ridgeline.engine.process.usage import read_usage
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
 
@@ -110,7 +111,7 @@ class HeartbeatSender:
 
     def _idle(self) -> ContainerHeartbeat:
         """The clock."""
-        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
+        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0, usage=read_usage())
 
     def _running(self) -> ContainerHeartbeat | None:
         """The figures of the container that works on its window for longer than the interval."""
@@ -121,7 +122,7 @@ class HeartbeatSender:
         beat = container.heartbeat()
         if beat is None or beat.sent - beat.began < self._interval_seconds:
             return None
-        return replace(beat, stack=stacks.of_thread(thread))
+        return replace(beat, stack=stacks.of_thread(thread), usage=read_usage())
 
 
 def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:

@@ -109,6 +109,9 @@ class ContainerAnswer(InRegionAnswer, TypedDict):
     stack: Annotated[str, "Where its thread was by the last heartbeat of the running window; else empty."]
     bytesOut: Annotated[int, "Bytes that it sent to other containers, since the start."]
     lastWindowId: Annotated[int | None, "Its last committed window."]
+    memoryBytes: Annotated[int | None, "Memory of its process; as the next two null without heartbeats."]
+    processCpuSeconds: Annotated[float | None, "Processor time of its process since it began."]
+    garbageCollections: Annotated[int | None, "Full collections of garbage in its process."]
 
 
 class RecordAgeAnswer(InRegionAnswer, TypedDict):
@@ -202,7 +205,7 @@ def throughput_answer(status: OperatorStatus, moment: Moment) -> OperatorThrough
 
 def container_answer(container: ContainerStatus, topology: Topology, moment: Moment) -> ContainerAnswer:
     """One container."""
-    operators = topology.containers[container.id]
+    operators, usage = topology.containers[container.id], container.usage
     return {
         "id": container.id,
         "stage": container.stage,
@@ -220,6 +223,9 @@ def container_answer(container: ContainerStatus, topology: Topology, moment: Mom
         "stack": container.stack,
         "bytesOut": container.bytes_out,
         "lastWindowId": container.last_window,
+        "memoryBytes": None if usage is None else usage.memory_bytes,
+        "processCpuSeconds": None if usage is None else usage.cpu_seconds,
+        "garbageCollections": None if usage is None else usage.collections,
     }
 
 
