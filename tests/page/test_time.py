@@ -1,5 +1,6 @@
 """The time view: since when, what happened then, which window failed and why; and a line that is cut."""
 
+import random
 import re
 
 import pytest
@@ -98,3 +99,22 @@ def test_a_line_that_is_cut_is_stale_and_comes_back(application, open_page, tmp_
     finally:
         proxy.close()
         ports.release()
+
+
+def test_the_turn_of_latency_is_found_where_it_is_and_only_there(application, open_page):
+    page = open_page(f"{application.server.url}/#/time")
+    page.get_by_role("slider", name="Window").wait_for()
+    luck = random.Random(7)
+
+    def turn_of(latencies):
+        windows = [{"windowId": number, "latencyMs": one} for number, one in enumerate(latencies)]
+        script = "async ([at, windows]) => (await import(at)).turn(windows)?.index ?? null"
+        return page.evaluate(script, [f"{application.server.url}/page/time/figures.js", windows])
+
+    for _ in range(20):
+        before, after = luck.randrange(12, 300), luck.randrange(12, 300)
+        level = luck.choice([0.2, 0.4, 2.5, 8])
+        steady = [100 * luck.lognormvariate(0, 0.15) for _ in range(before + after)]
+        turned = [one * (level if number >= before else 1) for number, one in enumerate(steady)]
+        assert turn_of(steady) is None
+        assert abs(turn_of(turned) - before) <= 2
