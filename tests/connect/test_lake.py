@@ -451,8 +451,9 @@ def drop_marks(path: Path) -> None:
         commit.unlink()
 
 
-def test_no_row_is_written_without_its_mark(tmp_path: Path) -> None:
-    path = tmp_path / "table"
+@pytest.mark.parametrize("restarts", [False, True])
+def test_no_row_is_written_without_its_mark(tmp_path: Path, restarts: bool) -> None:
+    path, checkpoint = tmp_path / "table", tmp_path / "checkpoint"
 
     class Unmarked(DeltaSink):
         most_bytes = 1
@@ -468,8 +469,10 @@ def test_no_row_is_written_without_its_mark(tmp_path: Path) -> None:
             return Unmarked(made._store, made.target)
 
     rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
+    if restarts:
+        run_local(application(DeltaOutput(path), Price, rows), checkpoint=checkpoint, windows=2)
     with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
-        run_local(application(UnmarkedOutput(path), Price, rows))
+        run_local(application(UnmarkedOutput(path), Price, rows), checkpoint=checkpoint)
     assert sorted(row["symbol"] for row in fetch(path)) == ["other", "s0", "s1"]
 
 

@@ -94,7 +94,7 @@ class DeltaSink(LakeSink):
 
     # The mark -----------------------------------------------------------------------------------------------
 
-    def mark(self) -> Mark | None:
+    def found_mark(self) -> Mark | None:
         """The transaction identifiers of this run, as of the version that was read last."""
         if self._table is None:
             return None

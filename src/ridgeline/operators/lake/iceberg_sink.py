@@ -83,7 +83,7 @@ class IcebergSink(LakeSink):
         self.columns = Columns(fields, identity, needed)
         table.metadata.properties[_RETRIES] = "0"
 
-    def mark(self) -> Mark | None:
+    def found_mark(self) -> Mark | None:
         """The property of this run, as of the metadata that were read last."""
         if self._table is None:
             return None

@@ -30,7 +30,7 @@ class LakeSink(Sink):
         self.appends = not (target.key or target.overwrite)
         self.columns = Columns((), (), ())
         self._last_window = -1
-        """The last window that this sink has written: the table's mark is not before it."""
+        """The last window that is in the table as far as this sink knows: the mark is not before it."""
 
     def open(self, context: SinkContext) -> None:
         """Keep the surroundings. A subclass that overrides it calls it first."""
@@ -58,6 +58,17 @@ class LakeSink(Sink):
         """Turns errors of the library into those of sinks."""
         raise NotImplementedError
 
+    def mark(self) -> Mark | None:
+        """The mark of this run, as of the version that was read last."""
+        found = self.found_mark()
+        if found is not None:
+            self._last_window = max(self._last_window, found.window)
+        return found
+
+    def found_mark(self) -> Mark | None:
+        """Look for the mark in the version that was read last."""
+        raise NotImplementedError
+
     def attempt(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Read the newest version, compare its mark, and write the next one."""
         raise NotImplementedError
@@ -68,7 +79,7 @@ class LakeSink(Sink):
 
     def unwritten(self, batches: Sequence[Batch]) -> list[Batch]:
         """The batches that are not in the table, as its mark says. Raises RidgelineError if that is gone."""
-        found = self.mark()
+        found = self.found_mark()
         if self._last_window > (-1 if found is None else found.window):
             raise self.context.unmarked(self.place())
         return self.context.unwritten(batches, found)
