@@ -21,6 +21,9 @@ def _yes(text: str) -> bool:
 
 
 _SETTINGS: dict[str, Callable[[str], Any]] = {
+    "host": str,
+    "port": int,
+    "database": str,
     "connect_timeout": float,
     "read_timeout": float,
     "write_timeout": float,
@@ -34,7 +37,7 @@ _SETTINGS: dict[str, Callable[[str], Any]] = {
     "ssl_verify_identity": _yes,
     "ssl_disabled": _yes,
 }
-"""Settings of PyMySQL that `connection` and the query of the URL may have."""
+"""Settings of PyMySQL that `connection` and the query of the URL may have. They count before the URL."""
 
 _MODES = "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO"
 _SESSION = (
@@ -115,16 +118,19 @@ class Server(NamedTuple):
     @property
     def place(self) -> str:
         """Host, port and database, for people."""
-        given = self._given()
+        given = self.given()
         return f"{given['host']}:{given['port']}/{given['database'] or ''}"
 
     @property
     def database(self) -> str:
         """The database of the URL; "" if it names none."""
-        return self._given()["database"] or ""
+        return self.given()["database"] or ""
 
-    def _given(self) -> dict[str, Any]:
-        """The arguments of a connection. Raises RidgelineError for a `url` that is none, without it."""
+    def given(self) -> dict[str, Any]:
+        """The arguments of a connection, with the password.
+
+        Raises RidgelineError for a `url` that is none, without its text.
+        """
         try:
             parts = urlsplit(secret_value(self.url, "url"))
             port = parts.port or 3306
@@ -149,7 +155,7 @@ class Server(NamedTuple):
             try:
                 given[name] = _SETTINGS[name](text)
             except ValueError:
-                msg = f"`connection`: `{name}` is a number of seconds, not `{text}`"
+                msg = f"`connection`: `{name}` is a number, not `{text}`"
                 raise RidgelineError(msg) from None
         return given
 
@@ -162,7 +168,7 @@ class Server(NamedTuple):
         library = pymysql()
         try:
             made = library.connect(
-                **self._given(), charset="utf8mb4", autocommit=True, program_name="ridgeline"
+                **self.given(), charset="utf8mb4", autocommit=True, program_name="ridgeline"
             )
         except library.OperationalError as error:
             if code_of(error) not in _HOPELESS and "certificate" not in str(error).lower():
