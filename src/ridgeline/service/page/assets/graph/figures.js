@@ -4,8 +4,9 @@ const LEAST_QUEUE = 10;
 const PRESSED_WINDOWS = 3; // as many windows of tuples wait: its readers do not keep up
 const AGE_PLACES = ["publish", "commit", "emit", "state"]; // the last one that an operator has counts
 
-/** All that a graph shows: {nodes: Map id -> figures, edges: Map key -> tuples/s, path, most}.
+/** All that a graph shows: {nodes, edges, path, most}.
  *
+ * `nodes.get(id)` and `edges.get(key)` are made when they are first asked for: of thousands only what is seen.
  * `path`: {nodes: [ids in order], edges: Set of keys, on: Set of ids}. `most`: the longest latency in ms.
  */
 export function figuresOf(graph, where, {overview, shown, watermarks = null}) {
@@ -13,35 +14,46 @@ export function figuresOf(graph, where, {overview, shown, watermarks = null}) {
   const latency = shown?.latency ?? overview?.latency ?? {};
   const ages = agesByTitle(overview);
   const marks = new Map((watermarks?.operators ?? []).map((one) => [one.id, one]));
-  const edges = edgeRates(graph, rows);
-  const into = new Map();
-  const outOf = new Map();
-  for (const edge of graph.edges) {
-    const rate = edges.get(`${edge.from}\n${edge.to}`);
-    into.set(edge.to, (into.get(edge.to) ?? 0) + rate);
-    outOf.set(edge.from, Math.max(outOf.get(edge.from) ?? 0, rate));
-  }
-  const path = pathOf(graph, where, shown?.criticalPath ?? overview?.criticalPath, rows);
-  const nodes = new Map();
   const least = leastBehind(overview);
-  let most = 0;
-  for (const node of graph.nodes.values()) {
+  const width = overview?.info?.windowSeconds ?? 1;
+  const edges = edgeRates(graph, rows);
+  const ratesAt = (end, id) => graph.edges.filter((edge) => edge[end] === id).map((edge) => edges.get(`${edge.from}\n${edge.to}`));
+  const nodes = onDemand((id) => {
+    const node = graph.nodes.get(id);
+    if (!node) return undefined;
     const own = node.rows.length
       ? node.rows.map((row) => rows.byId[row.id] ?? row)
       : node.members.flatMap((name) => rows.byName.get(name) ?? []);
     const found = {...timesOf(node, latency), ...sums(own), ...ageOf(own, ages), ...lagOf(own, marks)};
     if (node.kind === "module") {
-      found.in = into.get(node.id) ?? 0;
-      found.out = outOf.get(node.id) ?? 0;
+      found.in = ratesAt("to", id).reduce((sum, rate) => sum + rate, 0);
+      found.out = Math.max(0, ...ratesAt("from", id));
     }
     found.source = own.some((row) => row.kind === "input");
     found.sink = own.some((row) => row.kind === "output");
     found.behind -= least;
-    found.pressed = found.queue > Math.max(LEAST_QUEUE, PRESSED_WINDOWS * found.in * (overview?.info?.windowSeconds ?? 1));
-    most = Math.max(most, found.latencyMs ?? 0);
-    nodes.set(node.id, found);
+    found.pressed = found.queue > Math.max(LEAST_QUEUE, PRESSED_WINDOWS * found.in * width);
+    return found;
+  });
+  return {nodes, edges, path: pathOf(graph, where, shown?.criticalPath ?? overview?.criticalPath, rows), most: longest(graph, latency)};
+}
+
+/** A map that makes its values when they are first asked for. */
+function onDemand(make) {
+  const known = new Map();
+  return {get: (key) => known.has(key) ? known.get(key) : known.set(key, make(key)).get(key)};
+}
+
+/** The longest latency of a node that is drawn, in ms. */
+function longest(graph, latency) {
+  let most = 0;
+  for (const node of graph.nodes.values()) {
+    for (const row of node.rows) most = Math.max(most, latency.operators?.[row.id]?.latencyMs ?? 0);
+    if (!node.rows.length) {
+      for (const name of node.members) most = Math.max(most, latency.logical?.[name]?.latencyMs ?? 0);
+    }
   }
-  return {nodes, edges, path, most};
+  return most;
 }
 
 /** The rows of physical operators by id and by logical name. */
@@ -64,7 +76,7 @@ export function pathOf(graph, where, critical, rows) {
     const id = where.byId.get(step.id) ?? (row && where.byName.get(row.logicalName));
     if (id !== undefined && nodes.at(-1) !== id) nodes.push(id);
   }
-  const known = new Set(graph.edges.map((edge) => `${edge.from}\n${edge.to}`));
+  const known = edgesOf(graph).byKey;
   const edges = new Set();
   for (let at = 1; at < nodes.length; at++) {
     const key = `${nodes[at - 1]}\n${nodes[at]}`;
@@ -184,8 +196,21 @@ function lagOf(rows, marks) {
   return {lag};
 }
 
+const indexed = new WeakMap();
+
+/** The edges of a graph by key, and those that have physical streams; made once for each graph. */
+function edgesOf(graph) {
+  let found = indexed.get(graph);
+  if (!found) {
+    const byKey = new Map(graph.edges.map((edge) => [`${edge.from}\n${edge.to}`, edge]));
+    found = {byKey, physicalOnes: graph.edges.filter((edge) => edge.streams.some((stream) => stream.id !== null))};
+    indexed.set(graph, found);
+  }
+  return found;
+}
+
+/** The tuples per second of edges, by `from` and `to` with a line's end between them. */
 function edgeRates(graph, rows) {
-  const rates = new Map();
   const ports = new Map();
   const port = (row, name, type) => {
     const key = `${row.id} ${type} ${name}`;
@@ -194,29 +219,24 @@ function edgeRates(graph, rows) {
     }
     return ports.get(key);
   };
+  const {byKey, physicalOnes} = edgesOf(graph);
   const given = new Map(); // what all of its sources emit, by reading port
   const into = (stream) => `${stream.sink} ${stream.sinkPort}`;
-  for (const {streams} of graph.edges) {
-    for (const stream of streams) {
+  for (const edge of physicalOnes) {
+    for (const stream of edge.streams) {
       const source = rows.byId[stream.id];
       if (source) given.set(into(stream), (given.get(into(stream)) ?? 0) + port(source, stream.port, "output"));
     }
   }
-  for (const edge of graph.edges) {
-    let rate = 0;
-    for (const stream of edge.streams) {
-      const source = rows.byId[stream.id];
-      if (source) {
-        const [out, sink] = [port(source, stream.port, "output"), rows.byId[stream.sink]];
-        const known = sink?.ports?.some((one) => one.name === stream.sinkPort && one.type === "input");
-        rate += known ? port(sink, stream.sinkPort, "input") * (out / (given.get(into(stream)) || 1)) : out;
-      } else {
-        for (const row of rows.byName.get(stream.from) ?? []) {
-          if (!row.unifierClass) rate += port(row, stream.port, "output");
-        }
-      }
-    }
-    rates.set(`${edge.from}\n${edge.to}`, rate);
-  }
-  return rates;
+  const physical = (stream, source) => {
+    const [out, sink] = [port(source, stream.port, "output"), rows.byId[stream.sink]];
+    const known = sink?.ports?.some((one) => one.name === stream.sinkPort && one.type === "input");
+    return known ? port(sink, stream.sinkPort, "input") * (out / (given.get(into(stream)) || 1)) : out;
+  };
+  const logical = (stream) => (rows.byName.get(stream.from) ?? []).filter((row) => !row.unifierClass)
+    .reduce((sum, row) => sum + port(row, stream.port, "output"), 0);
+  return onDemand((key) => (byKey.get(key)?.streams ?? []).reduce((sum, stream) => {
+    const source = rows.byId[stream.id];
+    return sum + (source ? physical(stream, source) : logical(stream));
+  }, 0));
 }
