@@ -22,6 +22,10 @@ from ridgeline.operators._quoted_rows import scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
 _NO_OBJECT = "not one object a line"
+_FEW = 32
+"""The most lines of JSON that are parsed one by one, which is faster."""
+_UNUSUAL = re.compile(rb"\r|\\u|\d[eE]\+?\d\d|\d{300}")
+"""Arrow's reader refuses some of these also in fields that are no column: half characters, huge numbers."""
 
 
 class TextParser:
@@ -206,6 +210,7 @@ class JsonParser:
         fields = [pa.field(field.name, read_type(field.type)) for field in schema.arrow]
         self._fast = [field for field in fields if arrow_reads(field.type)]
         self._others = [field for field in fields if not arrow_reads(field.type)]
+        self._are_plain = all(_is_plain(field.type) for field in fields)
         self._options = pyarrow.json.ParseOptions(
             explicit_schema=pa.schema(self._fast), unexpected_field_behavior="ignore"
         )
@@ -254,6 +259,8 @@ class JsonParser:
         """Parse by pyarrow's reader, which looks at whole lines; it has no maps, and changes some floats."""
         if not lines.lstrip().startswith(b"{"):  # of lines that are all `null` Arrow's reader dies
             raise ValueError(_NO_OBJECT)
+        if count <= _FEW and self._are_plain and (few := self._parse_few(lines, count)) is not None:
+            return few
         found = self._parse_lines(lines, count, self._others)
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         table = pyarrow.json.read_json(pa.BufferReader(lines), options, self._options)
@@ -267,6 +274,25 @@ class JsonParser:
         for name, column in {**found, **self._parse_lines(lines, count, odd)}.items():
             table = table.append_column(name, column)
         return _finish(self._schema, table)
+
+    def _parse_few(self, lines: bytes, count: int) -> pa.RecordBatch | None:
+        """Parse a few lines one by one: Arrow's reader hands them to a thread, which may wait for a core.
+
+        None for what is unusual, such as a value of another type: Arrow's reader says then what is wrong.
+        """
+        if _UNUSUAL.search(lines):
+            return None
+        try:
+            objects = [parse_line(line) for line in lines.split(b"\n")]
+            if len(objects) != count or any(type(item) is not dict for item in objects):
+                return None
+            columns = []
+            for field in self._fast:
+                value, name = value_of(field.type), field.name
+                columns.append(pa.array([value(item.get(name)) for item in objects], field.type))
+        except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
+            return None
+        return _finish(self._schema, pa.table(columns, pa.schema(self._fast)))
 
     def _parse_lines(self, lines: bytes, count: int, fields: list[pa.Field]) -> dict[str, pa.Array]:
         """Parse these fields line by line."""
@@ -361,6 +387,14 @@ def _checked(schema: Schema, arrays: list[pa.Array]) -> pa.RecordBatch:
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """True for the types of numbers, booleans and texts with which Arrow's reader reads most fields."""
+    types = pa.types
+    return bool(
+        types.is_integer(kind) or types.is_float64(kind) or types.is_boolean(kind) or types.is_string(kind)
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -13,6 +13,8 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from ridgeline import RidgelineError, Schema
+from ridgeline.operators import _replay_parsers
+from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators.payloads._avro import avro_schema_of
 from ridgeline.operators.payloads._protobuf import indexes_of, read_indexes, written_indexes
 from ridgeline.operators.payloads.decoding import decode, decoder_of
@@ -323,3 +325,41 @@ def test_enumerations_and_unknown_numbers_of_protobuf():
     wrong = pa.RecordBatch.from_pylist([{"c": "BLUE"}, {"c": "GREEN"}], schema=text.arrow)
     with pytest.raises(ValueError, match="row 1 does not fit"):
         encoder_of("protobuf", text, name="", message=descriptor)(wrong)
+
+
+USUAL = {"a": [b"1", b"-7"], "b": [b'"x"', '"\N{SNOWMAN}"'.encode()], "c": [b"1.5", b"2"], "d": [b"true"]}
+TOKENS = [b"null", b"-0", b"1e3", b"1e999", b"1e-400", b"9007199254740993", b"18446744073709551616", b"NaN"]
+TOKENS += [b'"1"', b'"\\ud800"', b'"\\u00e9"', b'"a\tb"', b"[1]", b'{"a":1,"a":2}', b"01", b'"', b"true"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_few_lines_of_json_are_read_as_many_are(monkeypatch, seed):
+    """A few are parsed one by one, many by Arrow's reader."""
+    chance = random.Random(seed)
+    kinds = [pa.int64(), pa.int8(), pa.string(), pa.float64(), pa.bool_()]
+    names = [*USUAL, "x"]
+
+    def value(name):
+        return chance.choice(TOKENS if chance.random() < 0.1 else USUAL.get(name, [b"0"]))
+
+    def line():
+        present = [name for name in names if chance.random() < 0.97]
+        present += chance.choices(names, k=chance.random() < 0.05)
+        return b"{" + b", ".join(b'"%s": %s' % (name.encode(), value(name)) for name in present) + b"}"
+
+    def read(text, count):
+        try:
+            return JsonParser(schema).parse(text, count).to_pydict()
+        except (ValueError, TypeError, pa.ArrowException, RidgelineError) as error:
+            return type(error), str(error)
+
+    schema = Schema(pa.schema(list(zip("abcd", [kinds[seed % 2], *kinds[2:]], strict=True))))
+    good = 0
+    for _ in range(300):
+        text = b"\n".join(lines := [line() for _ in range(chance.choice([1, 2, 4]))])
+        monkeypatch.setattr(_replay_parsers, "_FEW", 32)
+        few = read(text, len(lines))
+        monkeypatch.setattr(_replay_parsers, "_FEW", 0)
+        assert repr(few) == repr(read(text, len(lines))), text  # NaN is not equal
+        good += isinstance(few, dict)
+    assert 30 < good < 270
