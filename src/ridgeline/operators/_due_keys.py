@@ -14,12 +14,15 @@ from ridgeline.operators._window_parts import few_distinct
 
 Keys = Sequence[Any] | npt.NDArray[Any]
 Times = npt.NDArray[np.int64]
+_NO_TIME = np.iinfo(np.int64).min
+"""The default of the state: the time of a key that is not there."""
 
 
 class DueKeys:
     """Keys beside a state of times by key, in spans of `width`; whole numbers as arrays.
 
-    It is made of the state, and follows what is noted. A state that was restored meanwhile is read again.
+    The default of the state is the least integer of 64 bits. They are made of the state, and follow what is
+    noted. A state that was restored meanwhile is read again.
     """
 
     def __init__(self, width: int) -> None:
@@ -52,8 +55,8 @@ class DueKeys:
         keys = _joined([part for span in spans for part in self._spans.pop(span)])
         times = state.get_many(keys)
         over = times <= until
-        for key in _listed(_chosen(keys, np.flatnonzero(over))):
-            state.pop(key, None)  # one may have gone, and may be here twice
+        # one may have gone, and may be here twice
+        state.drop_many(_chosen(keys, np.flatnonzero(over & (times != _NO_TIME))))
         # a key that was set again is noted in a later span
         left = np.flatnonzero(~over & (times // self._width <= max(spans)))
         if len(left):
