@@ -446,6 +446,22 @@ class ProcessUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class LineTime:
+    """Time that an operator (physical id) spent at a line of Python, by samples.
+
+    `function`: its qualified name. `text`: the line. `line` 0: all that is not said by line, such as what the
+    engine does for the operator.
+    """
+
+    operator: int
+    file: str
+    line: int
+    function: str
+    text: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerHeartbeat:
     """A container's running figures.
 
@@ -455,7 +471,8 @@ class ContainerHeartbeat:
     `container` -1: no container runs, or not for long. Then the message carries its clock. `stack`: where its
     thread is. `unsent`: heartbeats of its process that could not be sent since the one before.
     `taken`: by the input operators of the process until the end of their last window, without one that runs
-    now. Messages of older versions have their `work` in `operators`.
+    now. Messages of older versions have their `work` in `operators`. `lines`: where the time of the process's
+    operators went since the last message that said so.
     """
 
     at: float
@@ -471,6 +488,7 @@ class ContainerHeartbeat:
     usage: ProcessUsage | None = None
     unsent: int = 0
     taken: tuple[SourceTaken, ...] = ()
+    lines: tuple[LineTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from ridgeline.measure.answers.application import (
     StatsAnswer,
 )
 from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -71,6 +72,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.latency.fold import LatencyFold
+from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
@@ -131,6 +133,7 @@ class Measurement:
         """Those that operators declare."""
         self.marks = MarkFold(self._title)
         """The marks on charts: things that happened."""
+        self._lines = LineTimes()
         self._times = TimesFold(self._clocks, self.windows_behind)
         self._totals = RunTotals()
         self._windows = WindowsUnderWay()
@@ -295,6 +298,7 @@ class Measurement:
         self._clocks.add(event.host, event.sent, event.at)
         self._statuses.process_usage(event)
         self._progress.heartbeat(event)
+        self._lines.add(event.at, event.lines, self.topology)
         running = self._windows.attempts.get(event.window_id)
         if running is not None and running.attempt == event.attempt:
             self._statuses.heartbeat(event)
@@ -433,6 +437,27 @@ class Measurement:
     def watermarks(self, now: float) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back."""
         return watermarks_answer(self._statuses.operators, self.topology, self._run.as_of(now))
+
+    def lines(self, now: float, operator: str | None = None) -> LinesAnswer:
+        """Where the Python time of operators goes, by line, over the last minute.
+
+        Raises KeyError naming the operators there are.
+        """
+        names = dict.fromkeys(node.name for node in self.topology.operators)
+        if operator is not None and operator not in names:
+            msg = f"there is no operator `{operator}`; {did_you_mean(operator, names)}"
+            raise KeyError(msg)
+        return self._lines.answer(self._run.as_of(now), self._parts_of_path(now), operator)
+
+    def _parts_of_path(self, now: float) -> dict[str, float]:
+        """By logical operator, its part of the critical path of the averages."""
+        average = self.critical_path()["average"]
+        means = {row["operator"]: row for row in self.latency(now)["operators"]}
+        parts: dict[str, float] = {}
+        for title in average["path"] if average["latencyMs"] else ():
+            name, mean = means[title]["name"], means[title]["averageMs"] or 0.0
+            parts[name] = parts.get(name, 0.0) + mean / (average["latencyMs"] or 1.0)
+        return parts
 
     def throughput(self, now: float) -> ThroughputAnswer:
         """Tuples of every operator since the start, and per second over the last `seconds`.

@@ -18,6 +18,7 @@ from ridgeline.measure.answers.application import (
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -83,6 +84,8 @@ class Answers(Protocol):
     def source(self, name: str, /) -> SourceDetailAnswer: ...
 
     def watermarks(self) -> WatermarksAnswer: ...
+
+    def lines(self, operator: str | None = None, /) -> LinesAnswer: ...
 
     def throughput(self) -> ThroughputAnswer: ...
 

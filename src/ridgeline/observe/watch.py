@@ -20,6 +20,7 @@ from ridgeline.measure.answers.application import (
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -260,6 +261,11 @@ class Watch:
         """How far event time has come at each operator, and who holds it back."""
         with self._settled() as figures:
             return figures.watermarks(self._now())
+
+    def lines(self, operator: str | None = None) -> LinesAnswer:
+        """Where the Python time of operators goes, by line. Raises KeyError for an unknown name."""
+        with self._settled() as figures:
+            return figures.lines(self._now(), operator)
 
     def throughput(self) -> ThroughputAnswer:
         """The tuples of all operators and ports, in sum and per second."""

@@ -21,6 +21,7 @@ from ridgeline.measure.answers.application import (
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -298,6 +299,12 @@ class JoinedWatch:
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back, across queues."""
         return joined_watermarks(self.views, [meter.edge for meter in self.meters])
+
+    def lines(self, operator: str | None = None) -> LinesAnswer:
+        """Where the Python time of operators goes, by line; `ofPath` is of the path of their region."""
+        found = self._first([view.lines for view in self.views], operator)
+        rows = sorted(chain.from_iterable(one["operators"] for one in found), key=lambda one: -one["seconds"])
+        return {"seconds": found[0]["seconds"], "operators": rows}
 
     def throughput(self) -> ThroughputAnswer:
         """The tuples of all operators and ports, in sum and per second."""

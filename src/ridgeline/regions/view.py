@@ -8,6 +8,7 @@ from typing import Any
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -154,6 +155,11 @@ class RegionView:
             "containers": self._rows(answer["containers"], "id"),
             "sources": self._rows(answer["sources"]),
         }
+
+    def lines(self, operator: str | None = None) -> LinesAnswer:
+        """Where the Python time of the region's operators goes. Raises KeyError for an unknown name."""
+        answer = self.watch.lines(operator)
+        return {**answer, "operators": [{**one, "region": self.name} for one in answer["operators"]]}
 
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back."""

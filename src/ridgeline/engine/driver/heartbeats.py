@@ -131,7 +131,14 @@ class Heartbeats:
         if beat.container >= 0 and beat.window_id <= self._committed:
             self._refusals.add(LATE, name)
             beat = ContainerHeartbeat(
-                at, -1, beat.host, beat.pid, beat.sent, usage=beat.usage, taken=beat.taken
+                at,
+                -1,
+                beat.host,
+                beat.pid,
+                beat.sent,
+                usage=beat.usage,
+                taken=beat.taken,
+                lines=beat.lines,
             )
         with contextlib.suppress(Exception):
             self._observe(replace(beat, at=at))
@@ -186,7 +193,11 @@ def read_heartbeat(data: bytes) -> ContainerHeartbeat | None:
         return None
     if not isinstance(found, ContainerHeartbeat):
         return None
-    return replace(found, host=_printable(found.host), stack=_printable(found.stack))
+    lines = tuple(
+        replace(one, file=_printable(one.file), function=_printable(one.function), text=_printable(one.text))
+        for one in found.lines
+    )
+    return replace(found, host=_printable(found.host), stack=_printable(found.stack), lines=lines)
 
 
 def _finite(text: str) -> float:

@@ -21,12 +21,15 @@ from typing import Protocol, TypeAlias
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import described
 from ridgeline.engine.process import stacks
+from ridgeline.engine.process.line_sampler import LineSampler
 from ridgeline.engine.process.usage import read_usage
 from ridgeline.measure.encoding import to_dict
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
+from ridgeline.measure.events import ContainerHeartbeat, LineTime, RunningOperator, SourceTaken
 
 _log = logging.getLogger(__name__)
 MAXIMUM_BYTES = 256 * 1024
+_LINES_SECONDS = 5.0
+"""How often the time by line is sent: each time some kilobytes, which event logs keep."""
 _HOST = socket.gethostname()
 Send: TypeAlias = Callable[[Callable[[], bytes]], bool]
 """Sends what the argument returns, which is called once sending is possible; False if it is not now.
@@ -64,6 +67,8 @@ class HeartbeatSender:
         self._clock = clock
         self._taken = taken
         self._work: tuple[Reporting, int] | None = None
+        self._lines = LineSampler(clock)
+        self._lines_sent = clock.monotonic()
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -74,18 +79,23 @@ class HeartbeatSender:
             threading.Thread(target=self._run, name="ridgeline-heartbeat", daemon=True).start()
         except RuntimeError:  # the host has no thread to spare: no heartbeats, the work continues
             self.failures += 1
+        else:
+            self._lines.start()
 
     def stop(self) -> None:
         """Send no more."""
+        self._lines.stop()
         self._stop.set()
 
     @contextlib.contextmanager
     def working(self, container: Reporting) -> Iterator[None]:
         """The calling thread runs a window of the container."""
         self._work = (container, threading.get_ident())
+        self._lines.begin()
         try:
             yield
         finally:
+            self._lines.end()
             self._work = None
 
     def _run(self) -> None:
@@ -94,7 +104,7 @@ class HeartbeatSender:
         while True:
             try:
                 beat = self._running() or self._idle()
-                beat = replace(beat, unsent=unsent, taken=self._taken())
+                beat = replace(beat, unsent=unsent, taken=self._taken(), lines=self._new_lines())
                 if self._send(partial(encode, beat, self._clock.wall)):
                     if unsent:
                         _log.info("the driver takes heartbeats again; %d were not sent", unsent)
@@ -108,6 +118,14 @@ class HeartbeatSender:
                 unsent += 1
             if self._clock.wait(self._interval_seconds, self._stop):
                 return
+
+    def _new_lines(self) -> tuple[LineTime, ...]:
+        """The time by line, if it is due."""
+        now = self._clock.monotonic()
+        if now - self._lines_sent < _LINES_SECONDS:
+            return ()
+        self._lines_sent = now
+        return self._lines.take()
 
     def _idle(self) -> ContainerHeartbeat:
         """The clock."""

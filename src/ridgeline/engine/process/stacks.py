@@ -27,8 +27,8 @@ MAXIMUM_BYTES = 8192
 _KEPT_SECONDS = 3600.0
 _HOME = Path(ridgeline.__file__).parent
 _SPARK = importlib.util.find_spec("pyspark")  # not imported: the driver's half has no need of it
-_MACHINERY = (str(_HOME), *(_SPARK.submodule_search_locations or () if _SPARK else ()), "<frozen")
-_LIBRARY = str(_HOME / "operators")
+MACHINERY = (str(_HOME), *(_SPARK.submodule_search_locations or () if _SPARK else ()), "<frozen")
+LIBRARY = str(_HOME / "operators")
 _CONTEXT_MANAGERS = contextlib.__file__
 _OPEN: list[IO[str]] = []
 """The file that the signal handler writes to must stay open."""
@@ -51,8 +51,8 @@ def of_thread(thread: int) -> str:
 
 
 def _is_users(filename: str) -> bool:
-    return filename.startswith(_LIBRARY) or (
-        not filename.startswith(_MACHINERY) and filename != _CONTEXT_MANAGERS
+    return filename.startswith(LIBRARY) or (
+        not filename.startswith(MACHINERY) and filename != _CONTEXT_MANAGERS
     )
 
 

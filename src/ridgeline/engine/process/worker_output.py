@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,11 @@ def leave_operator() -> None:
 def current_operator() -> CurrentOperator | None:
     """The operator whose callbacks the calling thread runs; None outside of them."""
     return _current.operator
+
+
+def of_this_thread() -> Mapping[str, object]:
+    """A view for other threads: `operator` is what `current_operator` says in the calling thread."""
+    return _current.__dict__
 
 
 class MarkedStream:

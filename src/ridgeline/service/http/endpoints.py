@@ -13,6 +13,7 @@ from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
 from ridgeline.measure.answers.history import OperatorHistoryAnswer
 from ridgeline.measure.answers.keys import KeysAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarksAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -387,6 +388,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: found(lambda name: keys_answer(call.run, name), call.get("operator")),
         "How tuples are spread over keys. The first call begins to count, for a minute after the last one.",
         KeysAnswer,
+        query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
+    ),
+    _stram(
+        "/lines",
+        lambda call: found(call.watch.lines, call.get("operator")),
+        "Where the Python time of operators goes, by line, over the last minute: an estimate by samples.",
+        LinesAnswer,
         query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
     ),
     _stram(

@@ -1,0 +1,97 @@
+"""Time by line, of a thread that works: beside what the thread's own clock says."""
+
+import threading
+import time
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.process import worker_output
+from ridgeline.engine.process.line_sampler import LineSampler
+from support.waiting import PATIENCE_SECONDS
+
+
+def spin(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(50))
+
+
+class Context:
+    operator_id = 7
+    partition = 0
+
+
+def sampled(work):
+    """The lines of a thread that does this work as operator 7."""
+    sampler = LineSampler(SystemClock(), 0.002)
+    sampler.start()
+
+    def run():
+        sampler.begin()
+        worker_output.enter_operator(worker_output.CurrentOperator("worker", Context()))
+        try:
+            work()
+        finally:
+            worker_output.leave_operator()
+            sampler.end()
+        spin(0.05)  # beside its windows
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    sampler.stop()
+    return sampler.take()
+
+
+def test_lines_have_the_parts_of_the_time_that_they_take():
+    took = {}
+
+    def work():
+        begun = time.perf_counter()
+        spin(0.9)
+        middle = time.perf_counter()
+        spin(0.3)
+        took.update(first=middle - begun, second=time.perf_counter() - middle)
+
+    found = {}
+    for line in sampled(work):
+        assert line.operator == 7
+        found[line.text] = found.get(line.text, 0.0) + line.seconds
+    spun = sum(seconds for text, seconds in found.items() if "thread_time" in text or "range" in text)
+    assert spun > 0.7 * sum(found.values())
+    assert sum(found.values()) > 0.5 * sum(took.values())
+
+
+def test_a_call_that_holds_pythons_lock_counts_for_as_long_as_it_took():
+    took = []
+
+    def work():
+        begun = time.perf_counter()
+        sorted(range(3_000_000), key=hash)
+        took.append(time.perf_counter() - begun)
+        spin(0.02)
+
+    found = {line.text: line.seconds for line in sampled(work)}
+    (sort,) = [seconds for text, seconds in found.items() if text.startswith("sorted(")]
+    assert sort > 0.5 * took[0]
+    assert sort > 0.5 * sum(found.values())
+
+
+def test_beside_an_operators_callbacks_nothing_counts():
+    sampler = LineSampler(SystemClock(), 0.002)
+    sampler.start()
+    sampler.begin()
+    spin(0.1)
+    sampler.end()
+    sampler.stop()
+    assert sampler.take() == ()
+
+
+def test_what_is_not_a_users_line_counts_for_the_engine_and_memory_is_bounded():
+    source = "def waste(spin):\n" + "    spin(0.0008)\n" * 700
+    scope = {}
+    exec(compile(source, "generated.py", "exec"), scope)
+    lines = sampled(lambda: scope["waste"](time.sleep))
+    assert len(lines) <= 31
+    rest = [line for line in lines if not line.line]
+    assert len(rest) == 1
+    assert rest[0].seconds > 0
