@@ -24,10 +24,19 @@ class Feed(threading.Thread):
             for number in range(self._written, due):
                 key = number % 16
                 value = b'{"number": %d}' % (number // 16)
-                self._producer.produce(self._topic, value, str(key), on_delivery=self._delivered)
+                while not self._took(value, str(key)):
+                    self._producer.poll(0.05)
             self._written = max(self._written, due)
             self._producer.poll(0)
             self._over.wait(0.005)
+
+    def _took(self, value, key):
+        """Give a message to the client; False where it has no room: the broker may be away for long."""
+        try:
+            self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
+        except BufferError:
+            return False
+        return True
 
     @staticmethod
     def _delivered(error, message):
