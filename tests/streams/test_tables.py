@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,7 +22,7 @@ from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, rate, tumbl
 from ridgeline.plan import validation
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -108,6 +108,39 @@ def test_joins_of_two_streams_by_their_times() -> None:
     run = run_local(app)
     found = {name: sorted(row["id"] for row in run.collected(f"{name}_sink")) for name in pairs}
     assert found == {"within": [1] * 4 + [2, 3], "window": [1] * 4 + [2, 3], "as_of": [1, 1, 2, 3]}
+
+
+def test_records_that_are_late_for_a_step_have_a_stream() -> None:
+    """Those of both sides of a join, and of steps that put records in order."""
+    app = Application("shop")
+    start = datetime(2026, 3, 29, tzinfo=UTC)
+
+    def source(name: str, first: int) -> Stream[Any]:
+        rows = [Order(first + minute, "ann", start + timedelta(minutes=minute)) for minute in (0, 9, 3)]
+        return app.read(name, ListInput(Order, [*rows[:2], END_WINDOW, rows[2]], "time", lateness="1s"))
+
+    left, right = source("left", 0), source("right", 10)
+    for name, pairs in {
+        "within": left.join_within("within", right, on="customer", within="1s"),
+        "window": left.join_in_window("window", right, "customer", tumbling("1s")),
+        "as_of": left.join_as_of("as_of", right, on="customer"),
+    }.items():
+        pairs.write(f"{name}_pairs", CollectorSink())
+        pairs.late.write(f"{name}_late", CollectorSink(Order))
+        pairs.late_right.write(f"{name}_late_right", CollectorSink(Order))
+    in_order = left.sort_within("sorted")
+    in_order.write("in_order", CollectorSink(Order))
+    in_order.late.write("sorted_late", CollectorSink(Order))
+    floats = left.cast("floats", {"id": float})
+    line = floats.interpolate("line", "id", key="customer", within="1m")
+    line.write("line_all", CollectorSink())
+    line.late.write("line_late", CollectorSink())
+    run = run_local(app)
+    for name in ("within_late", "window_late", "as_of_late", "sorted_late"):
+        assert [order.id for order in run.collected(name)] == [3]
+    assert [row["id"] for row in run.collected("line_late")] == [3.0]
+    for name in ("within_late_right", "window_late_right", "as_of_late_right"):
+        assert [order.id for order in run.collected(name)] == [13]
 
 
 class Alert(NamedTuple):

@@ -1,7 +1,7 @@
 """Streams as values: the short way to write an application, on top of `add_operator` and `add_stream`."""
 
 from ridgeline.streams.checked import Checked
-from ridgeline.streams.grouped import Aggregated, GroupedStream, WindowedStream
+from ridgeline.streams.grouped import Aggregated, GroupedStream, Joined, Timely, WindowedStream
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import Preview
 from ridgeline.streams.stream import Stream
@@ -11,9 +11,11 @@ __all__ = [
     "Aggregated",
     "Checked",
     "GroupedStream",
+    "Joined",
     "Outputs",
     "Preview",
     "Stream",
     "StreamTable",
+    "Timely",
     "WindowedStream",
 ]

@@ -1,9 +1,11 @@
-"""Streams with a key, and their windows: the steps between `group_by` and `aggregate`."""
+"""Streams with a key, and their windows; and streams of steps for which records can be too late."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+from typing_extensions import TypeVar
 
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, nearest, shorten
@@ -15,6 +17,8 @@ from ridgeline.streams.aggregating import aggregates_all, aggregates_windows
 from ridgeline.streams.connecting import input_of, no_step
 from ridgeline.streams.expressions import ATTRIBUTES
 from ridgeline.streams.stream import Stream
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
 
 
 class WindowOptions(TypedDict, total=False):
@@ -53,6 +57,69 @@ class Aggregated(Stream[Any]):
     @property
     def late(self) -> Stream[Any]:
         """The records that came after their windows were over."""
+        operator: Any = self.point.operator
+        return Stream(self.app, operator.late)
+
+
+class Joined(Stream[Any]):
+    """The pairs of two streams that were joined by their times.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> Price = NamedTuple("Price", [("item", str), ("time", datetime)])
+        >>> def at(minute):
+        ...     return datetime(2026, 1, 1, 12, minute, tzinfo=UTC)
+        >>> items = [("pen", at(0)), ("ink", at(9)), END_WINDOW, ("cap", at(1))]
+        >>> app = Application("prices")
+        >>> asks = app.read("asks", ListInput(Price, items, "time", lateness="5s"))
+        >>> bids = app.read("bids", ListInput(Price, [("pen", at(0)), ("ink", at(9))], "time", lateness="5s"))
+        >>> pairs = asks.join_as_of("pairs", bids, on="item")
+        >>> sink = pairs.write("sink", CollectorSink())
+        >>> late = pairs.late.write("late", CollectorSink(Price))
+        >>> [price.item for price in run_local(app).collected("late")]
+        ['cap']
+    """
+
+    @property
+    def late(self) -> Stream[Any]:
+        """The records of the stream that was joined that came too late."""
+        operator: Any = self.point.operator
+        return Stream(self.app, operator.late_left)
+
+    @property
+    def late_right(self) -> Stream[Any]:
+        """The records of the other stream that came too late."""
+        operator: Any = self.point.operator
+        return Stream(self.app, operator.late_right)
+
+
+class Timely(Stream[T_co]):
+    """The records of a step that takes them in the order of their times.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> Click = NamedTuple("Click", [("user", str), ("time", datetime)])
+        >>> def at(minute):
+        ...     return datetime(2026, 1, 1, 12, minute, tzinfo=UTC)
+        >>> items = [("ann", at(0)), ("bob", at(9)), END_WINDOW, ("ann", at(1))]
+        >>> app = Application("clicks")
+        >>> clicks = app.read("clicks", ListInput(Click, items, "time", lateness="5s"))
+        >>> in_order = clicks.sort_within("in_order")
+        >>> sink = in_order.write("sink", CollectorSink(Click))
+        >>> late = in_order.late.write("late", CollectorSink(Click))
+        >>> [click.time.minute for click in run_local(app).collected("late")]
+        [1]
+    """
+
+    @property
+    def late(self) -> Stream[T_co]:
+        """The records that came after later ones had been passed on."""
         operator: Any = self.point.operator
         return Stream(self.app, operator.late)
 

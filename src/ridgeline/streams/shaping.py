@@ -26,6 +26,7 @@ from ridgeline.streams.connecting import Steps
 from ridgeline.streams.outputs import Outputs
 
 if TYPE_CHECKING:
+    from ridgeline.streams.grouped import Timely
     from ridgeline.streams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
@@ -140,10 +141,12 @@ class ShapingSteps(Steps[T_co]):
         *,
         within: float | str,
         **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[T_co]:
+    ) -> Timely[T_co]:
         """Values on the line between two others of a key in the place of nulls; see `Interpolate`."""
+        from ridgeline.streams.grouped import Timely
+
         operator = Interpolate(listed(columns), None if key is None else listed(key), within=within)
-        return self._step(name, operator, "input", "output", attributes)
+        return Timely(self.app, self._step(name, operator, "input", "output", attributes).point)
 
     def batch_up(
         self,

@@ -24,6 +24,7 @@ from ridgeline.streams.connecting import Steps, advise, no_step
 from ridgeline.streams.schemas import marked_deletions
 
 if TYPE_CHECKING:
+    from ridgeline.streams.grouped import Joined, Timely
     from ridgeline.streams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
@@ -163,7 +164,7 @@ class KeyedSteps(Steps[T_co]):
         *,
         suffix: str = "_right",
         **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[Any]:
+    ) -> Joined:
         """Pairs with records of another stream that are at most `within` apart; see `WithinJoin`."""
         join = WithinJoin(key_or_mapping(on), within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
@@ -178,7 +179,7 @@ class KeyedSteps(Steps[T_co]):
         *,
         suffix: str = "_right",
         **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[Any]:
+    ) -> Joined:
         """Pairs with records of another stream in the same tumbling window; see `WindowJoin`."""
         join = WindowJoin(key_or_mapping(on), windows, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
@@ -193,7 +194,7 @@ class KeyedSteps(Steps[T_co]):
         *,
         suffix: str = "_right",
         **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[Any]:
+    ) -> Joined:
         """Each record with the newest one of another stream that is not later; see `AsOfJoin`."""
         join = AsOfJoin(key_or_mapping(on), within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
@@ -217,10 +218,12 @@ class KeyedSteps(Steps[T_co]):
 
     def sort_within(
         self, name: str, key: Columns | None = None, **attributes: Unpack[OperatorAttributes]
-    ) -> Stream[T_co]:
+    ) -> Timely[T_co]:
         """The records in the order of their times, within the lateness of the inputs; see `Sort`."""
+        from ridgeline.streams.grouped import Timely
+
         operator = Sort(None if key is None else key_of(key))
-        return self._step(name, operator, "input", "output", attributes)
+        return Timely(self.app, self._step(name, operator, "input", "output", attributes).point)
 
     def _pair(
         self,
@@ -228,15 +231,17 @@ class KeyedSteps(Steps[T_co]):
         other: Stream[Any],
         join: AsOfJoin | WindowJoin | WithinJoin,
         attributes: OperatorAttributes,
-    ) -> Stream[Any]:
+    ) -> Joined:
         """Add a join of two streams."""
+        from ridgeline.streams.grouped import Joined
+
         if isinstance(other, StreamTable) or not hasattr(other, "source"):
             what = f"step `{name}` joins two streams by their times, but got {other!r}"
             msg = f"{what}; give a stream, or use `join` for a table"
             raise RidgelineError(msg)
         joined = self._step(name, join, "left", "output", attributes)
         other.into(join.right)
-        return joined
+        return Joined(self.app, joined.point)
 
 
 def names_of(key: Columns) -> tuple[str, ...]:
