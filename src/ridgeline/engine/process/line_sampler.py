@@ -21,6 +21,7 @@ from ridgeline.engine.process import stacks, worker_output
 from ridgeline.measure.events import LineTime
 
 INTERVAL_SECONDS = 0.02
+_NOTEBOOKS = ("<ipython", "<stdin")
 _MOST_LINES = 500
 _MOST_SENT = 30
 _LONGEST_TEXT = 120
@@ -134,6 +135,8 @@ def _rank_of(filename: str) -> int:
         return _OPERATORS
     if filename.startswith(stacks.MACHINERY):
         return _ENGINE
+    if filename.startswith("<"):  # generated, such as a NamedTuple's constructor
+        return _USERS if filename.startswith(_NOTEBOOKS) else _ENGINE
     if "site-packages" in filename or "dist-packages" in filename:
         return _PACKAGE
     return _ENGINE if filename.startswith(_LIBRARIES) else _USERS
