@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -28,10 +29,19 @@ _LEAVE = "Ctrl-C leaves; the application goes on"
 Draw = Callable[[Any, int], Iterable[RenderableType]]
 
 
-def top(client: Client, *, as_json: bool) -> None:
-    """Show the screen of `ridgeline run`, with each overview; within a long window it asks every second."""
+def top(client: Client, *, as_json: bool, plain: bool = False) -> None:
+    """Show the screen with keys, where its library is installed and there is a terminal.
+
+    Else, or with `plain`, the screen of `ridgeline run`, with each overview. Within a long window that asks
+    every second.
+    """
     console = make_console()
     name = client.get("/info").get("name") or client.url
+    if console.is_terminal and not as_json and not plain and find_spec("textual") is not None:
+        from ridgeline.cli.top.screen import TopScreen
+
+        TopScreen(client, name).run()
+        return
     if as_json or not console.is_terminal:
         each_window(client, lambda overview: overview, _overview_lines, as_json=as_json)
         return

@@ -1,0 +1,1 @@
+"""`ridgeline top` as a screen with tables, keys and actions; it needs the extra `ridgeline[top]`."""
