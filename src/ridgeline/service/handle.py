@@ -30,6 +30,7 @@ from ridgeline.service.advising import advice_answer
 from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import run_measured
+from ridgeline.service.notebook.showing import Showing
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import origin_of
 from ridgeline.service.regions.running import run_regions
@@ -94,12 +95,15 @@ def start(
     return handle
 
 
-class Handle(ChangeClient, MetricTables):
+class Handle(Showing, ChangeClient, MetricTables):
     """An application that runs in a thread of this process, or has run.
 
     `latency()`, `critical_path()`, `record_age()`, `progress()` and `windows()` answer with `pyarrow.Table`s,
     also after the end. `set_property`, `repartition`, `plan_change` and others change what runs. As a context
     manager it stops the application at the end of the block.
+
+    A notebook shows it: the sentence and the plan, which move with the extra `ridgeline[notebook]`. `plot`
+    has pictures. `await` and `async for` are for asyncio.
     """
 
     def __init__(
@@ -367,6 +371,9 @@ class Handle(ChangeClient, MetricTables):
 
     def _alive(self) -> bool:
         return self._thread.is_alive()
+
+    def _present_plan(self) -> Plan:
+        return self._plan if self._run is None else self._run.plan
 
     def _failure(self) -> BaseException | None:
         if self._run is not None and self._run.changes.closed:

@@ -16,6 +16,7 @@ from rich.table import Table
 from ridgeline.api import Application, InputPoint, InputProxy, OutputPoint
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
+from ridgeline.measure.drawing.dag import dag_svg
 from ridgeline.streams.connecting import Source, connect, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
 
@@ -184,4 +185,15 @@ def application_html(app: Application) -> str:
         for name, part, attributes in steps
     ]
     title = f"<b>{html.escape(str(app.name))}</b>"
-    return title + html_table(["step", "operator", "reads", "attributes"], rows)
+    nodes = {name: type(part).__name__ for name, part, _ in steps}
+    pairs = [
+        (names.get(id(owner_of(added.source))), names.get(id(owner_of(sink))))
+        for added in app.streams
+        for sink in added.sinks
+    ]
+    edges = [(one, other) for one, other in pairs if one is not None and other is not None]
+    return (
+        title
+        + dag_svg(nodes, list(dict.fromkeys(edges)))
+        + html_table(["step", "operator", "reads", "attributes"], rows)
+    )

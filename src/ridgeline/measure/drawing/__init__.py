@@ -1,0 +1,1 @@
+"""Pictures as SVG, without any library: a DAG, lines, bars."""

@@ -1,0 +1,1 @@
+"""Handles in notebooks: how they show themselves, and plots of their figures."""

@@ -1,0 +1,130 @@
+"""How an application shows itself in a notebook and in asyncio, over the figures of a run in process."""
+
+import asyncio
+import threading
+from xml.etree import ElementTree as ET
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from ridgeline import RidgelineError
+from ridgeline.engine.driver.run.options import Outcome
+from ridgeline.measure.events import ApplicationEnded, WindowCommitted
+from ridgeline.measure.wording.sentence import sentence_of
+from ridgeline.service.notebook import widget
+from ridgeline.service.notebook.showing import Showing
+from support.service.watched import feed, watched
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class Local(Showing):
+    """A run of three windows; `go_on` has the events of one more, or of all."""
+
+    name = "payments <b>"
+    url = "http://127.0.0.1:1"
+    watch = None
+    is_running = True
+
+    def __init__(self):
+        self.watch, self.plan, self.rest, self.now = watched(until=3)
+        self.error = None
+
+    def _present_plan(self):
+        return self.plan
+
+    def go_on(self, *, to_the_end=False):
+        while self.rest:
+            event = self.rest.pop(0)
+            feed(self.watch, self.now, event)
+            if isinstance(event, WindowCommitted) and not to_the_end:
+                return
+        feed(self.watch, self.now, ApplicationEnded(self.now.seconds, "finished"))
+        self.is_running = False
+
+    def wait(self, timeout=None):
+        if self.error is not None:
+            raise self.error
+        return Outcome(5, 4, True, "")
+
+
+@pytest.fixture
+def local():
+    return Local()
+
+
+def test_a_cell_shows_the_sentence_and_the_plan_as_widget_html_and_text(local, wait_until):
+    shell = InteractiveShell.instance()
+    found, _ = shell.display_formatter.format(local)
+    assert set(found) == {WIDGET, "text/html", "text/plain"}
+    sentence = sentence_of(local.watch.overview())["text"]
+    assert found["text/plain"].splitlines()[1] == sentence
+    shown = found["text/html"]
+    assert "payments &lt;b&gt;" in shown
+    assert "hunter2" not in shown
+    picture = ET.fromstring(shown[shown.index("<svg") : shown.index("</svg>") + 6])
+    svg = "{http://www.w3.org/2000/svg}"
+    assert [title.text for title in picture.iter(f"{svg}title")] == ["source", "balances", "sink"]
+
+    assert local.widget.html == shown
+    assert "finished after" not in shown
+    local.go_on(to_the_end=True)
+    wait_until(lambda: "finished after" in local.widget.html, "newer figures")
+    names = lambda: [thread.name for thread in threading.enumerate()]  # noqa: E731
+    wait_until(lambda: "ridgeline-widget" not in names(), "the end of the widget's thread")
+
+
+def test_without_the_extra_a_cell_shows_html_and_text(local, monkeypatch):
+    monkeypatch.setattr(widget, "is_installed", lambda: False)
+    assert set(local._repr_mimebundle_()) == {"text/html", "text/plain"}
+    with pytest.raises(RidgelineError, match=r"pip install 'ridgeline\[notebook\]'"):
+        local.widget  # noqa: B018  raises
+
+
+def test_plots_are_pictures(local):
+    for picture in (local.plot.latency(), local.plot.windows(), local.plot.ages()):
+        assert ET.fromstring(picture._repr_html_()).tag.endswith("svg")
+    assert "balances" in local.plot.latency().svg
+    assert "sink, commit" in local.plot.ages().svg
+    assert "picture of" in repr(local.plot.ages())
+
+
+def test_windows_are_iterated_as_they_come_and_the_end_is_awaited(local):
+    async def run():
+        seen, first = [], asyncio.Event()
+
+        async def watch_windows():
+            async for window in local:
+                seen.append(window["windowId"])
+                first.set()
+
+        windows = asyncio.create_task(watch_windows())
+        end = asyncio.ensure_future(local)
+        await asyncio.sleep(0)
+        await asyncio.to_thread(local.go_on)
+        await first.wait()
+        assert not end.done()
+        await asyncio.to_thread(local.go_on, to_the_end=True)
+        await windows
+        return seen, await end
+
+    assert asyncio.run(run()) == ([3, 4], Outcome(5, 4, True, ""))
+
+
+def test_a_failure_is_raised_where_it_is_awaited_and_a_cancelled_wait_leaves_the_run(local):
+    async def impatient():
+        async with asyncio.timeout(0.05):
+            await local
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(impatient())
+    assert local.is_running
+    local.error = RidgelineError("it is broken")
+    local.go_on(to_the_end=True)
+
+    async def run():
+        async for _ in local:
+            pass
+
+    with pytest.raises(RidgelineError, match="it is broken"):
+        asyncio.run(run())
