@@ -78,8 +78,8 @@ def test_a_call_that_holds_pythons_lock_counts_for_as_long_as_it_took():
             Point(1, 2)
 
     found = {line.text: line.seconds for line in sampled(work)}
-    (sort,) = [seconds for text, seconds in found.items() if text.startswith("sorted(")]
-    assert sort > 0.5 * took[0]
+    sort = sum(seconds for text, seconds in found.items() if text.startswith(("sorted(", "took.")))
+    assert sort > 0.5 * took[0]  # it may count for the line after it
     assert not any(text == "" for text in found)  # a generated constructor counts where it is called
 
 
