@@ -10,17 +10,17 @@ from ridgeline.testing import CollectorSink, ListInput
 
 def start(**options):
     app = Application("cells", window="50ms")
-    source = app.add_operator("source", ListInput(int, [1, 2, 3]))
+    source = app.add_operator("source", ListInput(object, [1, 2, 3]))
     times = app.add_operator("times", Times())
-    sink = app.add_operator("sink", CollectorSink(int))
+    sink = app.add_operator("sink", CollectorSink())
     app.add_stream("numbers", source.output, times.numbers)
     app.add_stream("products", times.products, sink.input)
     return app.start(context=context, quiet=True, **options)
 """
 TIMES = """
 class Times(Operator):
-    numbers = InputPort(int)
-    products = OutputPort(int)
+    numbers = InputPort(object)
+    products = OutputPort(object)
 
     @numbers.process
     def multiply(self, number):
