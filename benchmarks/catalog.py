@@ -43,6 +43,7 @@ _NAMES = (
     "scale",
     "measurement",
     "page_graph",
+    "pages",
     "postgres_changes",
 )
 GROUPS = {"frames": ("frame", "table-join", "within-join", "deduplicate", "aggregates-quantiles")}

@@ -2,10 +2,11 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
-from support.page.browser import CHROMIUM, missing
+from support.page.browser import CHROMIUM, WIDE, missing
 from support.page.shop import shop
 from support.service.living import living
 
@@ -18,8 +19,6 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-WIDE = {"width": 1280, "height": 800}
-NARROW = {"width": 390, "height": 800}
 PATIENCE_MS = 30_000
 
 
@@ -100,3 +99,43 @@ def application():
 def serving_app():
     """`with serving_app(app, **tokens) as application`: another one than `application`."""
     return living
+
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture
+def accessible():
+    """`accessible(page)`: fails for anything that axe-core finds wrong; animations have ended before."""
+    import axe_playwright_python
+
+    source = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+    def check(page):
+        page.evaluate(source)
+        found = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
+        wrong = [
+            (one["id"], one["help"], [node["html"][:200] for node in one["nodes"][:5]])
+            for one in found["violations"]
+        ]
+        assert not wrong, wrong
+        small = page.evaluate(
+            """() => [...document.querySelectorAll("body *")]
+                .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+                .filter((one) => one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < 11)
+                .map((one) => one.outerHTML.slice(0, 200))"""
+        )
+        assert not small, small
+
+    return check
+
+
+@pytest.fixture
+def screenshot(tmp_path):
+    """`screenshot(page, name)`: as docs show it; it is kept where `RIDGELINE_SCREENSHOTS` says."""
+    folder = Path(os.environ.get("RIDGELINE_SCREENSHOTS", tmp_path))
+
+    def take(page, name, **options):
+        page.screenshot(path=folder / f"{name}.png", animations="disabled", **options)
+
+    return take

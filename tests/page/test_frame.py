@@ -1,23 +1,171 @@
-"""The frame of the page: it opens, is live, and shows the first view."""
+"""The frame of the page: it opens, is live, and says when it is not; keys, colours, sessions."""
+
+import re
 
 import pytest
+
+from ridgeline.measure.events import ApplicationEnded
+from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import create_app
+from support.page.browser import NARROW
+from support.page.shop import shop
+from support.service.watched import feed, serving, watched
 
 pytestmark = pytest.mark.slow
 
 
+def row(page, operator):
+    return page.get_by_role("row").filter(has_text=operator)
+
+
 def test_the_page_opens_and_is_live(application, open_page):
     page = open_page(application.server.url)
-    page.get_by_role("heading", name="shop").wait_for()
-    page.get_by_text("live, ").wait_for()
-    rows = page.get_by_role("row")
-    rows.filter(has_text="parse[1]").wait_for()
+    page.get_by_role("heading", name="shop", exact=True).wait_for()
     assert page.title() == "shop · Ridgeline"
+    page.get_by_text("live, ").wait_for()
+    row(page, "parse[1]").wait_for()
+    before = page.locator(".frame-connection").inner_text()
+    from playwright.sync_api import expect
+
+    expect(page.locator(".frame-connection")).not_to_have_text(before)
+    sentence = page.locator(".sentence")
+    assert re.search(r"window", sentence.inner_text())
+    sentence.get_by_role("link").first.click()
+    page.wait_for_url("**/#/**")
 
 
-def test_an_operator_is_chosen_by_the_keyboard_and_the_address_says_so(application, open_page):
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_can_be_read_by_all(application, open_page, accessible, screenshot, dark):
+    page = open_page(application.server.url, dark=dark)
+    row(page, "parse[1]").wait_for()
+    page.get_by_text("of 120 windows").wait_for()
+    accessible(page)
+    screenshot(page, "page-overview-dark" if dark else "page-overview")
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys").wait_for()
+    accessible(page)
+    page.keyboard.press("Escape")
+    page.set_viewport_size(NARROW)
+    page.get_by_role("dialog").wait_for(state="detached")
+    accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    if not dark:
+        screenshot(page, "page-overview-narrow")
+
+
+def test_colours_are_switched_and_kept(application, open_page):
     page = open_page(application.server.url)
-    page.get_by_role("row").filter(has_text="totals").click()
-    page.wait_for_url("**/#/overview?operator=totals")
-    page.keyboard.press("ArrowUp")
+    page.get_by_role("button", name="Use dark colours").click()
+    page.locator("html[data-theme=dark]").wait_for(state="attached")
+    page.reload()
+    page.get_by_role("button", name="Use light colours").wait_for()
+
+
+def test_all_of_it_is_done_with_the_keyboard(application, open_page):
+    page = open_page(application.server.url)
+    row(page, "totals").wait_for()
+    page.keyboard.press("/")
+    page.get_by_role("combobox").wait_for()
+    page.keyboard.type("tota")
+    page.get_by_role("option", name="totals").wait_for()
     page.keyboard.press("Enter")
-    page.wait_for_function("!location.hash.endsWith('=totals')")
+    page.wait_for_url("**/#/overview?operator=totals")
+    row(page, "totals").and_(page.locator("[aria-selected=true]")).wait_for()
+    row(page, "totals").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"operator=(?!totals)"))
+    head = page.get_by_role("columnheader", name="Operator")
+    head.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    page.locator("th[aria-sort=ascending]").filter(has_text="Operator").wait_for()
+    assert page.locator("tbody td:first-child").all_inner_texts() == sorted(
+        page.locator("tbody td:first-child").all_inner_texts()
+    )
+    page.keyboard.press("Enter")
+    page.locator("th[aria-sort=descending]").filter(has_text="Operator").wait_for()
+    page.reload()
+    row(page, "totals").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.id") == "main"
+
+
+def test_the_address_names_a_window_and_all_shows_it(application, open_page):
+    [*_, window] = application.watch.windows(50)
+    page = open_page(f"{application.server.url}/#/overview?window={window['windowId']}")
+    page.get_by_text(f"Window {window['windowId']}, committed at").wait_for()
+    page.get_by_role("link", name="Back to the newest").click()
+    page.get_by_text("committed at").wait_for(state="detached")
+
+
+def test_a_window_that_is_not_kept_is_said_to_be_gone(application, open_page):
+    opened = open_page
+    opened.expected.append("404")
+    page = opened(f"{application.server.url}/#/overview?window=987654321")
+    page.get_by_text("window 987654321").first.wait_for()
+    page.get_by_role("link", name="Back to the newest").click()
+    row(page, "parse[1]").wait_for()
+
+
+def test_the_address_that_is_printed_opens_the_page_with_the_right_to_change(application, open_page):
+    address = application.server.page()
+    page = open_page(address)
+    row(page, "parse[1]").wait_for()
+    assert "code" not in page.url
+    assert page.evaluate("history.length") <= 2
+    rights = "(await (await import('/page/api.js')).rights())"
+    assert page.evaluate(f"async () => {rights}") == {"reads": True, "writes": True}
+    page.reload()
+    row(page, "parse[1]").wait_for()
+    assert page.evaluate(f"async () => {rights}") == {"reads": True, "writes": True}
+    open_page.expected.append("403")  # the code was used
+    other = open_page(address)
+    row(other, "parse[1]").wait_for()
+    assert other.evaluate(f"async () => {rights}") == {"reads": True, "writes": False}
+
+
+def test_a_service_that_asks_for_a_token_is_opened_by_it(serving_app, open_page, accessible):
+    open_page.expected += ["401", "403"]
+    with serving_app(shop(), token="secret") as application:
+        page = open_page(application.server.url)
+        page.get_by_label("Token").fill("wrong")
+        accessible(page)
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_text("this is not the token").wait_for()
+        page.get_by_label("Token").fill("secret")
+        page.get_by_role("button", name="Go on").click()
+        row(page, "parse[1]").wait_for()
+        assert "secret" not in page.url + page.content()
+        assert page.evaluate("document.cookie") == ""
+        assert "secret" not in page.evaluate("JSON.stringify(localStorage)")
+
+
+def test_a_line_that_is_cut_is_said_and_taken_up_again(open_page):
+    open_page.expected.append("ERR_|Failed to load")
+    watch, plan, rest, now = watched(until=3)
+    with serving(watch, plan) as client:
+        page = open_page(f"http://127.0.0.1:{client.port}")
+        row(page, "balances[1]").wait_for()
+    page.get_by_text("stale since").first.wait_for()
+    page.get_by_text("The line is cut").wait_for()
+    assert row(page, "balances[1]").is_visible()  # what was known stays
+    server = WebServer(create_app(watch, plan), port=client.port)
+    try:
+        page.get_by_text("live, ").wait_for()
+        feed(watch, now, *rest)
+        page.locator(".overview-card").get_by_text("5 windows").wait_for()
+        feed(watch, now, ApplicationEnded(now.seconds, "finished", ""))
+        page.get_by_text("ended, as of").wait_for()
+    finally:
+        server.close()
+
+
+def test_a_page_that_waits_says_for_what(open_page):
+    watch, plan, _, _ = watched(until=0)
+    with serving(watch, plan) as client:
+        page = open_page(f"http://127.0.0.1:{client.port}/#/overview")
+        page.get_by_text("Waiting for the first window").wait_for()
+        page.goto(f"http://127.0.0.1:{client.port}/#/nowhere")
+        page.get_by_text("There is no view nowhere").wait_for()

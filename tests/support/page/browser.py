@@ -7,6 +7,8 @@ from ridgeline.testing.services import Unavailable
 from ridgeline.testing.services.parts.programs import Program
 
 CHROMIUM = Program("chromium", "chromium", "usr/bin")
+WIDE = {"width": 1280, "height": 800}
+NARROW = {"width": 390, "height": 800}
 
 
 def missing():

@@ -60,7 +60,7 @@ export async function signIn(credentials) {
 
 // Exchanges the one-time code of the address, if it has one, and removes it from the address at once.
 export async function exchangeCode() {
-  const match = /^#code=([\w-]+)(&.*)?$/.exec(location.hash);
+  const match = /^#code=([\w-]+)$/.exec(location.hash);
   if (!match) return null;
   history.replaceState(null, "", `${location.pathname}${location.search}`);
   try {

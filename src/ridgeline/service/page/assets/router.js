@@ -5,6 +5,7 @@ export const FIRST = "overview";
 const KEPT = ["window", "region"]; // parameters that stay from view to view
 
 export function parse(hash) {
+  if (/^#code=/.test(hash)) return { view: FIRST, params: {} }; // it is about to be exchanged
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   return { view: decodeURIComponent(path) || FIRST, params: Object.fromEntries(new URLSearchParams(query)) };
 }

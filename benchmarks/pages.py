@@ -1,0 +1,193 @@
+"""Cost of pages that are open: how long windows take with ten of them, and with none, in turn in one run.
+
+One application of eight operators and four containers runs with windows of 100 ms. Every 5 s ten clients of
+the live stream come or go, as those of ten browsers would. They are in a process of their own, on the same
+machine: what they take of its processors counts against us. The first windows after a turn are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import selectors
+import socket
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from benchmarks.frame import Benchmark, Figures, Goal, Round
+from benchmarks.spark import MASTER
+from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+
+PAGES = 10
+TURN = 50
+"""Windows between two turns."""
+LEFT_OUT = 10
+"""Windows after a turn: clients connect, and get all there is once."""
+TURNS = 20
+ROWS = 500
+KEYS = 100
+MOST = 1.03
+
+
+class Row(NamedTuple):
+    key: int
+    value: int
+
+
+class Source(InputOperator):
+    """The same rows in each window."""
+
+    output = OutputPort(Row)
+    count = State(0)
+
+    def emit_tuples(self) -> None:
+        """A window's rows."""
+        for number in range(ROWS):
+            self.output.emit(Row(number % KEYS, number))
+        self.count += ROWS
+
+
+class Sum(Operator):
+    """A running sum of each key."""
+
+    input = InputPort(Row, key="key")
+    output = OutputPort(Row)
+    sums = KeyedState(int, key=int, default=0)
+
+    @input.process
+    def add(self, row: Row) -> None:
+        """Add one row."""
+        self.sums[row.key] += row.value
+        self.output.emit(Row(row.key, self.sums[row.key]))
+
+
+class End(Operator):
+    """Takes the sums."""
+
+    input = InputPort(Row)
+
+    @input.process
+    def take(self, row: Row) -> None:
+        """Look at one row."""
+
+
+def application() -> Application:
+    """A source, two sums in two partitions each, and two ends."""
+    app = Application("pages", window="100ms")
+    source = app.add_operator("source", Source())
+    first = app.add_operator("first", Sum(), partitions=2)
+    second = app.add_operator("second", Sum(), partitions=2)
+    end, other = app.add_operator("end", End()), app.add_operator("other", End())
+    app.add_stream("rows", source.output, first.input)
+    app.add_stream("sums", first.output, second.input, other.input)
+    app.add_stream("sums-of-sums", second.output, end.input)
+    return app
+
+
+def browse(orders: Connection) -> None:
+    """Keep as many live streams open as the last order says: `(url, pages)`; None: end."""
+    selector, streams, taken = selectors.DefaultSelector(), [], 0
+    while True:
+        if orders.poll(0 if streams else None):
+            order = orders.recv()
+            if order is None:
+                orders.send(taken)
+                return
+            url, pages = order
+            while len(streams) > pages:
+                selector.unregister(streams[-1])
+                streams.pop().close()
+            while len(streams) < pages:
+                streams.append(_open(url))
+                selector.register(streams[-1], selectors.EVENT_READ)
+        for key, _ in selector.select(0.2) if streams else ():
+            taken += len(key.fileobj.recv(1_000_000))  # type: ignore[union-attr]
+
+
+def _open(url: str) -> socket.socket:
+    place = urlsplit(url)
+    stream = socket.create_connection((place.hostname, place.port))
+    stream.sendall(f"GET /ws/v2/stram/live?every=250 HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode())
+    return stream
+
+
+@contextlib.contextmanager
+def browsing() -> Any:
+    """The process of the pages; yields the end to which orders are sent."""
+    spawn = multiprocessing.get_context("spawn")
+    orders, theirs = spawn.Pipe()
+    process = spawn.Process(target=browse, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield orders
+    finally:
+        process.terminate()
+        process.join()
+
+
+def turns(of_round: Round) -> Figures:
+    """Latencies of windows, with pages and without, in turn."""
+    from ridgeline.engine.driver.run.launch import Options
+    from ridgeline.measure.events import RunEvent, WindowCommitted
+    from ridgeline.plan import plan_application
+    from ridgeline.service.measured import ServiceOptions, run_measured
+
+    count = 4 if of_round.quick else TURNS
+    found: dict[int, list[float]] = {0: [], PAGES: []}
+    seen = 0
+    address: list[str] = []
+    last: list[Any] = []
+
+    with browsing() as orders:
+
+        def observe(event: RunEvent) -> None:
+            """Note a window, and let pages come or go after every `TURN` of them."""
+            nonlocal seen
+            if not isinstance(event, WindowCommitted):
+                return
+            turn, place = divmod(seen, TURN)
+            if place >= LEFT_OUT and turn:
+                found[PAGES if turn % 2 else 0].append(last[0].windows(1)[-1]["latencyMs"] / 1000)
+            seen += 1
+            if place == TURN - 1:
+                orders.send((address[0], 0 if turn % 2 else PAGES))
+
+        def started(_run: Any, watch: Any, web: Any) -> None:
+            address.append(web.url)
+            last.append(watch)
+
+        plan = plan_application(application(), {}, {})
+        options = Options(MASTER, windows=TURN * (count + 1))
+        run_measured(plan, options, ServiceOptions(port=0), observe=observe, started=started)
+        orders.send((address[0], 0))
+        orders.send(None)
+        of_round.note(f"the pages have taken {orders.recv() / 1e6:.1f} MB")
+    figures: dict[str, list[float]] = {}
+    for pages, seconds in found.items():
+        name = f"{pages} pages" if pages else "none"
+        figures[f"{name}: p50 seconds"] = [float(np.percentile(seconds, 50))]
+        figures[f"{name}: p99 seconds"] = [float(np.percentile(seconds, 99))]
+    return figures
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="pages",
+        title=f"what open pages cost: windows with {PAGES} clients of the live stream and with none, in turn",
+        contestants={"ours": turns},
+        goals=[
+            Goal(
+                figure=f"{PAGES} pages: {figure} seconds",
+                against="ours",
+                against_figure=f"none: {figure} seconds",
+                at_most=MOST,
+            )
+            for figure in ("p50", "p99")
+        ],
+        budget_seconds=170,
+        part_of_all=False,
+    ),
+)
