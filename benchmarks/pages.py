@@ -89,7 +89,8 @@ def application() -> Application:
 
 def browse(orders: Connection) -> None:
     """Keep as many live streams open as the last order says: `(url, pages)`; None: end."""
-    selector, streams, taken = selectors.DefaultSelector(), [], 0
+    selector, taken = selectors.DefaultSelector(), 0
+    streams: list[socket.socket] = []
     while True:
         if orders.poll(0 if streams else None):
             order = orders.recv()
@@ -130,10 +131,11 @@ def browsing() -> Any:
 
 def turns(of_round: Round) -> Figures:
     """Latencies of windows, with pages and without, in turn."""
-    from ridgeline.engine.driver.run.launch import Options
+    from ridgeline.engine.driver.run.options import Options
     from ridgeline.measure.events import RunEvent, WindowCommitted
     from ridgeline.plan import plan_application
-    from ridgeline.service.measured import ServiceOptions, run_measured
+    from ridgeline.service.measured import run_measured
+    from ridgeline.service.options import ServiceOptions
 
     count = 4 if of_round.quick else TURNS
     found: dict[int, list[float]] = {0: [], PAGES: []}

@@ -9,7 +9,7 @@ import { Spark } from "../parts/spark.js";
 import { Table } from "../parts/table.js";
 
 const SPARK_WINDOWS = 120;
-const VERDICTS = { "keeping up": "ok", "catching up": "ok", paced: "ok", holding: "ok", "falling behind": "behind", stuck: "bad" };
+const VERDICTS = { "keeping up": "ok", "catching up": "ok", paced: "ok", holding: "behind", "falling behind": "behind", stuck: "bad" };
 
 function View() {
   const begun = useStore((state) => state.windows.length > 0 && state.overview != null);
