@@ -22,7 +22,6 @@ from ridgeline.api.columns.casting import (
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.operators._parquet_columns import PolarsColumns, columns_of, identity_of
 from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
 _BATCH_ROWS = 65_536
@@ -48,7 +47,6 @@ class ParquetReader:
         """Open `file` at row `place`, reading only the columns of `schema`. Raises RidgelineError."""
         self.file = file
         self._schema = schema
-        before = identity_of(file)
         self._raw = file.open()
         try:
             self._parquet = pq.ParquetFile(self._raw)
@@ -72,7 +70,6 @@ class ParquetReader:
             raise RidgelineError(message)
         file.check_size(self._raw.size())
         self.place = place
-        self._quick = None if self._int96 else columns_of(file, before, self._parquet, schema.arrow.names)
         self._ends = np.cumsum([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._held: list[pa.RecordBatch] = []
@@ -94,10 +91,7 @@ class ParquetReader:
             self._held, self._first, self._next = [], begin, begin
             groups = list(range(group, len(self._ends)))
             size = min(max(rows, _BATCH_ROWS), _MOST_BATCH_ROWS)
-            if self._quick is not None:
-                self._batches = self._grouped(self._quick, groups, size)
-            else:
-                self._batches = _batches(self._parquet, groups, self._schema.arrow.names, size)
+            self._batches = _batches(self._parquet, groups, self._schema.arrow.names, size)
             if self._int96:
                 seconds = _batches(self._seconds, groups, self._int96, size)
                 self._batches = map(self._with_times, self._batches, seconds)
@@ -121,26 +115,6 @@ class ParquetReader:
             if not rows:
                 break
         return taken
-
-    def _grouped(self, quick: PolarsColumns, groups: list[int], size: int) -> Iterator[pa.RecordBatch]:
-        """The rows of some row groups, by polars where it can read them; else at most `size` at a time."""
-        names = self._schema.arrow.names
-        for group in groups:
-            end = int(self._ends[group])
-            begin = end - self._parquet.metadata.row_group(group).num_rows
-            found = quick.read(group, begin) if quick.names else {}
-            others = [name for name in names if name not in found]
-            if not others:
-                yield pa.RecordBatch.from_arrays([found[name] for name in names], names)
-                continue
-            first = 0
-            for batch in _batches(self._parquet, [group], others, size):
-                columns = [
-                    found[name].slice(first, len(batch)) if name in found else batch.column(name)
-                    for name in names
-                ]
-                yield pa.RecordBatch.from_arrays(columns, names)
-                first += len(batch)
 
     def _int96_columns(self) -> list[str]:
         """The columns of the schema with times of 96 bits, which older Spark, Hive and Impala wrote."""
