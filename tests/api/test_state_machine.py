@@ -133,14 +133,6 @@ class KeyedMachine(CellMachine):
         for key in keys:  # not one list under several keys
             self.cell[key] = [value]
 
-    @rule(keys=st.lists(KEYS, max_size=4))
-    def drop_many(self, keys: list[int]) -> None:
-        keys = [key for key in keys if key in self.model]
-        self.cell.drop_many(keys)
-        self.note(*keys)
-        for key in set(keys):
-            del self.model[key]
-
     @rule()
     def clear(self) -> None:
         self.note(*self.model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
@@ -25,7 +24,6 @@ from ridgeline.operators import (
     WithinJoin,
     absence,
 )
-from ridgeline.operators._due_keys import DueKeys
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -226,46 +224,3 @@ def test_without_times_the_remedy_is_in_the_error() -> None:
     app.add_stream("first", once.output, sink.input)
     with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
         run_local(app)
-
-
-SWEPT: list[int] = []
-
-
-class Swept(Deduplicate):
-    """Compares the keys that are left with those of a look at all."""
-
-    def end_window(self) -> None:
-        now, before = self._now, dict(self.passed.items())
-        looks = self.live is not None and now >= self.sweep_at
-        super().end_window()
-        left = {key: time for key, time in before.items() if not looks or time + (self.live or 0) > now}
-        assert dict(self.passed.items()) == left
-        SWEPT.append(len(before) - len(left))
-
-
-@pytest.mark.parametrize("key", ["id", "name", ("id", "name")])
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-def test_the_keys_that_go_are_those_whose_time_is_over(
-    key: Any, partitions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads, read = list[int](), DueKeys._read
-
-    def counted(due: DueKeys, state: Any) -> None:
-        reads.append(len(state))
-        read(due, state)
-
-    monkeypatch.setattr(DueKeys, "_read", counted)
-    draw = random.Random(partitions)
-    rows = events(
-        [
-            [(draw.randrange(25), f"n{draw.randrange(25)}", 1.0, draw.randrange(4)) for _ in range(8)]
-            for _ in range(40)
-        ]
-    )
-    for faults in (None, Faults(partitions)):
-        SWEPT.clear()
-        reads.clear()
-        first, others = run(rows, Swept(key, within="6s"), partitions, faults)
-        assert len(first) + len(others) == 320
-        assert sum(map(bool, SWEPT)) > 3 * partitions
-        assert faults or len(reads) <= 3 * partitions

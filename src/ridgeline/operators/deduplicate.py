@@ -13,7 +13,6 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import parse_duration, positive_duration_faults
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of, row_keys
-from ridgeline.operators._due_keys import DueKeys
 from ridgeline.operators._window_parts import filtered, first_rows
 from ridgeline.operators.key_value import Index
 
@@ -37,7 +36,7 @@ class Deduplicate(DividedOperator):
 
     State: each key is held exactly, with one time of 8 bytes; the metric `held_keys` says how many. With
     `within` it goes at most an eighth of that time after its end, by the watermark or the clock. A late
-    record whose key is gone is passed on. With `within` the keys are in memory a second time.
+    record whose key is gone is passed on.
 
     Partitions: by key. Round robin is refused with RidgelineError: equal keys would not meet.
 
@@ -90,7 +89,6 @@ class Deduplicate(DividedOperator):
         """Read the durations."""
         self.names = columns_of(self.key)
         self.live = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
-        self.due = DueKeys(max(1, (self.live or 0) // _SWEEPS))
 
     @property
     def _now(self) -> int:
@@ -166,8 +164,6 @@ class Deduplicate(DividedOperator):
         if changed.any():
             named = keys[changed] if isinstance(keys, np.ndarray) else _chosen(keys, changed)
             self.passed.put_many(named, until[changed])
-            if self.due.is_of(self.passed):
-                self.due.note(named, until[changed])
             self.sweep_at = min(self.sweep_at, int(until[changed].min()) + live)
         return kept
 
@@ -180,7 +176,9 @@ class Deduplicate(DividedOperator):
             self.passed.clear()
             self.sweep_at = _SWEPT_NEVER
             return
-        self.due.remove(self.passed, now - self.live)
+        over = [key for key, time in self.passed.items() if time + self.live <= now]
+        for key in over:
+            del self.passed[key]
         self.sweep_at = now + max(1, self.live // _SWEEPS) if len(self.passed) else _SWEPT_NEVER
 
 

@@ -184,14 +184,6 @@ class RunsMachine(RuleBasedStateMachine):
         self.note(*keys)
 
     @rule(data=st.data())
-    def drop_many(self, data: Any) -> None:
-        keys = [key for key in data.draw(st.lists(self.keys, max_size=5)) if key in self.model]
-        self.cell.drop_many(keys)
-        self.note(*keys)
-        for key in dict.fromkeys(keys):
-            del self.model[key]
-
-    @rule(data=st.data())
     def get_many(self, data: Any) -> None:
         keys = data.draw(st.lists(self.keys, max_size=5))
         keys = [key for key in keys if key in self.model or self.default == 0]

@@ -306,9 +306,9 @@ class Overlay(MutableMapping[Any, Any]):
         self.scatter()
         for key in compress(keys, self.base.has_many(keys)):
             self.removed[key] = None
-        for held in (self.values_set, self._held):
-            for key in keys if held else ():
-                held.pop(key, None)
+        for key in keys:
+            self.values_set.pop(key, None)
+            self._held.pop(key, None)
         self._updated.difference_update(keys)
 
     def find_all(self, keys: Sequence[object]) -> list[Any]:

@@ -163,23 +163,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._watched.pop(key, None)
         self._touched[key] = self._removed[key] = None
 
-    def drop_many(self, keys: Arrays) -> None:
-        """Remove keys that are there. For operators of the library, instead of one key after the other."""
-        gone = dict.fromkeys(listed_keys(keys))
-        if not gone:
-            return
-        self._one_by_one()
-        self._known = ()
-        if isinstance(self._data, Overlay):
-            self._data.remove_many(list(gone))
-        else:
-            for key in gone:
-                del self._data[key]
-        for key in self._watched.keys() & gone.keys():
-            del self._watched[key]
-        self._touched.update(gone)
-        self._removed.update(gone)
-
     def _one_by_one(self) -> None:
         """A single key is set or removed."""
         if self._put or self._by_array is not False:
