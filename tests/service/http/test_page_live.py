@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from ridgeline.measure.events import SparkTrigger
 from ridgeline.service.page.live import LiveStream
 from ridgeline.service.page.state import PageState, merge_patch
 from support.service.living import living
@@ -54,6 +55,26 @@ def test_ten_pages_cost_one_rendering(rendered):
         for page in pages:
             await page.aclose()
         assert stream._feeds == {}
+        stream.close()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def test_a_window_of_which_more_is_known_later_is_sent_again():
+    async def main():
+        watch, plan, rest, now = watched(until=2)
+        stream = LiveStream(watch, lambda: plan)
+        page = stream.events(100)
+        [(_, whole)] = events_of(await anext(page))
+        [last] = [one for one in whole["windows"] if one["windowId"] == 1]
+        feed(watch, now, SparkTrigger(now.seconds, 1, last["triggeredAt"] - 2.0, {"triggerExecution": 3.0}))
+        feed(watch, now, *rest)
+        [(_, delta)] = events_of(await anext(page))
+        [changed] = delta["changed"]
+        assert changed["windowId"] == 1
+        assert changed["latencyMs"] > last["latencyMs"] + 1000
+        assert changed == next(one for one in watch.windows() if one["windowId"] == 1)
+        await page.aclose()
         stream.close()
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -186,23 +186,32 @@ class Feed:
         """Take the newest state; returns the seconds of processor time that it took."""
         begun = self._clock.cpu()
         state = self._maker.of(self._stream.plan())
-        added = self._added()
+        added, changed = self._news_of_windows()
         patch = {"patch": merge_patch(self._state, state), "added": added}
+        if changed:
+            patch["changed"] = list(changed.values())
         event = b"event: delta\ndata: %b\n\n" % to_json(patch) if self.version else b""
         with self._rendering:
             self._state = state
+            for at, window in changed.items():
+                self._windows[at] = window
             self._windows += added
             self._patches.append(event)
             self.version += 1
         return self._clock.cpu() - begun
 
-    def _added(self) -> Sequence[Any]:
-        """Windows that were committed since the last time, the newest last."""
-        known = {_key(window) for window in self._windows}
+    def _news_of_windows(self) -> tuple[Sequence[Any], Mapping[int, Any]]:
+        """Windows that were committed since the last time, and by place those of which more is known now.
+
+        Spark's own account of a window comes after its commit, and makes it longer.
+        """
+        known = {_key(window): at for at, window in enumerate(self._windows)}
         rows = self._stream.watch.windows(_NEW if known else None)
         if known and rows and _key(rows[0]) not in known:
             rows = self._stream.watch.windows(None)
-        return [row for row in rows if _key(row) not in known][-WINDOWS:]
+        places = {known[_key(row)]: row for row in rows if _key(row) in known}
+        changed = {at: row for at, row in places.items() if row != self._windows[at]}
+        return [row for row in rows if _key(row) not in known][-WINDOWS:], changed
 
 
 def _key(window: Any) -> tuple[str, int]:

@@ -93,15 +93,23 @@ function take(name, data) {
     const { windows, ...rest } = JSON.parse(data);
     change({ sentence: null, ...rest, windows, connection });
   } else if (name === "delta") {
-    const { patch, added } = JSON.parse(data);
+    const { patch, added, changed } = JSON.parse(data);
     const { plan, overview, sentence } = store.state;
-    const windows = added.length ? [...store.state.windows, ...added].slice(-WINDOWS) : store.state.windows;
+    const known = changed ? replaced(store.state.windows, changed) : store.state.windows;
+    const windows = added.length ? [...known, ...added].slice(-WINDOWS) : known;
     change({ ...merge({ plan, overview, sentence }, patch), windows, connection });
   } else if (name === "end") {
     store.set({ connection: { ...connection, live: false, ended: true } });
   } else {
     store.set({ connection });
   }
+}
+
+// Windows of which more is known now take the place of what was known.
+function replaced(windows, changed) {
+  const key = (window) => `${window.region ?? ""} ${window.windowId}`;
+  const newer = new Map(changed.map((window) => [key(window), window]));
+  return windows.map((window) => newer.get(key(window)) ?? window);
 }
 
 function change(changes) {

@@ -15,7 +15,7 @@ export function quantile(values, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 }
 
-const FEWEST = 8; // windows on each side of a turn
+export const FEWEST = 8; // windows on each side of a turn
 const RATIO = 1.5; // of the medians
 
 // Where latency turned last: the split of the windows into two levels that explains most of its scatter, if one level

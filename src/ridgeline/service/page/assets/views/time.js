@@ -5,7 +5,7 @@ import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { MarkList, Words, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
-import { indexOf, quantile, turn, usualPhases } from "../time/figures.js";
+import { FEWEST, indexOf, quantile, turn, usualPhases } from "../time/figures.js";
 import { Gantt, Steps } from "../time/gantt.js";
 import { Strip } from "../time/strip.js";
 import { word } from "../time/words.js";
@@ -88,6 +88,7 @@ function Sum({ windows }) {
 // Since when it is as slow as it is, and what happened then.
 function Turn({ windows, marks }) {
   const found = useMemo(() => turn(windows), [windows.at(-1)?.windowId]);
+  if (!found && windows.length < 2 * FEWEST) return html`<p class="time-turn muted">Too few windows to say since when they take as long as they do.</p>`;
   if (!found) return html`<p class="time-turn muted">Latency is steady over these windows.</p>`;
   const near = marks.filter((mark) => Math.abs(indexOf(windows, mark) - found.index) <= 3 && mark.level !== "good").slice(-3);
   const slower = found.since > found.before;
