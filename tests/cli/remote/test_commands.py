@@ -262,7 +262,9 @@ def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100, height=40)
     monkeypatch.setattr(watching, "make_console", lambda: console)
-    looking = threading.Thread(target=watching.top, args=(Client(running.url),), kwargs={"as_json": False})
+    looking = threading.Thread(
+        target=watching.top, args=(Client(running.url),), kwargs={"as_json": False, "plain": True}
+    )
     looking.start()
     try:
         wait_until(lambda: "critical path" in screen.getvalue(), "the screen")

@@ -6,6 +6,7 @@ Ctrl-C leaves them; the application continues.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
@@ -37,7 +38,8 @@ def top(client: Client, *, as_json: bool, plain: bool = False) -> None:
     """
     console = make_console()
     name = client.get("/info").get("name") or client.url
-    if console.is_terminal and not as_json and not plain and find_spec("textual") is not None:
+    has_keys = console.is_terminal and sys.stdin.isatty()
+    if has_keys and not as_json and not plain and find_spec("textual") is not None:
         from ridgeline.cli.top.screen import TopScreen
 
         TopScreen(client, name).run()
