@@ -19,6 +19,8 @@ _ASKED_EVERY = 0.5
 _SILENT_SECONDS = 60.0
 MOST_CHANGES = 20_000
 _MOST_BYTES = 8 * 2**20
+_GATHER_SECONDS = 0.1
+"""Changes that come without a pause are one part for these seconds: each part is a file, which is synced."""
 _NO_COPY = -1
 _ROW_CHANGES = (pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE)
 
@@ -161,7 +163,20 @@ class Replication:
             link.flush()
 
     def _read_waiting(self) -> Part | None:
-        """Read what has come. Changes of a table until there are many, or all that are committed."""
+        """Read what has come. Changes of a table until there are many, or all that are committed.
+
+        The library takes a few KiB at once, so it is asked until the server pauses.
+        """
+        until = self._clock.monotonic() + _GATHER_SECONDS
+        while True:
+            part = self._read_buffered()
+            if part is not None:
+                return part
+            if self._clock.monotonic() >= until or not self._wait(0.0):
+                return self._whole_part()
+
+    def _read_buffered(self) -> Part | None:
+        """Read what the library has. Changes of a table if there are many, or if the columns change."""
         link = self._connection.pgconn
         with self._trouble:
             link.consume_input()
@@ -174,7 +189,7 @@ class Replication:
                     return part
             if size == _NO_COPY:
                 self._raise_end()
-        return self._whole_part()
+        return None
 
     def _raise_end(self) -> None:
         """The server has ended the stream: raise why."""
