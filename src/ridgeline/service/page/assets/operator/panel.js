@@ -14,7 +14,7 @@ import {Stack} from "./stack.js";
 
 const TABS = [
   ["now", "Now", Now], ["partitions", "Partitions", Partitions], ["ports", "Ports", Ports],
-  ["settings", "Settings", Settings], ["stack", "Stack", Stack], ["metrics", "Metrics", Metrics],
+  ["settings", "Settings", Settings], ["stack", "Code", Stack], ["metrics", "Metrics", Metrics],
 ];
 
 /** `name`: of a logical operator or module, or the title of a physical operator. `part`: id of one. */

@@ -1,15 +1,28 @@
-// Where the threads of the processes that run an operator are now.
+// Where the time of an operator goes by line, and where the threads of its processes are now.
 
-import {timeOfDay} from "../format.js";
+import {duration, percent, timeOfDay} from "../format.js";
 import {Notice} from "../parts/notice.js";
 import {html} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
 
-export function Stack({rows, part}) {
+export function Stack({name, rows, part}) {
   const own = part === null ? rows : rows.filter((row) => row.id === part);
   const place = (row) => `${row.host}:${row.pid}`;
   const processes = [...new Map(own.map((row) => [place(row), row])).values()];
-  return html`${processes.map((row) => html`<${Process} key=${place(row)} row=${row} titles=${own.filter((one) => place(one) === place(row)).map((one) => one.operator)} />`)}`;
+  return html`<${Lines} name=${name} />${processes.map((row) => html`<${Process} key=${place(row)} row=${row} titles=${own.filter((one) => place(one) === place(row)).map((one) => one.operator)} />`)}`;
+}
+
+const MOST_LINES = 8;
+
+function Lines({name}) {
+  const {answer} = useAnswer("/lines", {operator: name}, 2_000);
+  const lines = answer?.operators?.find((one) => one.operator === name)?.lines.filter((one) => one.line) ?? [];
+  if (!lines.length) return null;
+  return html`<table class="operator-table"><caption>Lines, of the last ${duration(answer.seconds)}</caption>
+    <thead><tr><th scope="col">line</th><th scope="col" class="operator-number">of its time</th><th scope="col" class="operator-number">of the path</th></tr></thead>
+    <tbody>${lines.slice(0, MOST_LINES).map((one) => html`<tr key=${`${one.file} ${one.line} ${one.function}`}>
+      <td title=${`${one.file}:${one.line}`}><code>${one.text || one.function}</code><small class="operator-where">${one.function}, ${one.file.slice(one.file.lastIndexOf("/") + 1)}:${one.line}</small></td>
+      <td class="operator-number">${percent(one.share)}</td><td class="operator-number">${one.ofPath ? percent(one.ofPath) : "-"}</td></tr>`)}</tbody></table>`;
 }
 
 function Process({row, titles}) {

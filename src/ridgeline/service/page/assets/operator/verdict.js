@@ -20,7 +20,7 @@ export function verdict(times, siblings = []) {
   const cpu = times.cpuMs ?? null;
   if (cpu !== null && cpu < MOST * ms) {
     return `It computes: ${share}, ${milliseconds(ms)}. But only ${percent(cpu / ms)} of that is processor time: ` +
-      "it waits for something outside, or sleeps. The stack says where.";
+      "it waits for something outside, or sleeps. The code says where.";
   }
   return `It computes: ${share}, ${milliseconds(ms)}, on the processor. More partitions, or less work a tuple, make it faster.`;
 }

@@ -23,7 +23,14 @@ function View() {
   const overview = useStore((state) => state.overview);
   const shown = useStore((state) => state.shown);
   if (!plan?.operators?.length || !overview?.operators) return html`<${Empty}>Waiting for the plan.</>`;
-  return html`<${Graph} ...${{params, plan, overview, shown}} />`;
+  return html`<${Graph} params=${named(params, plan, overview)} ...${{plan, overview, shown}} />`;
+}
+
+/** The address with the name of a logical operator, where it has the title of a physical one, as `score[0]`. */
+function named(params, plan, overview) {
+  if (!params.operator || plan.operators.some((one) => one.name === params.operator)) return params;
+  const row = Object.values(overview.operators).find((one) => one.operator === params.operator);
+  return row ? {...params, operator: row.logicalName, part: params.part ?? String(row.id)} : params;
 }
 
 function Graph({params, plan, overview, shown}) {
