@@ -104,7 +104,7 @@ def test_it_ends_while_a_request_hangs(wait_until):
 
     app = Starlette(routes=[Route("/hang", hang)])
     app.state.token = app.state.read_token = None
-    app.state.overviews = OverviewStream()
+    app.state.overviews = app.state.pages = OverviewStream()
     server = WebServer(app)
     asking = socket.create_connection(("127.0.0.1", server.port))
     asking.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
