@@ -205,8 +205,8 @@ def test_no_second_fault_follows(what: str) -> None:
         (lambda s: s.group_by(lambda order: order.ident), "`group_by` takes names of columns, but got"),
         (lambda s: s.fliter("step", "cents > 0"), "has no step `fliter`; did you mean `filter`?"),
         (
-            lambda s: s.sort_within("step").late,
-            "`app.stream(stream.point.operator.late)` is that of its port `late`",
+            lambda s: s.deduplicate("step", "ident").duplicates,
+            "`app.stream(stream.point.operator.duplicates)` is that of its port `duplicates`",
         ),
         (
             lambda s: s.aggregate("step", n=agg.count(), total="sum(cents)"),

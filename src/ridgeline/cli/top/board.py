@@ -62,7 +62,7 @@ def spark(values: Sequence[float], width: int) -> str:
     """The last values as a line of blocks, from 0 to the greatest; shorter if there are fewer.
 
     >>> spark([0.0, 1.0, 2.0, 4.0], 3)
-    '▂▄█'
+    '▃▅█'
     >>> spark([], 3)
     ''
     """
