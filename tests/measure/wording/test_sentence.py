@@ -1,6 +1,7 @@
 """The sentence that says how an application does: its text in every state, and what its pieces point to."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 from ridgeline.cli.views.verdict import STYLES
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.wording.sentence import sentence_of
+from ridgeline.service import page
 from support.cli import overviews
 from support.measure.story import measured, windows
 
+VIEWS = Path(page.__file__).parent / "assets" / "views"
 AGES = "99% of records are younger than 350 ms at sma and 300 ms at console"
 WINDOW = "a window takes 97 ms, 42% of it quote[1]"
 REST = f"{AGES}; {WINDOW}"
@@ -252,10 +255,28 @@ def test_what_takes_more_than_any_operator_is_named_too():
 def test_pieces_say_where_the_page_shows_what_they_are_made_of():
     found = sentence_of(overviews.overview())
     about = {part["text"]: part["about"] for part in found["parts"]}
-    assert about["12,300 records"] == {"view": "sources", "operator": "ticks"}
-    assert about["350 ms"] == {"view": "sinks", "operator": "sma"}
+    assert about["12,300 records"] == {"view": "sources", "source": "ticks"}
+    assert about["350 ms"] == {"view": "sinks", "sink": "sma"}
     assert about["97 ms"] == {"view": "time", "window": "1234"}
     assert about["42%"] == {"view": "graph", "operator": "quote", "window": "1234"}
+    broken = sentence_of(overviews.overview(promises=[promise()]))["parts"]
+    assert [part["about"] for part in broken if part["text"] == LATENCY] == [
+        {"view": "promises", "promise": LATENCY}
+    ]
+    silent = sentence_of(overviews.overview(progress={**HANGS, "containers": SILENT}))["parts"]
+    assert [part["about"] for part in silent if part["text"] == "container 3"] == [
+        {"view": "slots", "slot": "43@worker"}
+    ]
+
+
+def test_a_step_that_is_no_partition_is_shown_at_the_operator_that_it_belongs_to():
+    """The plan has no operator with the name of a unifier or of a queue."""
+    step = {"id": 3, "latencyMs": 80.0, "computeMs": 80.0, "transferMs": 0.0}
+    for title in ("quote.out#unifier[1]", "waits in queue quotes"):
+        path = {**overviews.PATH, "path": [{**step, "operator": title}]}
+        found = sentence_of(overviews.overview(criticalPath=path))
+        assert found["text"].endswith(f"82% of it {title}")
+        assert found["parts"][-2]["about"] == {"view": "graph", "operator": "quote", "window": "1234"}
 
 
 def test_it_is_made_of_a_real_overview_before_the_plan_and_while_it_runs():
@@ -330,3 +351,10 @@ def test_pieces_add_up_and_no_number_is_without_a_unit(overview):
         assert re.match(rf"%|\s(?:{UNITS})\b", named[number.end() :]), (number.group(), text)
     words = [part["text"].replace("quote[1]", "") for part in found["parts"] if part["about"] is None]
     assert not [word for word in words if re.search(r"\d", word)]
+
+
+@given(overviews_of_any_kind())
+def test_the_views_of_the_page_read_the_parameters_of_pieces(overview):
+    for about in (part["about"] for part in sentence_of(overview)["parts"] if part["about"]):
+        read = (VIEWS / f"{about['view']}.js").read_text()
+        assert not [name for name in about if name not in {"view", "window"} and f"params.{name}" not in read]

@@ -37,6 +37,10 @@ def operator(number, title, kind, latency, parts, rates, **more):
     return {
         "id": number,
         "operator": title,
+        "logicalName": title.partition("[")[0],
+        "container": number,
+        "host": "worker",
+        "pid": 40 + number,
         "kind": kind,
         "latencyMs": latency,
         "computeMs": compute,

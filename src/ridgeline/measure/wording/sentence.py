@@ -132,13 +132,14 @@ def _promises(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
 
 
 def _broken(row: PromiseAnswer, now: float, *, over: bool) -> Phrase:
-    phrase = Phrase().say("promise ").show(one_line(row["promise"]), "promises")
+    about = {"promise": row["promise"]}
+    phrase = Phrase().say("promise ").show(one_line(row["promise"]), "promises", **about)
     if over:
         return phrase.say(" was broken at the end")
-    phrase.say(" is broken for ").show(duration(max(0.0, now - row["since"])), "promises")
+    phrase.say(" is broken for ").show(duration(max(0.0, now - row["since"])), "promises", **about)
     if row["figure"] is not None:
-        phrase.say(" (").show(_figure(row, row["figure"]), "promises").say(" instead of ")
-        phrase.show(_figure(row, row["limit"]), "promises").say(")")
+        phrase.say(" (").show(_figure(row, row["figure"]), "promises", **about).say(" instead of ")
+        phrase.show(_figure(row, row["limit"]), "promises", **about).say(")")
     return phrase
 
 

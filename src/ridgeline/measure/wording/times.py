@@ -6,6 +6,7 @@ import re
 
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
+from ridgeline.measure.answers.windows import PathStepAnswer
 from ridgeline.measure.wording.phrase import Phrase, one_line
 from ridgeline.measure.wording.units import duration, plural
 
@@ -60,7 +61,7 @@ def age_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
     phrase.say("less than " if newest else "younger than ")
     for number, (name, milliseconds) in enumerate(ages[:_SHOWN]):
         phrase.say(" and " if number else "")
-        phrase.show(duration(max(milliseconds, _LEAST_MS) / 1000), "sinks", operator=name)
+        phrase.show(duration(max(milliseconds, _LEAST_MS) / 1000), "sinks", sink=name)
         phrase.say(" behind the newest" if newest else "").say(f" at {one_line(name)}")
     if len(ages) > _SHOWN:
         phrase.say(", ").show(plural(len(ages) - _SHOWN, "more sink"), "sinks").say(" not later")
@@ -117,6 +118,12 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     if other[1] > took:
         phrase.show(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
         phrase.say(f" of it {STEPS.get(other[0], other[0])} and ")
-    name = logical_name(step["operator"])
+    name = _selected(overview, step)
     phrase.show(f"{min(1.0, took / whole):.0%}", "graph", operator=name, **window)
     return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]
+
+
+def _selected(overview: OverviewAnswer, step: PathStepAnswer) -> str:
+    """The logical operator of a step: of a unifier the one before it, of a queue the one that reads it."""
+    names = {row["id"]: row["logicalName"] for row in overview["operators"]}
+    return names.get(step["id"]) or logical_name(step["operator"])

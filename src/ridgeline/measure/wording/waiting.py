@@ -80,7 +80,7 @@ def _waits(progress: ProgressAnswer) -> list[Phrase]:
     )
     waiting = [row for row in progress["sources"] if row["backlog"]["value"] or row.get("backlogRecords")]
     worst = None if application["basis"] == "schedule" else max(waiting, key=_longest, default=None)
-    named = {} if worst is None else {"operator": worst["operator"]}
+    named = {} if worst is None else {"source": worst["operator"]}
     if records:
         noun = "record waits" if records == 1 else "records wait"
         phrase = Phrase().show(f"{basis}{count(records)} {noun.split(maxsplit=1)[0]}", "sources", **named)
@@ -114,9 +114,9 @@ def _grows(progress: ProgressAnswer) -> Phrase:
         return Phrase().say("more arrives than is worked off")
     unit, name = one_line(worst["unit"] or "units"), worst["operator"]
     phrase = (
-        Phrase().say("no end: ").show(f"{rate(worst['arrivalPerSecond'])} {unit}/s", "sources", operator=name)
+        Phrase().say("no end: ").show(f"{rate(worst['arrivalPerSecond'])} {unit}/s", "sources", source=name)
     )
-    phrase.say(" arrive and ").show(f"{rate(worst['drainPerSecond'])} {unit}/s", "sources", operator=name)
+    phrase.say(" arrive and ").show(f"{rate(worst['drainPerSecond'])} {unit}/s", "sources", source=name)
     return phrase.say(" are taken")
 
 
@@ -129,13 +129,13 @@ def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
         silent = [row for row in progress["sources"] if row.get("problem")]
         for row in silent[:_SHOWN]:
             phrase = (
-                Phrase().say("source ").show(one_line(row["operator"]), "sources", operator=row["operator"])
+                Phrase().say("source ").show(one_line(row["operator"]), "sources", source=row["operator"])
             )
             phrases.append(phrase.say(f" does not answer ({one_line(row['problem'] or '')})"))
         if len(silent) > _SHOWN:
             phrases.append(Phrase().show(plural(len(silent) - _SHOWN, "more source"), "sources").say(" too"))
     if application["verdict"] == "stuck":
-        phrases.append(_does_not_move(progress))
+        phrases.append(_does_not_move(overview))
     outputs = application.get("stuckOutputs", ())
     phrases += [Phrase().show(one_line(why), "sinks") for why in outputs[:_SHOWN]]
     if len(outputs) > _SHOWN:
@@ -143,8 +143,9 @@ def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
     return phrases
 
 
-def _does_not_move(progress: ProgressAnswer) -> Phrase:
+def _does_not_move(overview: OverviewAnswer) -> Phrase:
     """For how long nothing has moved in the window under way, and in which operators it is."""
+    progress = overview["progress"]
     phrase = Phrase().say("nothing is committed, and nothing moves")
     running = [row["operator"] for row in progress["operators"] if row["state"] == "running"]
     if progress["running"] and progress["elapsedSeconds"] is not None:
@@ -157,6 +158,16 @@ def _does_not_move(progress: ProgressAnswer) -> Phrase:
         if container["silent"]:
             age = container["lastHeartbeatAgeSeconds"]
             lasting = "" if age is None else f" for {soon(age)}"
-            phrase.say("; ").show(f"container {container['id']}", "slots").say(f" is silent{lasting}")
+            slot = _slot(overview, container["id"])
+            phrase.say("; ").show(f"container {container['id']}", "slots", **slot)
+            phrase.say(f" is silent{lasting}")
             break
     return phrase
+
+
+def _slot(overview: OverviewAnswer, container: int) -> dict[str, str]:
+    """The process of a container, as the page's list of slots names it; empty if it is not known."""
+    for row in overview["operators"]:
+        if row["container"] == container and row["pid"] is not None:
+            return {"slot": f"{row['pid']}@{row['host']}"}
+    return {}
