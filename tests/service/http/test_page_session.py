@@ -107,6 +107,13 @@ def test_the_cookie_alone_opens_nothing_and_neither_does_the_key(browser):
     assert browser.ask(f"{BASE}/info", X_Ridgeline_Key="x" * 32)[0] == 401
 
 
+@pytest.mark.parametrize("other", ['a={"x": 1}', "a=b c", "flag", "path=/", "a@b=1", 'a="', "a=\xe9"])
+def test_cookies_of_other_services_of_the_host_do_not_hide_the_session(browser, other):
+    assert browser.sign_in(token="all") == 200
+    for cookies in (f"{other}; {browser.cookie}", f"{browser.cookie}; {other}"):
+        assert browser.ask("/page/session", Cookie=cookies) == (200, {"reads": True, "writes": True})
+
+
 @pytest.mark.parametrize(
     "headers",
     [

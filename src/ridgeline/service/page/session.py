@@ -8,9 +8,9 @@ import secrets
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from ridgeline.api.clock import Clock, SystemClock
@@ -98,15 +98,12 @@ def cookie_name(scope: Scope) -> str:
 
 
 def credentials(scope: Scope) -> tuple[str, str]:
-    """The cookie and the key of a request; empty if it has none."""
-    key = _header(scope, KEY_HEADER)
-    jar: SimpleCookie = SimpleCookie()
-    try:
-        jar.load(_header(scope, b"cookie"))
-    except CookieError:
-        return "", key
-    morsel = jar.get(cookie_name(scope))
-    return ("" if morsel is None else morsel.value), key
+    """The cookie and the key of a request; empty if it has none.
+
+    Other services of this host have cookies of their own, written as they like.
+    """
+    cookies = cookie_parser(_header(scope, b"cookie"))
+    return cookies.get(cookie_name(scope), ""), _header(scope, KEY_HEADER)
 
 
 def same_origin(scope: Scope) -> bool:
