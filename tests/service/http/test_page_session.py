@@ -124,6 +124,7 @@ def test_cookies_of_other_services_of_the_host_do_not_hide_the_session(browser, 
         {"Origin": "http://127.0.0.1:1", "Sec_Fetch_Site": "same-site"},
         {"Origin": None, "Sec_Fetch_Site": None},
         {"Origin": "http://evil.example", "Sec_Fetch_Site": "same-origin"},
+        {"Origin": "http://[", "Sec_Fetch_Site": None},
     ],
 )
 def test_another_site_changes_nothing_in_the_name_of_who_looks_at_both(browser, headers):

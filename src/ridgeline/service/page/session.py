@@ -8,7 +8,6 @@ import secrets
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from starlette.requests import cookie_parser
 from starlette.types import Scope
@@ -112,7 +111,7 @@ def same_origin(scope: Scope) -> bool:
     if site and site != "same-origin":
         return False
     if origin:
-        return urlsplit(origin).netloc.lower() == _header(scope, b"host").lower()
+        return origin.partition("://")[2].lower() == _header(scope, b"host").lower() != ""
     return site == "same-origin"
 
 
