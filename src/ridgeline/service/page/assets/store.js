@@ -66,11 +66,15 @@ async function* events(body) {
     while ((end = text.indexOf("\n\n")) >= 0) {
       const event = text.slice(0, end);
       text = text.slice(end + 2);
-      const name = /^event: (.*)$/m.exec(event);
-      const data = /^data: (.*)$/m.exec(event);
-      yield [name ? name[1] : "", data ? data[1] : ""];
+      yield [field(event, "event: "), field(event, "data: ")];
     }
   }
+}
+
+// Lines end with a line feed alone: a text within the JSON may have other ends of lines, such as U+2028.
+export function field(event, begin) {
+  const line = event.split("\n").find((one) => one.startsWith(begin));
+  return line ? line.slice(begin.length) : "";
 }
 
 let heard = 0; // when the stream said something last
