@@ -201,6 +201,7 @@ async function choose({ params }) {
     return;
   }
   const region = params.region;
+  const isOther = () => current().params.window !== id || current().params.region !== region;
   if (chosen && String(chosen.windowId) === id && chosen.region === region) return;
   try {
     const query = { windowId: id, region };
@@ -209,12 +210,12 @@ async function choose({ params }) {
       get("/latency", query),
       get("/criticalPath", query),
     ]);
-    if (current().params.window !== id) return;
+    if (isOther()) return;
     const operators = Object.fromEntries(latency.operators.map((row) => [row.id, row]));
     const logical = Object.fromEntries(latency.logical.map((row) => [row.operator, row]));
     chosen = { windowId: window.windowId, region, window, criticalPath, latency: { ...latency, operators, logical } };
   } catch (problem) {
-    if (current().params.window !== id) return;
+    if (isOther()) return;
     chosen = { ...ofOverview(store.state.overview), windowId: Number(id), region, problem };
   }
   store.set({ shown: chosen });
