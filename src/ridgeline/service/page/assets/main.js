@@ -2,7 +2,7 @@
 import { html, render, useState, useEffect } from "./vendor/preact.js";
 import { exchangeCode, rights } from "./api.js";
 import { soon, timeOfDay } from "./format.js";
-import { current, go, href, useRoute } from "./router.js";
+import { current, go, href, isCode, useRoute } from "./router.js";
 import { begin, reconnect, store, useStore } from "./store.js";
 import { views } from "./views/index.js";
 import { Keys, onKey } from "./parts/keys.js";
@@ -196,6 +196,8 @@ function Place({ name }) {
   return found ? html`<${found} key=${name} />` : null;
 }
 
+// The printed address in a tab that has the page already: the browser loads nothing by itself.
+window.addEventListener("hashchange", () => isCode(location.hash) && location.reload());
 store.codeProblem = await exchangeCode();
 store.set({ rights: await rights().catch(() => ({ reads: true, writes: false })) });
 document.documentElement.dataset.theme = themeOf();

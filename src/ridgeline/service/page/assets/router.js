@@ -4,10 +4,22 @@ import { useState, useEffect } from "./vendor/preact.js";
 export const FIRST = "overview";
 const KEPT = ["window", "region"]; // parameters that stay from view to view
 
+export function isCode(hash) {
+  return hash.startsWith("#code=");
+}
+
 export function parse(hash) {
-  if (/^#code=/.test(hash)) return { view: FIRST, params: {} }; // it is about to be exchanged
+  if (isCode(hash)) return { view: FIRST, params: {} }; // it is about to be exchanged
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
-  return { view: decodeURIComponent(path) || FIRST, params: Object.fromEntries(new URLSearchParams(query)) };
+  return { view: decoded(path) || FIRST, params: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a link that was cut within a letter
+  }
 }
 
 let route = parse(location.hash);
