@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from ridgeline.measure.events import SparkTrigger
+from ridgeline.measure.events import ApplicationEnded, SparkTrigger
 from ridgeline.service.page.live import LiveStream
 from ridgeline.service.page.state import PageState, merge_patch
 from support.service.living import living
@@ -150,6 +150,25 @@ def test_a_closed_service_ends_all_streams():
         await anext(page)
         stream.close()
         assert b"event: end" not in b"".join([chunk async for chunk in page])
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def test_who_looks_at_the_end_is_told_it_though_the_service_closes_at_once():
+    async def main():
+        watch, plan, _, now = watched()
+        stream = LiveStream(watch, lambda: plan)
+        pages = [stream.events(every) for every in (100, 60_000)]
+        for page in pages:
+            await anext(page)
+        feed(watch, now, ApplicationEnded(now.seconds, "finished", ""))
+        stream.close()
+        for page in pages:
+            *deltas, (name, _) = events_of(b"".join([chunk async for chunk in page]))
+            infos = [data["patch"].get("overview", {}).get("info", {}) for _, data in deltas]
+            assert "FINISHED" in [info.get("state") for info in infos]
+            assert name == "end"
+        assert stream._feeds == {}
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
 

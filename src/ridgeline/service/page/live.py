@@ -59,7 +59,7 @@ class LiveStream:
         self.ended |= watch.info()["state"] in _OVER  # before a client could listen
 
     def close(self) -> None:
-        """End all streams and listen no more. From any thread."""
+        """End all streams, after the last state if the application has ended. From any thread."""
         self._unsubscribe()
         self.closed = True
         self._wake()
@@ -68,7 +68,7 @@ class LiveStream:
         """The server-sent events for a client, as bytes; at most one in `every` milliseconds."""
         with self._feed(every) as feed:
             have = 0
-            while not self.closed:
+            while self.ended or not self.closed:  # who is there at the end gets it
                 turn = feed.turn
                 if feed.version != have:
                     have, chunk = await run_in_threadpool(feed.since, have)
@@ -132,6 +132,7 @@ class Feed:
         self._stream = stream
         self._every = every
         self._news = asyncio.Event()
+        self._last = asyncio.Event()
         self._maker = PageState(stream.watch)
         self._state: dict[str, Any] = {}
         self._windows: deque[Any] = deque(maxlen=WINDOWS)
@@ -145,6 +146,8 @@ class Feed:
     def wake(self) -> None:
         """Something has happened, or the stream is closed."""
         self._news.set()
+        if self._stream.ended:
+            self._last.set()
         if self._stream.closed:
             self._turn()
 
@@ -160,7 +163,7 @@ class Feed:
             return self._whole
 
     async def _run(self) -> None:
-        """Render as long as there are clients, at most once in `every` seconds."""
+        """Render as long as there are clients, at most once in `every` seconds, and at once at the end."""
         while True:
             self._news.clear()  # before the reading: what happens during it counts as news
             ended = self._stream.ended
@@ -169,7 +172,8 @@ class Feed:
             self._turn()
             if ended:
                 return
-            await asyncio.sleep(max(self._every, took * (1 / _SHARE - 1)))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._last.wait(), max(self._every, took * (1 / _SHARE - 1)))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), IDLE_SECONDS)
 
