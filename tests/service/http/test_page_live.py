@@ -8,10 +8,11 @@ import socket
 import pytest
 
 from ridgeline.measure.events import ApplicationEnded, SparkTrigger
+from ridgeline.service.page import live
 from ridgeline.service.page.live import LiveStream
 from ridgeline.service.page.state import PageState, merge_patch
 from support.service.living import living
-from support.service.watched import BASE, feed, serving, watched
+from support.service.watched import BASE, feed, payments, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
 
@@ -74,6 +75,29 @@ def test_a_window_of_which_more_is_known_later_is_sent_again():
         assert changed["windowId"] == 1
         assert changed["latencyMs"] > last["latencyMs"] + 1000
         assert changed == next(one for one in watch.windows() if one["windowId"] == 1)
+        await page.aclose()
+        stream.close()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def test_windows_that_have_left_the_page_do_not_come_again(monkeypatch):
+    """Where more of them are kept than the page has, as with several regions, or a longer history."""
+    monkeypatch.setattr(live, "WINDOWS", 5)
+    monkeypatch.setattr(live, "_NEW", 1)
+
+    async def main():
+        watch, plan, rest, now = watched(payments(10), until=7)
+        stream = LiveStream(watch, lambda: plan)
+        page = stream.events(100)
+        [(_, whole)] = events_of(await anext(page))
+        assert [one["windowId"] for one in whole["windows"]] == [2, 3, 4, 5, 6]
+        feed(watch, now, *rest)
+        added = []
+        while not added or added[-1] < 9:
+            for _, data in events_of(await anext(page)):
+                added += [one["windowId"] for one in data["added"]]
+        assert added == [7, 8, 9]
         await page.aclose()
         stream.close()
 

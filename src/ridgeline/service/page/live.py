@@ -215,6 +215,9 @@ class Feed:
             rows = self._stream.watch.windows(None)
         places = {known[_key(row)]: row for row in rows if _key(row) in known}
         changed = {at: row for at, row in places.items() if row != self._windows[at]}
+        if len(known) == WINDOWS:  # what comes before them in time has left them already
+            first = next((at for at, row in enumerate(rows) if _key(row) in known), 0)
+            rows = rows[first:]
         return [row for row in rows if _key(row) not in known][-WINDOWS:], changed
 
 
