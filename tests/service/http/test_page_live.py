@@ -39,6 +39,23 @@ def events_of(chunk):
     )
 
 
+def test_streams_together_take_a_twentieth_of_a_core():
+    async def main():
+        watch, plan, _, _ = watched()
+        stream = LiveStream(watch, lambda: plan)
+        pages = [stream.events(every) for every in (100, 250, 250, 1000)]
+        for page in pages:
+            await anext(page)
+        assert stream.rest(0.01) == pytest.approx(3 * 0.2 - 0.01)
+        for page in pages[1:]:
+            await page.aclose()
+        assert stream.rest(0.01) == pytest.approx(0.2 - 0.01)
+        await pages[0].aclose()
+        stream.close()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
 def test_ten_pages_cost_one_rendering(rendered):
     async def main():
         watch, plan, rest, now = watched(until=2)

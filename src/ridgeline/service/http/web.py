@@ -72,7 +72,8 @@ _LIVE = Endpoint(
     f"{BASE}/live",
     None,
     "Server-sent events for the page: `event: whole` with all that it shows, then `event: delta` with a JSON "
-    "merge patch and the windows that were added, at last `event: end`.",
+    "merge patch, the windows that were added, and those of which more is known now (`changed`); at last "
+    "`event: end`.",
     dict[str, Any],
     query=(
         Parameter(

@@ -30,7 +30,8 @@ EVERY_MS = 250
 """Milliseconds between two events, if a client does not say."""
 IDLE_SECONDS = 1.0
 """Without a new window, figures that move by themselves are sent this often."""
-KEEP_ALIVE_SECONDS = 15.0
+KEEP_ALIVE_SECONDS = 2.0
+"""A page takes its line for cut after 5 s without a word, and rendering a large plan rests longer."""
 WINDOWS = 1000
 """Windows that the page has."""
 _KEPT = 16
@@ -63,6 +64,10 @@ class LiveStream:
         self._unsubscribe()
         self.closed = True
         self._wake()
+
+    def rest(self, took: float) -> float:
+        """The seconds that a feed rests after a rendering: all feeds together have `_SHARE` of a core."""
+        return took * (max(1, len(self._feeds)) / _SHARE - 1)
 
     async def events(self, every: int = EVERY_MS) -> AsyncIterator[bytes]:
         """The server-sent events for a client, as bytes; at most one in `every` milliseconds."""
@@ -173,7 +178,7 @@ class Feed:
             if ended:
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._last.wait(), max(self._every, took * (1 / _SHARE - 1)))
+                await asyncio.wait_for(self._last.wait(), max(self._every, self._stream.rest(took)))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), IDLE_SECONDS)
 
