@@ -39,6 +39,12 @@ def events_of(chunk):
     )
 
 
+@pytest.fixture
+def calm(monkeypatch):
+    """Nothing is rendered because time has passed."""
+    monkeypatch.setattr(live, "IDLE_SECONDS", PATIENCE_SECONDS)
+
+
 def test_streams_together_take_a_twentieth_of_a_core():
     async def main():
         watch, plan, _, _ = watched()
@@ -56,7 +62,7 @@ def test_streams_together_take_a_twentieth_of_a_core():
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
 
 
-def test_ten_pages_cost_one_rendering(rendered):
+def test_ten_pages_cost_one_rendering(rendered, calm):
     async def main():
         watch, plan, rest, now = watched(until=2)
         stream = LiveStream(watch, lambda: plan)
@@ -78,7 +84,7 @@ def test_ten_pages_cost_one_rendering(rendered):
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
 
 
-def test_a_window_of_which_more_is_known_later_is_sent_again():
+def test_a_window_of_which_more_is_known_later_is_sent_again(calm):
     async def main():
         watch, plan, rest, now = watched(until=2)
         stream = LiveStream(watch, lambda: plan)
