@@ -159,10 +159,11 @@ function ChosenWindow() {
   const { params } = useRoute();
   const shown = useStore((state) => state.shown);
   if (!params.window) return null;
-  const at = shown?.window?.committedAt;
+  const there = shown?.asked === params.window && shown.region === params.region;
+  const at = there && !shown.problem ? shown.window?.committedAt : null;
   return html`<div class="notice chosen">
-    <p>Window ${params.window}${at ? `, committed at ${timeOfDay(at)}` : ""}. <a href=${href({ window: null, region: null })}>Back to the newest</a></p>
-    ${shown?.problem && html`<p>${shown.problem.error}</p>`}
+    <p>Window ${params.window}${there ? "" : " is being read: the figures are still those of another"}${at ? `, committed at ${timeOfDay(at)}` : ""}. <a href=${href({ window: null, region: null })}>Back to the newest</a></p>
+    ${there && shown.problem && html`<p>${shown.problem.error}: the figures are those of the newest window at that time.</p>`}
   </div>`;
 }
 

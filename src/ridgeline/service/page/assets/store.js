@@ -202,7 +202,7 @@ async function choose({ params }) {
   }
   const region = params.region;
   const isOther = () => current().params.window !== id || current().params.region !== region;
-  if (chosen && String(chosen.windowId) === id && chosen.region === region) return;
+  if (chosen && chosen.asked === id && chosen.region === region) return;
   try {
     const query = { windowId: id, region };
     const [window, latency, criticalPath] = await Promise.all([
@@ -213,10 +213,10 @@ async function choose({ params }) {
     if (isOther()) return;
     const operators = Object.fromEntries(latency.operators.map((row) => [row.id, row]));
     const logical = Object.fromEntries(latency.logical.map((row) => [row.operator, row]));
-    chosen = { windowId: window.windowId, region, window, criticalPath, latency: { ...latency, operators, logical } };
+    chosen = { asked: id, windowId: window.windowId, region, window, criticalPath, latency: { ...latency, operators, logical } };
   } catch (problem) {
     if (isOther()) return;
-    chosen = { ...ofOverview(store.state.overview), windowId: Number(id), region, problem };
+    chosen = { ...ofOverview(store.state.overview), asked: id, windowId: Number(id), region, problem };
   }
   store.set({ shown: chosen });
 }
