@@ -1,7 +1,7 @@
 // A change: first what it would do, then the question, then what came of it; and the command that does the same.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { post } from "../api.js";
-import { useStore } from "../store.js";
+import { store, useStore } from "../store.js";
 import { Copy } from "./copy.js";
 import { Dialog } from "./dialog.js";
 import { Notice } from "./notice.js";
@@ -20,8 +20,13 @@ export function Change({ title, edits, action, says, command, onClose }) {
   useEffect(() => {
     if (!writes || !edits) return;
     setProblem(null);
-    post("/changes", { edits, dryRun: true }).then(setDifference, setProblem);
+    post("/changes", { edits, dryRun: true }).then(setDifference, fail);
   }, [writes, JSON.stringify(edits)]);
+
+  function fail(error) {
+    setProblem(error);
+    if (error.status === 401) store.set({ rights: { ...store.state.rights, writes: false } }); // the session has ended
+  }
 
   async function confirm() {
     setBusy(true);
@@ -30,7 +35,7 @@ export function Change({ title, edits, action, says, command, onClose }) {
       const asked = { note: note || null, who: "page" };
       setRow(await (action ? post(action, asked) : post("/changes", { ...asked, edits })));
     } catch (error) {
-      setProblem(error);
+      fail(error);
     }
     setBusy(false);
   }
