@@ -60,6 +60,7 @@ function makeColumns(at) {
 
 function Sink({ row, at }) {
   const marks = useMarks().filter((mark) => mark.kind === "output" && mark.operator === row.operator);
+  const region = useStore((state) => Object.values(state.overview?.operators ?? {}).find((one) => one.logicalName === row.operator)?.region);
   const ages = [["At the commit", row.committedAge], ["When visible", row.visibleAge]].filter(([, age]) => age);
   return html`<${Detail} title=${row.operator} closes=${["sink"]}>
     ${row.problem && html`<${Notice}><p>${row.problem}</p></>`}
@@ -68,7 +69,7 @@ function Sink({ row, at }) {
       ["Protocol", `${row.protocol}: ${PROTOCOLS[row.protocol] ?? ""}`],
       ["Processing mode", row.mode.toLowerCase().replaceAll("_", " ")],
       ["Partitions", count(row.partitions)],
-      ["Visible up to", row.visibleWindow == null ? null : html`<a href=${href({ view: "time", window: row.visibleWindow })}>window ${count(row.visibleWindow)}</a>`],
+      ["Visible up to", row.visibleWindow == null ? null : html`<a href=${href({ view: "time", window: row.visibleWindow, region: region ?? null })}>window ${count(row.visibleWindow)}</a>`],
       ["Since", row.visibleAt == null ? null : `${timeOfDay(row.visibleAt, at)}`],
       ["Published", row.timesPublished ? `${count(row.timesPublished)} times` : "not yet"],
       ["Class", html`<code>${row.className}</code>`],
