@@ -126,6 +126,20 @@ def test_the_address_that_is_printed_opens_the_page_with_the_right_to_change(app
     assert other.evaluate(f"async () => {rights}") == {"reads": True, "writes": False}
 
 
+def test_an_open_tab_takes_the_printed_address_a_cut_link_and_texts_with_odd_ends_of_lines(open_page):
+    watch, plan, _, now = watched()
+    with serving(watch, plan) as client:
+        page = open_page(f"http://127.0.0.1:{client.port}/#/%E0%A4")
+        page.get_by_text("There is no view %E0%A4").wait_for()
+        page.goto(f"http://127.0.0.1:{client.port}/#code={client.app.state.sessions.code()}")
+        page.wait_for_url(lambda url: "code" not in url)
+        row(page, "balances[1]").wait_for()
+        rights = "(await (await import('/page/api.js')).rights())"
+        assert page.evaluate(f"async () => {rights}") == {"reads": True, "writes": True}
+        feed(watch, now, ApplicationEnded(now.seconds, "failed", "no\u2028line"))
+        page.get_by_text("ended, as of").wait_for()
+
+
 def test_a_service_that_asks_for_a_token_is_opened_by_it(serving_app, open_page, accessible):
     open_page.expected += ["401", "403"]
     with serving_app(shop(), token="secret") as application:
