@@ -447,17 +447,8 @@ class Measurement:
         if operator is not None and operator not in names:
             msg = f"there is no operator `{operator}`; {did_you_mean(operator, names)}"
             raise KeyError(msg)
-        return self._lines.answer(self._run.as_of(now), self._parts_of_path(now), operator)
-
-    def _parts_of_path(self, now: float) -> dict[str, float]:
-        """By logical operator, its part of the critical path of the averages."""
-        average = self.critical_path()["average"]
-        means = {row["operator"]: row for row in self.latency(now)["operators"]}
-        parts: dict[str, float] = {}
-        for title in average["path"] if average["latencyMs"] else ():
-            name, mean = means[title]["name"], means[title]["averageMs"] or 0.0
-            parts[name] = parts.get(name, 0.0) + mean / (average["latencyMs"] or 1.0)
-        return parts
+        parts = self._times.latency.parts_of_path()
+        return self._lines.answer(self._run.as_of(now), parts, operator)
 
     def throughput(self, now: float) -> ThroughputAnswer:
         """Tuples of every operator since the start, and per second over the last `seconds`.

@@ -105,6 +105,17 @@ def test_the_critical_path_of_the_figure():
     }
 
 
+def test_parts_of_the_path_add_up_to_it_though_operators_wait():
+    fold = fed({"D": 180})
+    path = fold.critical_path()
+    waits = {found["operator"]: found["waitMs"] for found in fold.latency()["operators"]}
+    assert any(waits[step["operator"]] > 0 for step in path["path"])
+    wanted = {step["operator"]: step["latencyMs"] / path["latencyMs"] for step in path["path"]}
+    assert fold.parts_of_path() == pytest.approx(wanted)
+    assert sum(fold.parts_of_path().values()) == pytest.approx(1.0)
+    assert LatencyFold().parts_of_path() == {}
+
+
 def test_the_latency_of_an_operator_with_its_averages_and_percentiles():
     answer = fed(*({"B": 10 * number} for number in range(1, 21))).latency(metrics={2: {"windowsBehind": 4}})
     assert answer["windowId"] == 19

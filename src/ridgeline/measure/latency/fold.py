@@ -365,6 +365,22 @@ class LatencyFold:
             raise KeyError(msg)
         return self._records[window_id]
 
+    def parts_of_path(self) -> dict[str, float]:
+        """By logical operator, its part of the critical path of the averages: they add up to 1.
+
+        Empty before the first window, and where the path takes no time.
+        """
+        record = self._find(None)
+        if record is None:
+            return {}
+        own = _own(record.topology, self._averages(record))
+        path = critical_path(record.topology, own)
+        parts: dict[str, float] = {}
+        for operator in path.path if path.latency_seconds > 0 else ():
+            name = record.topology.by_id[operator].name
+            parts[name] = parts.get(name, 0.0) + own.get(operator, 0.0) / path.latency_seconds
+        return parts
+
     def _averages(self, record: _KeptWindow) -> LatencyMatrix:
         """The mean over the windows up to a record's, of each operator over those in which it reported."""
         records = self._until(record)
