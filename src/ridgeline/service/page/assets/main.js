@@ -163,7 +163,7 @@ function ChosenWindow() {
   const at = there && !shown.problem ? shown.window?.committedAt : null;
   return html`<div class="notice chosen">
     <p>Window ${params.window}${there ? "" : " is being read: the figures are still those of another"}${at ? `, committed at ${timeOfDay(at)}` : ""}. <a href=${href({ window: null, region: null })}>Back to the newest</a></p>
-    ${there && shown.problem && html`<p>${shown.problem.error}: the figures are those of the newest window at that time.</p>`}
+    ${there && shown.problem && html`<p>${shown.problem.error}</p>`}
   </div>`;
 }
 

@@ -216,7 +216,9 @@ async function choose({ params }) {
     chosen = { asked: id, windowId: window.windowId, region, window, criticalPath, latency: { ...latency, operators, logical } };
   } catch (problem) {
     if (isOther()) return;
-    chosen = { ...ofOverview(store.state.overview), asked: id, windowId: Number(id), region, problem };
+    // No other window's figures stand for those that there are not.
+    const latency = { operators: {}, logical: {} };
+    chosen = { asked: id, windowId: id, region, problem, window: null, latency, criticalPath: { path: [], blame: [] } };
   }
   store.set({ shown: chosen });
 }

@@ -9,6 +9,7 @@ const MOST = 0.5;
 export function verdict(times, siblings = []) {
   const parts = ["compute", "wait", "transfer"].map((part) => [part, times?.[`${part}Ms`] ?? 0]);
   const total = parts.reduce((sum, [, ms]) => sum + ms, 0);
+  if (times?.latencyMs == null) return "It has no figures in this window.";
   if (!total) return "It has taken no time that could be measured.";
   const [most, ms] = parts.reduce((one, other) => (other[1] > one[1] ? other : one));
   const share = `${percent(ms / total)} of its latency`;

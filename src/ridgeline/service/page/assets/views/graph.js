@@ -69,7 +69,7 @@ function Graph({params, plan, overview, shown}) {
   return html`<div class="graph-view"><div class="graph-inside">
     <div class="graph-main">
       <${Toolbar} ...${{kind, params, selected, text, setText, hits, graph, show, foldable, open, split, plan}} />
-      <${PathStrip} critical=${shown?.criticalPath ?? overview.criticalPath} operators=${overview.operators}
+      <${PathStrip} known=${!shown?.problem} critical=${shown?.criticalPath ?? overview.criticalPath} operators=${overview.operators}
         selected=${params.operator} pick=${(name) => {
           go({operator: name, part: null});
           const id = where.byName.get(name);
@@ -167,9 +167,10 @@ function Toolbar({kind, params, selected, text, setText, hits, graph, show, fold
 }
 
 /** The critical path as a list of its own: what it is, and how much of it each operator is. */
-function PathStrip({critical, operators, selected, pick}) {
+function PathStrip({known, critical, operators, selected, pick}) {
   const steps = pathSteps(critical, operators);
-  if (!steps.length) return html`<p class="graph-strip graph-strip-empty" role="status">No window is committed yet: the critical path is not known.</p>`;
+  if (!steps.length) return html`<p class="graph-strip graph-strip-empty" role="status">${known
+    ? "No window is committed yet: the critical path is not known." : "Of this window the critical path is not known."}</p>`;
   const most = Math.max(...steps.map((step) => step.ms));
   return html`<div class="graph-strip">
     <span class="graph-strip-title">Critical path <b>${milliseconds(critical.latencyMs)}</b></span>
