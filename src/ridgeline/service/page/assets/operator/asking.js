@@ -4,9 +4,12 @@ import {get} from "../api.js";
 import {useStore} from "../store.js";
 import {useCallback, useEffect, useState} from "../vendor/preact.js";
 
+const NOTHING = {asks: null, answer: null, problem: null};
+
 /** {answer, problem, again}: the newest answer of a path. `every` in ms; 0: once, and for each `version`. */
 export function useAnswer(path, query = {}, every = 2_000, version = 0) {
-  const [state, setState] = useState({answer: null, problem: null});
+  const [state, setState] = useState(NOTHING);
+  const asks = `${path} ${JSON.stringify(query)}`;
   const [turn, setTurn] = useState(0);
   const live = useStore((one) => one.connection.live);
   useEffect(() => {
@@ -15,9 +18,9 @@ export function useAnswer(path, query = {}, every = 2_000, version = 0) {
     const ask = async () => {
       try {
         const answer = await get(path, query);
-        if (!over) setState({answer, problem: null});
+        if (!over) setState({asks, answer, problem: null});
       } catch (problem) {
-        if (!over) setState((before) => ({...before, problem}));
+        if (!over) setState((before) => ({asks, answer: before.asks === asks ? before.answer : null, problem}));
       }
       if (!over && every && live) timer = setTimeout(ask, every);
     };
@@ -26,6 +29,6 @@ export function useAnswer(path, query = {}, every = 2_000, version = 0) {
       over = true;
       clearTimeout(timer);
     };
-  }, [path, JSON.stringify(query), every, live, turn, version]);
-  return {...state, again: useCallback(() => setTurn((one) => one + 1), [])};
+  }, [asks, every, live, turn, version]);
+  return {...(state.asks === asks ? state : NOTHING), again: useCallback(() => setTurn((one) => one + 1), [])};
 }

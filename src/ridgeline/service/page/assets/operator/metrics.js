@@ -1,13 +1,15 @@
 // The metrics that an operator declares, with their last windows.
 
 import {count} from "../format.js";
+import {Notice} from "../parts/notice.js";
 import {html} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
 import {Lines} from "./lines.js";
 
 export function Metrics({name}) {
   const {answer, problem} = useAnswer("/metrics", {operator: name}, 2_000);
-  if (problem) return html`<p class="operator-empty" role="status">It declares no metrics of its own.</p>`;
+  if (problem?.status === 404) return html`<p class="operator-empty" role="status">It declares no metrics of its own.</p>`;
+  if (problem && !answer) return html`<${Notice} problem=${problem} />`;
   if (!answer) return html`<p class="operator-empty" role="status">Asking for its metrics.</p>`;
   return html`${answer.metrics.map((one) => html`<section key=${one.metric} class="operator-port">
     <h3>${one.metric} <span>${one.kind}${one.unit ? `, ${one.unit}` : ""}</span></h3>

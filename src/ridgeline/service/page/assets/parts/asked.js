@@ -3,11 +3,14 @@ import { useEffect, useRef, useState } from "../vendor/preact.js";
 import { get } from "../api.js";
 import { store } from "../store.js";
 
+const NOTHING = { asks: null, answer: null, problem: null };
+
 // {answer, problem, again} of a path. `every`: milliseconds between two questions; 0: once. `key`: asks at once if it changes.
 export function useAsked(path, query, { every = 2000, key = "" } = {}) {
-  const [state, setState] = useState({ answer: null, problem: null });
+  const [state, setState] = useState(NOTHING);
   const ask = useRef();
   const said = JSON.stringify(query ?? {});
+  const asks = `${path} ${said}`;
   useEffect(() => {
     let timer = null;
     let over = false;
@@ -15,9 +18,9 @@ export function useAsked(path, query, { every = 2000, key = "" } = {}) {
       clearTimeout(timer);
       try {
         const answer = await get(path, query);
-        if (!over) setState({ answer, problem: null });
+        if (!over) setState({ asks, answer, problem: null });
       } catch (problem) {
-        if (!over) setState((before) => ({ answer: before.answer, problem }));
+        if (!over) setState((before) => ({ asks, answer: before.asks === asks ? before.answer : null, problem }));
       }
       if (!over && every && !store.state.connection.ended) timer = setTimeout(turn, document.hidden ? 10 * every : every);
     }
@@ -28,5 +31,6 @@ export function useAsked(path, query, { every = 2000, key = "" } = {}) {
       clearTimeout(timer);
     };
   }, [path, said, every, key]);
-  return { ...state, again: () => ask.current?.() };
+  // What was answered before is about another place: it is not shown as the answer about this one.
+  return { ...(state.asks === asks ? state : NOTHING), again: () => ask.current?.() };
 }
