@@ -183,3 +183,52 @@ def test_a_page_that_waits_says_for_what(open_page):
         page.get_by_text("Waiting for the first window").wait_for()
         page.goto(f"http://127.0.0.1:{client.port}/#/nowhere")
         page.get_by_text("There is no view nowhere").wait_for()
+
+
+def test_a_window_that_is_not_kept_has_no_figures(application, open_page):
+    open_page.expected.append("404")
+    page = open_page(f"{application.server.url}/#/graph?operator=parse&window=999999")
+    panel = page.get_by_role("complementary", name="Operator parse")
+    panel.get_by_text("It has no figures in this window.").wait_for()
+    page.get_by_text("Of this window the critical path is not known.").wait_for()
+    assert "committed" not in page.locator(".chosen").inner_text()
+
+
+def test_an_answer_is_shown_for_its_own_question_only(application, open_page):
+    open_page.expected.append("503")
+    page = open_page(application.server.url)
+    page.route("**/stram/second", lambda route: route.fulfill(status=503, json={"error": "not now"}))
+    page.evaluate(
+        """async () => {
+            const {html, render} = await import("/page/vendor/preact.js");
+            const {useAsked} = await import("/page/parts/asked.js");
+            const place = document.body.appendChild(document.createElement("output"));
+            const Shown = ({path}) => {
+                const {answer, problem} = useAsked(path, {}, {every: 0});
+                return html`<p>${answer ? "answered" : problem ? problem.error : "asking"}</p>`;
+            };
+            window.ask = (path) => render(html`<${Shown} path=${path} />`, place);
+            window.ask("/marks");
+        }"""
+    )
+    page.get_by_text("answered", exact=True).wait_for()
+    page.evaluate("ask('/second')")
+    page.get_by_text("not now", exact=True).wait_for()
+
+
+def test_values_keep_their_digits_and_the_places_where_they_were_said(application, open_page):
+    page = open_page(application.server.url)
+    exact = "async (text) => (await import('/page/api.js')).exact(text)"
+    assert page.evaluate(exact, '{"id": [1152921504606846977, 3]}') == {"id": ["1152921504606846977", 3]}
+    read = "async (text) => (await import('/page/operator/settings.js')).read(text)"
+    assert page.evaluate(read, "1152921504606846977") == "1152921504606846977"
+    assert page.evaluate(read, "12") == 12
+    rows = [
+        {"operator": "a", "key": f"operator.a.{key}", "layer": layer, "place": layer}
+        for key, layer in [("port.out.queue", "user file"), ("name", "code"), ("prop.name", "default")]
+    ]
+    said = "async (rows) => (await import('/page/operator/settings.js')).saidBy([], rows, 'a', {})"
+    found = page.evaluate(said, rows)
+    assert found["attribute"]["name"] == "code"
+    assert "name" not in found["property"]
+    assert "queue" not in {**found["attribute"], **found["property"]}

@@ -29,6 +29,15 @@ export function post(path, body = {}, query) {
   });
 }
 
+// The value of JSON; whole numbers that JavaScript cannot hold stay texts, with all of their digits.
+export function exact(text) {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (_, value, context) => {
+    const source = context?.source; // browsers of before 2025 may not say it
+    return typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? source : value;
+  });
+}
+
 async function ask(url, options) {
   let response;
   try {
@@ -37,7 +46,7 @@ async function ask(url, options) {
     if (error.name === "AbortError") throw error;
     throw { status: 0, error: "the application does not answer", hint: "it may have ended, or the line is cut" };
   }
-  const answer = await response.json().catch(() => ({}));
+  const answer = await response.text().then(exact).catch(() => ({}));
   if (response.ok) return answer;
   throw { status: response.status, error: answer.error ?? response.statusText, hint: answer.hint ?? "" };
 }

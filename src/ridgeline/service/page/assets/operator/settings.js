@@ -34,11 +34,16 @@ export function Settings({name}) {
 /** Where each value was said, and who changed it while it runs: {property, attribute}, maps of name to text. */
 export function saidBy(changes, configured, operator, kept) {
   const found = {property: {}, attribute: {}};
+  const keys = new Set(configured.map((row) => row.key)); // `prop.` tells a property from an attribute of its name
   for (const row of configured) {
     if (row.operator !== operator || !row.layer || row.layer === "default") continue;
     const text = row.place && row.place !== row.layer ? `${row.layer}, ${row.place}` : row.layer;
-    const name = row.key.slice(row.key.lastIndexOf(".") + 1);
-    found.property[name] = found.attribute[name] = text;
+    const name = row.key.slice(`operator.${operator}.`.length);
+    if (name.startsWith("prop.")) found.property[name.slice("prop.".length)] = text;
+    else {
+      found.attribute[name] = text;
+      if (!keys.has(`operator.${operator}.prop.${name}`)) found.property[name] = text;
+    }
   }
   for (const name of Object.keys(kept)) {
     if (name.startsWith(`${operator}.`)) found.property[name.slice(operator.length + 1)] = "kept from the run before";
@@ -88,11 +93,12 @@ function said_(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** A value as it was typed: JSON where it is JSON, else the text. */
+/** A value as it was typed: JSON where it is JSON, else the text; so is a whole number that JavaScript cannot hold. */
 export function read(text) {
   if (text.trim() === "") return null;
   try {
-    return JSON.parse(text);
+    const value = JSON.parse(text);
+    return typeof value === "number" && /^\s*-?\d+\s*$/.test(text) && !Number.isSafeInteger(value) ? text.trim() : value;
   } catch {
     return text;
   }
