@@ -85,17 +85,27 @@ function Sum({ windows }) {
   </p>`;
 }
 
+// The last turn of all regions: windows of two regions are not compared with each other.
+function lastTurn(windows) {
+  const turns = [...new Set(windows.map((one) => one.region))].map((region) => {
+    const own = windows.filter((one) => one.region === region);
+    const found = turn(own);
+    return found && { ...found, own };
+  });
+  return turns.filter(Boolean).sort((one, other) => one.window.triggeredAt - other.window.triggeredAt).at(-1) ?? null;
+}
+
 // Since when it is as slow as it is, and what happened then.
 function Turn({ windows, marks }) {
-  const found = useMemo(() => turn(windows), [windows.at(-1)?.windowId]);
+  const found = useMemo(() => lastTurn(windows), [windows.at(-1)]);
   if (!found && windows.length < 2 * FEWEST) return html`<p class="time-turn muted">Too few windows to say since when they take as long as they do.</p>`;
   if (!found) return html`<p class="time-turn muted">Latency is steady over these windows.</p>`;
-  const near = marks.filter((mark) => Math.abs(indexOf(windows, mark) - found.index) <= 3 && mark.level !== "good").slice(-3);
+  const near = marks.filter((mark) => (mark.region == null || mark.region === found.window.region) && Math.abs(indexOf(found.own, mark) - found.index) <= 3 && mark.level !== "good").slice(-3);
   const slower = found.since > found.before;
   return html`<div class="time-turn">
     <p>
       <b class=${slower ? "behind" : "ok"}>${slower ? "Slower" : "Faster"} since ${timeOfDay(found.window.triggeredAt)}</b>,
-      ${" "}<a href=${href({ window: found.window.windowId, region: found.window.region ?? null })}>window ${found.window.windowId}</a>:
+      ${" "}<a href=${href({ window: found.window.windowId, region: found.window.region ?? null })}>window ${found.window.windowId}</a>${found.window.region ? ` of ${found.window.region}` : ""}:
       ${" "}median ${milliseconds(found.before)} before, ${milliseconds(found.since)} from then on.
     </p>
     ${near.length > 0 && html`<p class="muted">Then: <${Words} text=${near.map((mark) => mark.text).join("; ")} /></p>`}
