@@ -30,12 +30,18 @@ function View() {
 function makeColumns(at) {
   return [
     { name: "window", title: "Window", number: true, value: (row) => row.windowId, cell: (row) => count(row.windowId) },
-    { name: "committed", title: "Committed", value: (row) => row.committedAt, cell: (row) => (row.committedAt == null ? "-" : `${timeOfDay(row.committedAt, at)}, ${duration(Math.max(0, at - row.committedAt))} ago`) },
+    { name: "committed", title: "Committed", value: (row) => row.committedAt, cell: (row) => committed(row, at) ?? "-" },
     { name: "size", title: "State", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
     { name: "files", title: "Files", number: true, value: (row) => row.stateFiles, cell: (row) => count(row.stateFiles) },
     { name: "plan", title: "Plan", number: true, value: (row) => row.planVersion, cell: (row) => count(row.planVersion) },
     { name: "note", title: "Note", sort: false, value: () => "", cell: note },
   ];
+}
+
+// When a window was committed; null if that is not known. `at`: now, undefined before the first figures.
+function committed(row, at) {
+  if (row.committedAt == null || at == null) return null;
+  return `${timeOfDay(row.committedAt, at)}, ${duration(Math.max(0, at - row.committedAt))} ago`;
 }
 
 function note(row) {
@@ -45,7 +51,7 @@ function note(row) {
 function Back({ row, at }) {
   return html`<${Detail} title=${`Back to window ${count(row.windowId)}`} closes=${["back"]}>
     <${Facts} label="Window" rows=${[
-      ["Committed", row.committedAt == null ? null : `${timeOfDay(row.committedAt, at)}, ${duration(Math.max(0, at - row.committedAt))} ago`],
+      ["Committed", committed(row, at)],
       ["State", row.stateBytes == null ? null : `${bytes(row.stateBytes)} in ${count(row.stateFiles)} files`],
       ["Plan", `version ${row.planVersion}`],
       ["Note", note(row)],

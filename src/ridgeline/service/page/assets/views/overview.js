@@ -89,8 +89,8 @@ function Promises() {
   const promises = useStore((state) => state.overview.promises);
   if (!promises?.length) return null;
   const broken = promises.filter((one) => one.kept === false);
-  const figure = broken.length ? `${count(broken.length)} of ${count(promises.length)} broken` : `${count(promises.length)} kept`;
-  return html`<${Card} title="Promises" figure=${figure} kind=${broken.length ? "bad" : "ok"}>
+  const figure = broken.length ? `${count(broken.length)} of ${count(promises.length)} broken` : promises.every((one) => one.kept) ? `${count(promises.length)} kept` : "none broken";
+  return html`<${Card} title="Promises" figure=${figure} kind=${broken.length ? "bad" : promises.every((one) => one.kept) ? "ok" : ""}>
     <ul class="overview-list">${(broken.length ? broken : promises).slice(0, 3).map((one) => html`<li>${one.promise}<span class="muted">since ${timeOfDay(one.since)}</span></li>`)}</ul>
   </>`;
 }

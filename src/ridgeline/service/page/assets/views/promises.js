@@ -85,7 +85,7 @@ function One({ row, at }) {
       ["Broken in this run", `${plural(row.timesBroken, "time")}, ${duration(row.brokenSeconds)} in sum`],
     ]} />
     <h3>What happened</h3>
-    ${marks.length ? html`<${MarkList} marks=${marks} limit=${30} />` : html`<p class="muted">It was kept all the time.</p>`}
+    ${marks.length ? html`<${MarkList} marks=${marks} limit=${30} />` : html`<p class="muted">${row.timesBroken ? "That is not kept any more." : row.kept ? "It was kept all the time." : "It is not known yet."}</p>`}
   </>`;
 }
 

@@ -43,11 +43,21 @@ function ageOf(row) {
   return row.visibleAge ?? row.committedAge;
 }
 
+// False until a publisher has made something visible; an operator that writes by itself has none.
+function isVisible(row) {
+  return row.protocol === "none" || row.visibleWindow != null;
+}
+
+function state(row) {
+  if (row.problem) return html`<span class="bad">does not get through</span>`;
+  return isVisible(row) ? html`<span class="ok">gets through</span>` : html`<span class="muted">nothing visible yet</span>`;
+}
+
 function makeColumns(at) {
   const age = (name) => (row) => ageOf(row)?.[name];
   return [
     { name: "sink", title: "Sink", value: (row) => row.operator },
-    { name: "state", title: "State", value: (row) => (row.problem ? 0 : 1), cell: (row) => (row.problem ? html`<span class="bad">does not get through</span>` : html`<span class="ok">gets through</span>`) },
+    { name: "state", title: "State", value: (row) => (row.problem ? 0 : isVisible(row) ? 2 : 1), cell: state },
     { name: "p50", title: "Age p50", number: true, value: age("p50Ms"), cell: (row) => milliseconds(ageOf(row)?.p50Ms) },
     { name: "p99", title: "p99", number: true, value: age("p99Ms"), cell: (row) => milliseconds(ageOf(row)?.p99Ms) },
     { name: "max", title: "Oldest", number: true, value: age("maxMs"), cell: (row) => milliseconds(ageOf(row)?.maxMs) },
@@ -74,7 +84,7 @@ function Sink({ row, at }) {
       ["Published", row.timesPublished ? `${count(row.timesPublished)} times` : "not yet"],
       ["Class", html`<code>${row.className}</code>`],
     ]} />
-    ${ages.length > 0 && html`<h3>Ages of ${count(ages[0][1].count)} records, last minute</h3>
+    ${ages.length > 0 && html`<h3>Ages of ${count(ages[0][1].count)} records${row.partitions > 1 ? ` at ${ages[0][1].operator}` : ""}, last minute</h3>
       <div class="table-wrap"><table class="table" aria-label="Ages of records">
         <thead><tr><th scope="col">When</th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th><th scope="col" class="number">Oldest</th></tr></thead>
         <tbody>${ages.map(([name, age]) => html`<tr key=${name}><td class="muted">${name}</td><td class="number">${milliseconds(age.p50Ms)}</td><td class="number">${milliseconds(age.p99Ms)}</td><td class="number">${milliseconds(age.maxMs)}</td></tr>`)}</tbody>

@@ -84,7 +84,7 @@ const COLUMNS = [
   { name: "cpu", title: "CPU of operators", number: true, value: (row) => row.cpu, cell: (row) => (row.cpu == null ? "-" : percent(row.cpu / 100)) },
   { name: "memory", title: "Memory", number: true, unless: "memory", value: (row) => row.memory, cell: (row) => bytes(row.memory) },
   { name: "garbage", title: "Full collections", number: true, extra: true, unless: "garbage", value: (row) => row.garbage, cell: (row) => count(row.garbage) },
-  { name: "states", title: "Kept state", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
+  { name: "states", title: "State written", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
   { name: "sent", title: "Sent", number: true, extra: true, value: (row) => row.sent, cell: (row) => bytes(row.sent) },
   { name: "beat", title: "Last heard", number: true, value: (row) => row.beat, cell: (row) => (row.beat == null ? "-" : `${duration(row.beat)} ago`) },
   { name: "skew", title: "Clock", number: true, extra: true, value: (row) => row.skew, cell: (row) => (row.skew == null ? "-" : milliseconds(row.skew)) },

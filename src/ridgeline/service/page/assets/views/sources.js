@@ -73,6 +73,7 @@ function catchText(row, at) {
     case "holding":
       return html`${name} will not catch up at this pace: as much arrives as is taken.`;
     case "falling behind":
+      if (row.arrivalPerSecond == null || row.drainPerSecond == null) return html`${name} will not catch up: more arrives than is worked off.`;
       return html`${name} will not catch up: ${rate(row.arrivalPerSecond)} arrive and ${rate(row.drainPerSecond)} are taken a second.`;
     case "stuck":
       return html`${name} is stuck: records wait, and none is taken.`;
