@@ -33,8 +33,8 @@ def rate(number: float | None) -> str:
 def duration(seconds: float) -> str:
     """A time with three digits or so.
 
-    >>> [duration(seconds) for seconds in (0, 0.00042, 0.0424, 1.234, 75.2, 7384)]
-    ['0 ms', '0.4 ms', '42 ms', '1.23 s', '1 min 15 s', '2 h 3 min']
+    >>> [duration(seconds) for seconds in (0, 0.00042, 0.0424, 1.234, 75.2, 119.7, 7384)]
+    ['0 ms', '0.4 ms', '42 ms', '1.23 s', '1 min 15 s', '2 min 0 s', '2 h 3 min']
     """
     if seconds < 0:
         return f"-{duration(-seconds)}"
@@ -45,7 +45,8 @@ def duration(seconds: float) -> str:
     if seconds < _MINUTE:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"  # noqa: PLR2004  three digits do
     if seconds < _HOUR:
-        return f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
+        minutes, rest = divmod(round(seconds), _MINUTE)
+        return f"{minutes} min {rest} s"
     if seconds < _DAY:
         return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
     return f"{seconds // _DAY:,.0f} d {seconds % _DAY // _HOUR:.0f} h"

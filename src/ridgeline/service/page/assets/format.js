@@ -1,4 +1,4 @@
-// Numbers as the terminal writes them (ridgeline/cli/units.py), so that page, terminal and commands say the same.
+// Numbers as the terminal writes them (ridgeline/measure/wording/units.py), so that page, terminal and commands say the same.
 
 export const UNKNOWN = "-";
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -20,7 +20,7 @@ export function duration(seconds) {
     return `${ms.toFixed(ms >= 10 || !ms ? 0 : ms >= 0.1 ? 1 : 2)} ms`;
   }
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${(seconds % 60).toFixed(0)} s`;
+  if (seconds < 3600) return `${Math.floor(Math.round(seconds) / 60)} min ${Math.round(seconds) % 60} s`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
   return `${whole.format(Math.floor(seconds / 86400))} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
