@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -30,7 +31,9 @@ class Origin:
 
     def command(self, folder: str) -> str:
         """The command that continues on a checkpoint folder."""
-        return f"ridgeline run APP --checkpoint {folder}" if self._command is None else self._command(folder)
+        if self._command is None:
+            return f"ridgeline run APP --checkpoint {shlex.quote(folder)}"
+        return self._command(folder)
 
     def rows(self) -> Sequence[Row]:
         """All values of the application as it was started. Raises RidgelineError."""
