@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.connect.memory_source import LOGS, START, Entry, Log, MemoryInput, steps
+from tests.connect.memory_source import LOGS, START, Entry, Log, MemoryInput, MemorySource, steps
 
 from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, ValidationError
+from ridgeline.connect import SourceContext
 from ridgeline.operators import Windowed, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.edits import Repartition
@@ -232,3 +233,27 @@ def test_progress_and_backlog() -> None:
     run = run_local(application(log, 2, window_records=30), windows=1)
     [source] = run.watch.progress()["sources"]
     assert (source["unit"], source["backlog"]["value"]) == ("records", 150.0 - len(run.collected("sink")))
+
+
+def test_the_memory_of_a_source_is_asked_for_again_once_it_was_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that was made again in between has another id, though all its positions are as they were."""
+    opened = list[Any]()
+
+    def open_it(source: MemorySource, context: SourceContext) -> None:
+        opened.append(context.memory)
+
+    def commit(source: MemorySource, positions: Any) -> None:
+        if not log.committed:
+            log.failures.append(OSError("gone"))
+        log.committed = dict(positions)
+
+    monkeypatch.setattr(MemorySource, "open", open_it)
+    monkeypatch.setattr(MemorySource, "committed", commit)
+    monkeypatch.setattr(MemorySource, "remember", lambda *_: len(opened), raising=False)
+    log = Log([{"a": 10}, {"a": 5}])
+    log.waits = True
+    for _ in range(2):
+        run_local(application(log), checkpoint=tmp_path)
+    assert opened == [None, None, 2]

@@ -69,6 +69,8 @@ class PartitionedEnumerator(Enumerator):
         self._closed: dict[str, int] = {}
         """The source partitions that a window has closed, and which one. The source may still list them."""
         self._committed = -1
+        self._connections = 0
+        """Those of the source when it was asked last what it remembers."""
         self._news: dict[str, float] = {}
         """When each source partition had something new last."""
         surroundings = SourceContext(
@@ -180,7 +182,7 @@ class PartitionedEnumerator(Enumerator):
             offset["new"] = new
         if until is not None:
             offset["until"] = until
-        memory = self._close(window_id, offset, ends, start)
+        memory = self._close(window_id, offset, ends, start, seen.connections)
         if memory is not None:
             offset["memory"] = memory
         finished = not waits and (seen.finished if until is None else True)
@@ -353,7 +355,9 @@ class PartitionedEnumerator(Enumerator):
         self._news = {name: now if name in read or name not in ends else before.get(name, now) for name in at}
         return sorted(name for name, last in self._news.items() if now - last >= seconds)
 
-    def _close(self, window_id: int, offset: Any, ends: Mapping[str, Position], start: Any) -> Any:
+    def _close(
+        self, window_id: int, offset: Any, ends: Mapping[str, Position], start: Any, connections: int
+    ) -> Any:
         """Take out the source partitions that are read to their end and closed. Returns the memory."""
         at, first = offset["at"], start is None
         memory = None if first else start.get("memory")
@@ -365,7 +369,9 @@ class PartitionedEnumerator(Enumerator):
         if closed:
             offset["closed"] = {name: at.pop(name) for name in closed}
             self._closed.update(dict.fromkeys(closed, window_id))
-        if closed or first or "new" in offset or self._committed < 0:
+        is_other = connections != self._connections
+        if closed or first or is_other or "new" in offset or self._committed < 0:
+            self._connections = connections
             memory = self._source.remember(memory, closed)
         return memory
 

@@ -31,7 +31,8 @@ class Seen(NamedTuple):
 
     `starts`: where the source partitions begin that were never read. `gone`: those that are not listed any
     more. `moved`: the positions, before and now, that the source has replaced. `sought`: where to begin for
-    the time that was sought, and up to where records may be older; None if none was.
+    the time that was sought, and up to where records may be older; None if none was. `connections`: how many
+    it has had in this run.
     """
 
     names: Sequence[str]
@@ -41,6 +42,7 @@ class Seen(NamedTuple):
     gone: Sequence[str]
     moved: Mapping[str, tuple[Position, Position]]
     sought: tuple[Mapping[str, Position], Mapping[str, Position]] | None = None
+    connections: int = 1
 
 
 class _Listing:
@@ -252,7 +254,7 @@ class Watching:
         self._committed = dict(positions)
         self._said_committed = dict(positions)
         self._moved: dict[str, tuple[Position, Position]] = {}
-        self._connected = False
+        self._connected, self._connections = False, 0
         self.seeking.fresh = fresh
         self._thread = threading.Thread(target=self._run, name="ridgeline-source", daemon=True)
         self._thread.start()
@@ -357,6 +359,7 @@ class Watching:
             source.open(self._context)
             self._resume()
             self._connected = True
+            self._connections += 1
         elif self.seeking.is_due():
             self._resume()
         self._say_committed()
@@ -377,6 +380,7 @@ class Watching:
             listing.gone,
             dict(self._moved),
             self.seeking.sought,
+            self._connections,
         )
         if seen != before:
             with self._lock:

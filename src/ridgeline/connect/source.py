@@ -209,7 +209,7 @@ class Source:
         """The memory, a small value of JSON's types, with source partitions that are closed now.
 
         `memory`: what it returned before; None in the first window. It is called for windows that close some,
-        have new ones, or are the first of a run. The window's commit keeps it.
+        have new ones, or are the first of a run or since it was opened again. The window's commit keeps it.
         """
         return memory
 
