@@ -154,6 +154,20 @@ def test_a_source_partition_without_records_holds_the_watermark_until_it_is_idle
     assert sum(row["count"] for row in rows) == (0 if idle_after is None else 110 + 1)
 
 
+def test_a_source_partition_whose_records_wait_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows read one source partition after the other: the next ones are not late for it."""
+
+    def first(source: MemorySource, ranges: Any, most: Any, partitions: int) -> dict[str, int]:
+        name, (start, end) = next(iter(ranges.items()))
+        return {name: min(end, start + max(1, int(most.records)))}
+
+    monkeypatch.setattr(MemorySource, "divide", first)
+    log = Log([{"a": 600, "b": 600}])
+    log.step()
+    rows = run_local(counts_of(log, 1, idle_after="500ms", window_records=50)).collected("sink")
+    assert sum(row["count"] for row in rows) == 1200
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 def test_the_watermark_waits_for_the_source_partition_that_is_behind(partitions: int) -> None:
     """`slow` is far behind `quick` in each window, so no record of it is late."""

@@ -171,7 +171,7 @@ class PartitionedEnumerator(Enumerator):
             "records": 0.0 if start is None else start["records"],
             "bytes": 0.0 if start is None else start["bytes"],
             "ahead": ahead,
-            "idle": self._idle(at, read, ends),
+            "idle": self._idle(at, ends),
             "ended": False,
         }
         for name, end in read.items():
@@ -340,19 +340,17 @@ class PartitionedEnumerator(Enumerator):
         amounts = [self._source.amount(name, start, end) for name, (start, end) in ranges.items()]
         return Amount(sum(one.records for one in amounts), sum(one.bytes for one in amounts))
 
-    def _idle(
-        self,
-        at: Mapping[str, tuple[int, Position]],
-        read: Mapping[str, Position],
-        ends: Mapping[str, Position],
-    ) -> list[str]:
-        """The source partitions that have had nothing new for `idle_after`."""
+    def _idle(self, at: Mapping[str, tuple[int, Position]], ends: Mapping[str, Position]) -> list[str]:
+        """The source partitions that have had nothing new for `idle_after`: what waits is new, too."""
         seconds = self._settings.idle_after
         if seconds is None:
             return []
         now = self._context.clock.monotonic()
         before = self._news
-        self._news = {name: now if name in read or name not in ends else before.get(name, now) for name in at}
+        self._news = {
+            name: before.get(name, now) if name in ends and ends[name] == position else now
+            for name, (_, position) in at.items()
+        }
         return sorted(name for name, last in self._news.items() if now - last >= seconds)
 
     def _close(
