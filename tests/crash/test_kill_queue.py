@@ -58,7 +58,8 @@ def test_both_sides_killed(start, wait_until, tmp_path):
     running["reader"] = begin("reader")
     killed = Counter()
     for kill in range(KILLS):
-        role = chance.choice(sorted(running))
+        takes_slot = kill % 3 == 2
+        role = ("writer", "reader")[kill // 3 % 2] if takes_slot else chance.choice(sorted(running))
         driver, before = running[role], committed(tmp_path / role)
         wait_until(
             lambda role=role, driver=driver, before=before: (
@@ -72,7 +73,7 @@ def test_both_sides_killed(start, wait_until, tmp_path):
         moment = time.monotonic() + chance.uniform(0.0, 0.3)
         wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
         slots = slots_of(driver)
-        if slots and kill % 3 == 2:
+        if slots and takes_slot:
             os.kill(chance.choice(slots), signal.SIGKILL)
             killed[role, "slot"] += 1
         else:
