@@ -11,7 +11,7 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.cli.remote import watching
 from ridgeline.cli.remote.client import Client
-from ridgeline.measure.events import ApplicationEnded
+from ridgeline.measure.events import ApplicationChanged, ApplicationEnded
 from ridgeline.service import registry
 from support.cli.windows import make_plan, watch_of, window
 from support.service.watched import watched
@@ -268,6 +268,8 @@ def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
     looking.start()
     try:
         wait_until(lambda: "critical path" in screen.getvalue(), "the screen")
+        watch.observe(ApplicationChanged(8.0, 1, "ann", "", "pause", "APPLIED"))  # no window says it
+        wait_until(lambda: "paused" in screen.getvalue(), "the pause")
     finally:
         watch.observe(ApplicationEnded(9.0, "finished"))
         looking.join()

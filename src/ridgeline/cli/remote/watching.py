@@ -65,7 +65,8 @@ def _screen(client: Client, overview: OverviewAnswer | None, console: Console) -
     progress = client.get("/progress")
     if overview is None:
         return [Text("no window is committed yet"), *running_lines(progress)]
-    now: OverviewAnswer = {**overview, "progress": progress}
+    # Its state, too: an application that pauses commits no window to say so.
+    now: OverviewAnswer = {**overview, "progress": progress, "info": client.get("/info")}
     return screen(now, console.width, console.height - 2, client.get("/metrics"))
 
 
