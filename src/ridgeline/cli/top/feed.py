@@ -110,8 +110,7 @@ class Feed:
         at = overview["at"] + self._clock.monotonic() - self._received
         now: OverviewAnswer = {**overview, "progress": progress, "info": info, "at": at}
         with self._lock:
-            newest = self._seen.overview
-            if newest is None or self._seen.ended or newest["windowId"] != overview["windowId"]:
+            if self._seen.ended or self._seen.overview is not overview:
                 return
             number = self._seen.number + 1
             self._seen = replace(
