@@ -180,6 +180,33 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
             {"info": overviews.info("PAUSED"), "progress": progress()},
             f"paused: no window begins until it is continued; {AGES}",
         ),
+        *[
+            (
+                "behind",
+                {"info": overviews.info("PAUSED"), "progress": overviews.progress(verdict=verdict)},
+                f"paused: no window begins until it is continued; 12,300 records wait at ticks; {AGES}",
+            )
+            for verdict in ("catching up", "holding", "falling behind", "settling")
+        ],
+        (
+            "behind",
+            {
+                "info": overviews.info("PAUSED"),
+                "progress": {
+                    **overviews.progress(asOf=overviews.AT - 60),
+                    "queues": [{"writer": "orders", "backlogRecords": 12_000}],
+                },
+            },
+            (
+                "paused: no window begins until it is continued; 12,300 records wait, as of 1 min 0 s ago; "
+                f"{AGES}"
+            ),
+        ),
+        (
+            "behind",
+            {"progress": {**progress(windowsBehind=11), "queues": []}},
+            f"late: windows begin at least 5.50 s after their time (11 windows behind); {REST}",
+        ),
         (
             "failed",
             {"info": overviews.info("FAILED", reason="operator `double` failed\nTraceback ...")},

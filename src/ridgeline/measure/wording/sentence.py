@@ -15,7 +15,13 @@ from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.wording.phrase import Phrase, joined, one_line
 from ridgeline.measure.wording.times import age_phrase, window_phrase
 from ridgeline.measure.wording.units import count, duration, plural, soon
-from ridgeline.measure.wording.waiting import backlog_phrase, left_phrase, stuck_phrases, windows_late
+from ridgeline.measure.wording.waiting import (
+    backlog_phrase,
+    left_phrase,
+    paused_phrase,
+    stuck_phrases,
+    windows_late,
+)
 
 _STATES = {
     "keeping up": "ok",
@@ -58,7 +64,7 @@ def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
     clauses = _promises(overview)
     if state == "PAUSED":
         what = "no window begins until it is continued"
-        clauses = [Phrase().say(what), *backlog_phrase(overview), *clauses, *age_phrase(overview)]
+        clauses = [Phrase().say(what), *paused_phrase(overview), *clauses, *age_phrase(overview)]
         return _answer("behind", Phrase().say("paused"), clauses)
     if overview["windowId"] is None:
         return _first_window(overview, info)

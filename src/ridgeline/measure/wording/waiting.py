@@ -29,7 +29,10 @@ def windows_late(overview: OverviewAnswer) -> list[Phrase]:
     seconds = (behind or 0) * (info["windowSeconds"] if "id" in info else 0.0)
     if not behind or behind <= LATE_WINDOWS or seconds < _LATE_SECONDS:
         return []
-    phrase = Phrase().say("windows begin ").show(duration(seconds), "time").say(" after their time (")
+    # Of several regions the narrowest window is known, not that of the region which is late.
+    least = "at least " if "queues" in overview["progress"] else ""
+    phrase = Phrase().say("windows begin ").show(f"{least}{duration(seconds)}", "time")
+    phrase.say(" after their time (")
     return [phrase.show(plural(behind, "window"), "time").say(" behind)")]
 
 
@@ -53,7 +56,19 @@ def backlog_phrase(overview: OverviewAnswer) -> list[Phrase]:
         if len(phrases) == 1:
             late = windows_late(overview)
             phrases[0].add(late[0] if late else Phrase().say("windows begin late"))
-    as_of = application.get("asOf")
+    return _dated(phrases, overview)
+
+
+def paused_phrase(overview: OverviewAnswer) -> list[Phrase]:
+    """The backlog of an application that is paused: nothing is taken, so it has no end and no trend."""
+    if overview["progress"]["application"]["verdict"] in {"keeping up", "paced", "unknown"}:
+        return backlog_phrase(overview)
+    return _dated(_waits(overview["progress"]), overview)
+
+
+def _dated(phrases: list[Phrase], overview: OverviewAnswer) -> list[Phrase]:
+    """Phrases about sources as one, with the age of what the sources said if it is old."""
+    at, as_of = overview["at"], overview["progress"]["application"].get("asOf")
     if phrases and as_of is not None and at - as_of > _OLD_SECONDS:
         phrases.append(Phrase().say("as of ").show(soon(at - as_of), "sources").say(" ago"))
     return [joined(phrases, ", ")] if phrases else []
@@ -79,7 +94,9 @@ def _waits(progress: ProgressAnswer) -> list[Phrase]:
         known_as(application["basis"]),
     )
     waiting = [row for row in progress["sources"] if row["backlog"]["value"] or row.get("backlogRecords")]
-    worst = None if application["basis"] == "schedule" else max(waiting, key=_longest, default=None)
+    queued = any(row["backlogRecords"] for row in progress.get("queues", ()))
+    elsewhere = queued or application["basis"] == "schedule"
+    worst = None if elsewhere else max(waiting, key=_longest, default=None)
     named = {} if worst is None else {"source": worst["operator"]}
     if records:
         noun = "record waits" if records == 1 else "records wait"
