@@ -219,6 +219,15 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
         ),
         (
             "ended",
+            {
+                "info": overviews.info("STOPPED"),
+                "progress": progress(basis="schedule", backlogSeconds=1e-5),
+                "recordAge": {"operators": []},
+            },
+            "stopped after 1,235 windows: a window took 97 ms, 42% of it quote[1]",
+        ),
+        (
+            "ended",
             {"info": overviews.info("STOPPED", stats={"windowsCommitted": 1}), "promises": [promise()]},
             (
                 "stopped after 1 window: at its end 12,300 records wait at ticks; promise "

@@ -15,6 +15,7 @@ LATE_WINDOWS = 2
 """Windows that may be due and not begun without being late."""
 _LATE_SECONDS = 1.0
 _OLD_SECONDS = 5.0
+_LEAST_WORK_SECONDS = 0.001
 _SHOWN = 2
 
 
@@ -102,7 +103,7 @@ def _waits(progress: ProgressAnswer) -> list[Phrase]:
         noun = "record waits" if records == 1 else "records wait"
         phrase = Phrase().show(f"{basis}{count(records)} {noun.split(maxsplit=1)[0]}", "sources", **named)
         phrase.say(f" {noun.split()[1]}")
-    elif seconds:
+    elif seconds and seconds >= _LEAST_WORK_SECONDS:
         phrase = Phrase().show(f"{basis}{duration(seconds)}", "sources", **named).say(" of work waits")
     elif worst is not None and worst["backlog"]["value"]:
         unit = worst["unit"] or "units"
