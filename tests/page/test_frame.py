@@ -94,7 +94,11 @@ def test_all_of_it_is_done_with_the_keyboard(application, open_page):
 
 def test_the_address_names_a_window_and_all_shows_it(application, open_page):
     [*_, window] = application.watch.windows(50)
-    page = open_page(f"{application.server.url}/#/overview?window={window['windowId']}")
+    page = open_page(f"{application.server.url}/#/graph?window={window['windowId']}&operator=parse&part=1")
+    page.locator(".sentence a").first.wait_for()
+    links = page.evaluate("[...document.querySelectorAll('.sentence a')].map((link) => link.hash)")
+    assert not [link for link in links if "part=" in link]  # that of an operator which it does not name
+    page.goto(f"{application.server.url}/#/overview?window={window['windowId']}")
     page.get_by_text(f"Window {window['windowId']}, committed at").wait_for()
     page.get_by_role("link", name="Back to the newest").click()
     page.get_by_text("committed at").wait_for(state="detached")

@@ -125,8 +125,9 @@ function Sentence() {
   const sentence = useStore((state) => state.sentence);
   const plain = useStore(({ overview }) => overview && [overview.info.state?.toLowerCase(), overview.progress.application.verdict].filter(Boolean).join(", "));
   if (!sentence) return html`<p class="sentence">${plain ?? "Waiting for the application."}</p>`;
+  const now = { window: null, region: null, part: null }; // it is about now, whatever the address names
   return html`<p class="sentence">
-    ${sentence.parts.map((part) => (part.about ? html`<a href=${href(part.about)}>${part.text}</a>` : part.text))}
+    ${sentence.parts.map((part) => (part.about ? html`<a href=${href({ ...now, ...part.about })}>${part.text}</a>` : part.text))}
   </p>`;
 }
 
