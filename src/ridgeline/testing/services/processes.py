@@ -153,12 +153,18 @@ class Started:
         if self.code is None:
             signal_tree(self.pid, number)
 
-    def kill(self) -> None:
-        """End it and all its descendants by SIGKILL; returns when it is gone."""
-        if self.code is None:
-            kill_tree(self.pid)
-            self._has_ended(0)
-            self._reap()
+    def kill(self) -> Mapping[int, str]:
+        """End it and all its descendants by SIGKILL; returns when it is gone.
+
+        Its descendants may be there for some time yet: these are their numbers, with when they began.
+        """
+        if self.code is not None:
+            return {}
+        below = {pid: born(pid) for pid in descendants(self.pid)}
+        kill_tree(self.pid)
+        self._has_ended(0)
+        self._reap()
+        return below
 
     def _has_ended(self, options: int) -> bool:
         # Its number stays taken until `_reap`, so no other process can have it when its group is killed.

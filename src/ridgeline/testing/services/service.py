@@ -19,10 +19,12 @@ from ridgeline.testing.services.parts.part import Part
 from ridgeline.testing.services.ports import Ports
 from ridgeline.testing.services.processes import Started, TemporaryFolder
 from ridgeline.testing.services.proxy import Proxy
+from ridgeline.testing.services.watcher import lives
 
 _START_SECONDS = 300
 _STOP_SECONDS = 60
 _ASK_SECONDS = 10
+_GONE_SECONDS = 10
 _EVERY = 0.02
 _LOG = "output.log"
 _LOG_END = 3000
@@ -140,7 +142,11 @@ class Service(ABC):
     def kill(self) -> None:
         """End it by SIGKILL, with all its processes. Its data and ports stay for `start`."""
         if self._process is not None:
-            self._process.kill()
+            left = self._process.kill()
+            end = self._clock.monotonic() + _GONE_SECONDS
+            # PostgreSQL does not start again while a process of before has its memory.
+            while any(lives(pid, birth) for pid, birth in left.items()) and self._clock.monotonic() < end:
+                self._clock.wait(_EVERY)
             self._process = None
 
     def restart(self) -> Self:

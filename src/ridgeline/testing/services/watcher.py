@@ -42,6 +42,14 @@ def born(pid: int) -> str:
         return ""
 
 
+def lives(pid: int, birth: str) -> bool:
+    """Whether the process that began then runs: not once it is a zombie, which holds nothing."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return bool(birth) and fields[19] == birth and fields[0] not in "ZX"
+    return False
+
+
 def signal_tree(pid: int, number: signal.Signals) -> None:
     """Send a signal to the group that `pid` leads and to its descendants, if they are there."""
     below = descendants(pid)

@@ -79,6 +79,8 @@ class Kafka(Service):
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self._data / "kafka"),
             "auto.create.topics.enable": "false",
+            # Messages of tests can have times of long ago, by which Kafka counts what is too old.
+            "log.retention.ms": "-1",
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "4",
