@@ -90,10 +90,12 @@ def test_a_line_that_is_cut_is_stale_and_comes_back(application, open_page, tmp_
     try:
         page = open_page(f"http://127.0.0.1:{port}/#/time")
         page.get_by_text("live, ").wait_for()
+        newest = page.get_by_role("heading", name=re.compile("The newest window, "))
+        newest.wait_for()
         proxy.cut(hang=False)
         page.get_by_text(re.compile(r"^stale since \d")).wait_for()
         page.get_by_role("alert").get_by_text("The line is cut").wait_for()
-        page.get_by_role("heading", name=re.compile("The newest window, ")).wait_for()  # it shows the last
+        newest.wait_for()  # it shows the last
         proxy.mend()
         page.get_by_text("live, ").wait_for()
     finally:
