@@ -10,6 +10,7 @@ import pytest
 
 from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Windowed, aggregate, tumbling
+from ridgeline.operators.async_map import Calls
 from ridgeline.plan.validation import validate
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 
@@ -200,3 +201,17 @@ def test_a_callable_that_returns_no_awaitable_is_an_error_with_the_remedy() -> N
     with pytest.raises(OperatorError, match="returned a Square, which cannot be awaited"):
         run_local(application(lambda number: Square(number.value, 0)))
     assert run_local(application(functools.partial(square))).collected("sink") == SQUARES
+
+
+def test_calls_that_are_forgotten_while_another_loop_runs() -> None:
+    async def number(row: int) -> int:
+        return row
+
+    async def elsewhere(forgotten: list[Calls]) -> None:
+        forgotten.clear()
+
+    calls = Calls()
+    assert calls.of([1], number, 1) == ([0], [(1, None)])
+    forgotten = [calls]
+    del calls
+    asyncio.run(elsewhere(forgotten))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -151,7 +152,9 @@ class Calls:
         self._runner.close()
 
     def __del__(self) -> None:
-        self.close()  # a container that failed is not torn down
+        # A container that failed is not torn down. Where another loop runs, this one cannot run to its end.
+        with contextlib.suppress(RuntimeError):  # it is closed
+            self._runner.get_loop().close()
 
     def of(
         self, rows: Sequence[Any], call: Callable[[Any], Awaitable[Any]], most: int
