@@ -1,5 +1,6 @@
 """Time by line, of a thread that works: beside what the thread's own clock says."""
 
+import random
 import threading
 import time
 from typing import NamedTuple
@@ -102,3 +103,20 @@ def test_what_is_not_a_users_line_counts_for_the_engine_and_memory_is_bounded():
     rest = [line for line in lines if not line.line]
     assert len(rest) == 1
     assert rest[0].seconds > 0
+
+
+def test_random_numbers_that_an_operator_has_seeded_are_its_own():
+    def draw():
+        random.seed(7)
+        drawn = []
+        for _ in range(50):
+            drawn.append(random.random())
+            time.sleep(0.002)
+        return drawn
+
+    sampler = LineSampler(SystemClock(), 0.001)
+    sampler.start()
+    found = draw()
+    sampler.stop()
+    random.seed(7)
+    assert found == [random.random() for _ in range(50)]

@@ -51,6 +51,7 @@ class LineSampler:
         self._seconds: dict[_Place, float] = {}
         self._ranks: dict[str, int] = {}
         """By file name: how near to a user's code its lines are."""
+        self._random = random.Random()  # noqa: S311  an operator may have seeded Python's own
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -85,7 +86,7 @@ class LineSampler:
 
     def _run(self) -> None:
         before = self._clock.monotonic()
-        while not self._clock.wait(self._interval_seconds * random.uniform(0.5, 1.5), self._stop):  # noqa: S311
+        while not self._clock.wait(self._interval_seconds * self._random.uniform(0.5, 1.5), self._stop):
             now = self._clock.monotonic()
             self._sample(now - before)
             before = now
