@@ -6,8 +6,10 @@ import sys
 import threading
 from pathlib import Path
 
+import pyspark
 import pytest
 
+import ridgeline
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.process import stacks
 from support.waiting import PATIENCE_SECONDS
@@ -53,6 +55,14 @@ def test_a_deep_stack_keeps_its_innermost_frames():
 
     assert len(stack.encode()) <= stacks.MAXIMUM_BYTES
     assert "in users_function" in stack
+
+
+@pytest.mark.parametrize("package", [ridgeline, pyspark])
+def test_a_package_whose_name_begins_as_ours_is_a_users(package):
+    file = f"{Path(package.__file__).parent}_orders/application.py"
+    scope = {}
+    exec(compile("def price(begin):\n    return begin()\n", file, "exec"), scope)
+    assert file in stack_of_thread(scope["price"])
 
 
 def test_a_thread_that_is_gone_has_no_stack():

@@ -27,8 +27,9 @@ MAXIMUM_BYTES = 8192
 _KEPT_SECONDS = 3600.0
 _HOME = Path(ridgeline.__file__).parent
 _SPARK = importlib.util.find_spec("pyspark")  # not imported: the driver's half has no need of it
-MACHINERY = (str(_HOME), *(_SPARK.submodule_search_locations or () if _SPARK else ()), "<frozen")
-LIBRARY = str(_HOME / "operators")
+_PACKAGES = (str(_HOME), *(_SPARK.submodule_search_locations or () if _SPARK else ()))
+MACHINERY = (*(f"{folder}{os.sep}" for folder in _PACKAGES), "<frozen")
+LIBRARY = f"{_HOME / 'operators'}{os.sep}"
 _CONTEXT_MANAGERS = contextlib.__file__
 _OPEN: list[IO[str]] = []
 """The file that the signal handler writes to must stay open."""
