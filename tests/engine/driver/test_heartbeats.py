@@ -13,7 +13,14 @@ from ridgeline import SystemClock
 from ridgeline.engine.driver.heartbeats import MAXIMUM_BYTES, Heartbeats
 from ridgeline.engine.process.heartbeat import encode
 from ridgeline.measure.encoding import to_dict
-from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, RunningOperator, WindowCommitted
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    LineTime,
+    MessagesRefused,
+    ProcessUsage,
+    RunningOperator,
+    WindowCommitted,
+)
 from ridgeline.testing import SteppingClock
 
 CLOCK = SystemClock()
@@ -140,6 +147,18 @@ def test_what_comes_of_a_committed_window_only_reports_its_clock(taken):
     assert taken.refused() == {"late": 1}
     assert taken.beats[0] == ContainerHeartbeat(taken.clock.wall(), -1, "worker-1", 77, 999.5)
     assert (taken.beats[1].container, taken.beats[1].window_id) == (2, 6)
+
+
+def test_what_a_process_says_of_itself_counts_with_a_late_heartbeat_too(taken):
+    taken.heartbeats.follow(WindowCommitted(0.0, 5, 1, *[0.0] * 7))
+    said = {
+        "unsent": 3,
+        "usage": ProcessUsage(1024, 2.5, 1),
+        "lines": (LineTime(1, "a.py", 7, "f", "f()", 0.5),),
+    }
+    taken.heartbeats.take("slot 1", data(replace(BEAT, **said)))
+    (beat,) = taken.beats
+    assert {name: getattr(beat, name) for name in said} == said
 
 
 def test_what_a_network_refuses_is_reported(taken):

@@ -130,16 +130,7 @@ class Heartbeats:
         at = self._clock.wall()
         if beat.container >= 0 and beat.window_id <= self._committed:
             self._refusals.add(LATE, name)
-            beat = ContainerHeartbeat(
-                at,
-                -1,
-                beat.host,
-                beat.pid,
-                beat.sent,
-                usage=beat.usage,
-                taken=beat.taken,
-                lines=beat.lines,
-            )
+            beat = replace(beat, container=-1, window_id=-1, attempt=0, began=0.0, operators=(), stack="")
         with contextlib.suppress(Exception):
             self._observe(replace(beat, at=at))
 

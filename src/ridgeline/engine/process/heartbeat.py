@@ -104,7 +104,9 @@ class HeartbeatSender:
         while True:
             try:
                 beat = self._running() or self._idle()
-                beat = replace(beat, unsent=unsent, taken=self._taken(), lines=self._new_lines())
+                beat = replace(
+                    beat, usage=read_usage(), unsent=unsent, taken=self._taken(), lines=self._new_lines()
+                )
                 if self._send(partial(encode, beat, self._clock.wall)):
                     if unsent:
                         _log.info("the driver takes heartbeats again; %d were not sent", unsent)
@@ -129,7 +131,7 @@ class HeartbeatSender:
 
     def _idle(self) -> ContainerHeartbeat:
         """The clock."""
-        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0, usage=read_usage())
+        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
 
     def _running(self) -> ContainerHeartbeat | None:
         """The figures of the container that works on its window for longer than the interval."""
@@ -140,7 +142,7 @@ class HeartbeatSender:
         beat = container.heartbeat()
         if beat is None or beat.sent - beat.began < self._interval_seconds:
             return None
-        return replace(beat, stack=stacks.of_thread(thread), usage=read_usage())
+        return replace(beat, stack=stacks.of_thread(thread))
 
 
 def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
