@@ -443,10 +443,8 @@ class Measurement:
 
         Raises KeyError naming the operators there are.
         """
-        names = dict.fromkeys(node.name for node in self.topology.operators)
-        if operator is not None and operator not in names:
-            msg = f"there is no operator `{operator}`; {did_you_mean(operator, names)}"
-            raise KeyError(msg)
+        if operator is not None:
+            self._check_name(operator, titles=False)
         parts = self._times.latency.parts_of_path()
         return self._lines.answer(self._run.as_of(now), parts, operator)
 
@@ -461,15 +459,18 @@ class Measurement:
         }
 
     def history(self, operator: str) -> OperatorHistoryAnswer:
-        """The last minutes of a logical operator. Raises KeyError for a name that the plan has not."""
-        names = dict.fromkeys(node.name for node in self.topology.operators)
-        if operator not in names:
-            msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
-            raise KeyError(msg)
+        """The last minutes of a logical operator; from now on they are kept.
+
+        Raises KeyError for a name that the plan has not.
+        """
+        self._check_name(operator, titles=False)
+        self.keep_figures()
         return operator_history(self.deciding.slices() if self.deciding is not None else (), operator)
 
-    def _check_name(self, operator: str) -> None:
-        names = dict.fromkeys(name for node in self.topology.operators for name in (node.name, node.title))
+    def _check_name(self, operator: str, *, titles: bool = True) -> None:
+        """Raise KeyError for what is no logical operator; with `titles`, no physical one either."""
+        nodes = self.topology.operators
+        names = dict.fromkeys(name for one in nodes for name in (one.name, *([one.title] if titles else ())))
         if operator not in names:
             msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
             raise KeyError(msg)

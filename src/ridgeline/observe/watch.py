@@ -325,7 +325,6 @@ class Watch:
     def operator_history(self, operator: str) -> OperatorHistoryAnswer:
         """The last minutes of a logical operator; from now on they are kept. Raises KeyError."""
         with self._settled() as figures:
-            figures.keep_figures()
             return figures.history(operator)
 
     def application_figures(
