@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import RidgelineError
@@ -137,16 +139,17 @@ def _checkpoints(call: Call) -> CheckpointsAnswer:
         windows = offered(checkpoint, call.get("limit") or _DEFAULT)
     except (OSError, RidgelineError) as error:
         raise AnswerError(503, f"the checkpoint cannot be read: {error}", "ask again soon") from None
-    rows = [_kept(one, checkpoint, begin, committed.get(one.window_id)) for one in windows]
+    size_of = cache(partial(_size, checkpoint))  # most windows share most of their files
+    rows = [_kept(one, size_of, begin, committed.get(one.window_id)) for one in windows]
     return {"folder": folder, "windowsKept": kept, "windows": rows, "note": ""}
 
 
 def _kept(
-    manifest: Manifest, checkpoint: Checkpoint, begin: str, committed: float | None
+    manifest: Manifest, size_of: Callable[[str], int | None], begin: str, committed: float | None
 ) -> KeptWindowAnswer:
     """One window, with the sizes of its state files."""
     names = {name for version in manifest.states.values() for name in version}
-    sizes = [_size(checkpoint, name) for name in names]
+    sizes = [size_of(name) for name in names]
     return {
         "windowId": manifest.window_id,
         "committedAt": committed,
