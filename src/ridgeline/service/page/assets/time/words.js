@@ -1,11 +1,11 @@
-// The words for what a window waited for, as the terminal has them (ridgeline/cli/views/window_time.py), and their colours.
+// The words for what a window waited for, as the terminal has them (ridgeline/measure/wording/times.py), and their colours.
 export const WORDS = {
   offsets: "Spark's offsets",
   log: "Spark's offset log",
   trigger: "Spark's trigger",
   planning: "planning",
   retries: "earlier attempts",
-  launch: "launch",
+  launch: "Spark launch",
   read: "reading",
   slot: "waiting for a slot",
   restore: "state restore",
