@@ -1,11 +1,12 @@
 // Goes to an operator or a view by a few letters of its name: `/`.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { go } from "../router.js";
+import { current, go } from "../router.js";
 import { useStore } from "../store.js";
 import { views } from "../views/index.js";
 import { Dialog } from "./dialog.js";
 
 const MOST = 12;
+const WITH_OPERATOR = ["overview", "graph"]; // the views that show a chosen operator
 
 export function Search({ onClose }) {
   const operators = useStore((state) => state.plan?.operators);
@@ -68,10 +69,11 @@ export function Search({ onClose }) {
 
 // Operators and views whose names have the letters, in their order; those that begin with them first.
 function find(text, operators) {
+  const view = WITH_OPERATOR.includes(current().view) ? current().view : "graph";
   const wanted = text.toLowerCase();
   const all = [
-    ...operators.map((one) => ({ name: one.name, kind: "operator", place: { operator: one.name } })),
-    ...views.map((view) => ({ name: view.title, kind: "view", place: { view: view.name } })),
+    ...operators.map((one) => ({ name: one.name, kind: "operator", place: { view, operator: one.name } })),
+    ...views.map((one) => ({ name: one.title, kind: "view", place: { view: one.name } })),
   ];
   return all
     .map((one) => ({ ...one, rank: rank(one.name.toLowerCase(), wanted) }))
