@@ -10,8 +10,7 @@ from ridgeline.measure.events import LineTime
 from ridgeline.measure.topology import Topology
 
 KEPT_SECONDS = 60.0
-_MOST_SLICES = 2_000
-"""Messages that are kept at most, however many come in a minute."""
+_SLICE_SECONDS = 1.0
 _MOST_LINES = 50
 _NO_LINE = ("", 0, "", "")
 
@@ -19,21 +18,27 @@ _Line = tuple[str, int, str, str]
 
 
 class LineTimes:
-    """Takes in what heartbeats say of lines. One thread at a time. Memory is bounded."""
+    """Takes in what heartbeats say of lines, in slices of a second. One thread at a time."""
 
     def __init__(self) -> None:
-        self._slices: deque[tuple[float, dict[str, Counter[_Line]]]] = deque(maxlen=_MOST_SLICES)
+        self._slices: deque[tuple[float, dict[str, Counter[_Line]]]] = deque()
+        """When each began, and the seconds by operator and line."""
 
     def add(self, at: float, lines: Iterable[LineTime], topology: Topology) -> None:
         """Take in the lines of a message received `at`. Operators that the plan has not are left out."""
-        found: dict[str, Counter[_Line]] = {}
         for one in lines:
             node = topology.by_id.get(one.operator)
             if node is not None and one.seconds > 0:
                 line = (one.file, one.line, one.function, one.text) if one.line else _NO_LINE
-                found.setdefault(node.name, Counter())[line] += one.seconds  # type: ignore[assignment]
-        if found:
-            self._slices.append((at, found))
+                self._slice(at).setdefault(node.name, Counter())[line] += one.seconds  # type: ignore[assignment]
+
+    def _slice(self, at: float) -> dict[str, Counter[_Line]]:
+        """The newest slice, a new one if that is over; those before the last minute are forgotten."""
+        if not self._slices or at - self._slices[-1][0] >= _SLICE_SECONDS:
+            self._slices.append((at, {}))
+            while self._slices[0][0] < at - KEPT_SECONDS:
+                self._slices.popleft()
+        return self._slices[-1][1]
 
     def answer(self, now: float, of_path: Mapping[str, float], operator: str | None = None) -> LinesAnswer:
         """The lines of the last minute. `of_path`: the part of the critical path that is an operator's."""
