@@ -215,7 +215,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
         (
             "ended",
             {"info": overviews.info("FINISHED"), "progress": progress(), "recordAge": {"operators": []}},
-            "finished after 1,235 windows: a window took 97 ms, 42% of it quote[1]",
+            "finished after 1,235 windows: the last window took 97 ms, 42% of it quote[1]",
         ),
         (
             "ended",
@@ -224,7 +224,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
                 "progress": progress(basis="schedule", backlogSeconds=1e-5),
                 "recordAge": {"operators": []},
             },
-            "stopped after 1,235 windows: a window took 97 ms, 42% of it quote[1]",
+            "stopped after 1,235 windows: the last window took 97 ms, 42% of it quote[1]",
         ),
         (
             "ended",
@@ -232,7 +232,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
             (
                 "stopped after 1 window: at its end 12,300 records wait at ticks; promise "
                 f"{LATENCY} was broken at the end; {AGES.replace(' are ', ' were ')}; "
-                "a window took 97 ms, 42% of it quote[1]"
+                "the last window took 97 ms, 42% of it quote[1]"
             ),
         ),
         (
@@ -279,6 +279,16 @@ def test_ages_are_those_that_readers_see_of_the_worst_partition_and_the_rest_is_
         "are less than 300 ms behind the newest at console and 0.1 ms behind the newest at sma;"
         in (newest["text"])
     )
+
+
+def test_at_the_end_it_says_that_it_speaks_of_the_last_window_which_need_not_be_like_the_others():
+    rest = {"retries": 50.0}
+    explained = {**overviews.PATH["explained"], "rest": rest}
+    regions = {"table": 12, "mail": 7}
+    for changes, what in (({}, "the last window took"), ({"windows": regions}, "the last results took")):
+        path = {**overviews.PATH, **changes, "explained": explained}
+        found = sentence_of(overviews.overview(info=overviews.info("FINISHED"), criticalPath=path))
+        assert found["text"].endswith(f"; {what} 97 ms, 52% of it earlier attempts and 42% quote[1]")
 
 
 def test_what_takes_more_than_any_operator_is_named_too():

@@ -99,7 +99,7 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     A part of the window beside the path that takes still more is said before it. Nothing before the first
     window.
 
-    `over`: in the past tense.
+    `over`: of an application that has ended: `the last window took 97 ms`. Others may have been unlike it.
     """
     path = overview["criticalPath"]
     whole = path["windowLatencyMs"]
@@ -110,10 +110,10 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     took = step["latencyMs"] or 0.0
     rest = path["explained"]["rest"]
     other = max(rest.items(), key=lambda item: item[1], default=("", 0.0))
-    what, takes = ("results", "take") if "windows" in path else ("a window", "takes")
-    phrase = (
-        Phrase().say(f"{what} {'took' if over else takes} ").show(duration(whole / 1000), "time", **window)
-    )
+    takes = "results take" if "windows" in path else "a window takes"
+    if over:
+        takes = f"the last {'results' if 'windows' in path else 'window'} took"
+    phrase = Phrase().say(f"{takes} ").show(duration(whole / 1000), "time", **window)
     phrase.say(", ")
     if other[1] > took:
         phrase.show(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
