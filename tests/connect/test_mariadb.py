@@ -236,6 +236,9 @@ PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
         ("select 1", {"table": "no.prices"}, "Unknown database 'no'; mend that"),
         ("create view prices as select 'a' as symbol, 1e0 as price", {}, "`prices` is a view"),
         ("select 1", {"connection": {"ssl_cert_": "x"}}, "no setting `ssl_cert_`; did you mean `ssl_cert`"),
+        ("select 1", {"connection": {"port": "99999"}}, "`port` is a number .* 65535 at most, not `99999`"),
+        ("select 1", {"connection": {"read_timeout": "inf"}}, "`read_timeout` is a number above 0, .*`inf`"),
+        ("select 1", {"connection": {"connect_timeout": "0"}}, "`connect_timeout` is a .*not `0`"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(

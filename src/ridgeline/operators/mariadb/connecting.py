@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -20,13 +21,30 @@ def _yes(text: str) -> bool:
     return text.lower() in _YES
 
 
+def _number(text: str, kind: Callable[[str], float], most: int) -> float:
+    """A number above 0. Raises ValueError, with the bounds, for other texts."""
+    with contextlib.suppress(ValueError):
+        if 0 < (number := kind(text)) <= most:
+            return number
+    msg = f"is a number above 0, and {most} at most"
+    raise ValueError(msg)
+
+
+def _port(text: str) -> float:
+    return _number(text, int, 65_535)  # the library connects to another port for a greater one
+
+
+def _seconds(text: str) -> float:
+    return _number(text, float, 31_536_000)  # as PyMySQL bounds `connect_timeout`
+
+
 _SETTINGS: dict[str, Callable[[str], Any]] = {
     "host": str,
-    "port": int,
+    "port": _port,
     "database": str,
-    "connect_timeout": float,
-    "read_timeout": float,
-    "write_timeout": float,
+    "connect_timeout": _seconds,
+    "read_timeout": _seconds,
+    "write_timeout": _seconds,
     "unix_socket": str,
     "bind_address": str,
     "ssl_ca": str,
@@ -154,8 +172,8 @@ class Server(NamedTuple):
                 raise RidgelineError(msg)
             try:
                 given[name] = _SETTINGS[name](text)
-            except ValueError:
-                msg = f"`connection`: `{name}` is a number, not `{text}`"
+            except ValueError as error:
+                msg = f"`connection`: `{name}` {error}, not `{text}`"
                 raise RidgelineError(msg) from None
         return given
 
