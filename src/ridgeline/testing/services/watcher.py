@@ -18,16 +18,21 @@ _SECONDS = 0.25
 """How often it asks for the parent. A fork of the parent keeps the input open."""
 
 
+def _stat(pid: int) -> list[str]:
+    """The fields of `/proc/PID/stat` after the name of the process: state, parent, ... Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
 def descendants(pid: int) -> list[int]:
     """The processes below `pid`, parents first; empty on systems without `/proc`.
 
     A server's children may have sessions and groups of their own, as those of PostgreSQL.
     """
     children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
+            number = int(folder.name)
+            children.setdefault(int(_stat(number)[1]), []).append(number)
     found = list(children.get(pid, ()))
     for child in found:  # grows meanwhile
         found += children.get(child, ())
@@ -37,7 +42,7 @@ def descendants(pid: int) -> list[int]:
 def born(pid: int) -> str:
     """When the process began; empty if it is gone or there is no `/proc`. With its number, this is unique."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+        return _stat(pid)[19]
     except (OSError, IndexError):
         return ""
 
@@ -45,7 +50,7 @@ def born(pid: int) -> str:
 def lives(pid: int, birth: str) -> bool:
     """Whether the process that began then runs: not once it is a zombie, which holds nothing."""
     with contextlib.suppress(OSError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = _stat(pid)
         return bool(birth) and fields[19] == birth and fields[0] not in "ZX"
     return False
 
