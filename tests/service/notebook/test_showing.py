@@ -13,7 +13,7 @@ from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.notebook import widget
 from ridgeline.service.notebook.showing import Showing
-from support.service.watched import feed, watched
+from support.service.watched import feed, payments, watched
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -26,8 +26,8 @@ class Local(Showing):
     watch = None
     is_running = True
 
-    def __init__(self):
-        self.watch, self.plan, self.rest, self.now = watched(until=3)
+    def __init__(self, app=None):
+        self.watch, self.plan, self.rest, self.now = watched(app, until=3)
         self.error = None
 
     def _present_plan(self):
@@ -109,6 +109,26 @@ def test_windows_are_iterated_as_they_come_and_the_end_is_awaited(local):
         return seen, await end
 
     assert asyncio.run(run()) == ([3, 4], Outcome(5, 4, True, ""))
+
+
+def test_who_was_slower_than_many_windows_gets_all_that_are_kept_each_once():
+    local = Local(payments(windows=40))
+
+    async def run():
+        seen = []
+        async for window in local:
+            seen.append(window["windowId"])
+            if len(seen) == 1:
+                local.go_on(to_the_end=True)
+        return seen
+
+    async def begin():
+        windows = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        await asyncio.to_thread(local.go_on)
+        return await windows
+
+    assert asyncio.run(begin()) == list(range(3, 40))
 
 
 def test_a_failure_is_raised_where_it_is_awaited_and_a_cancelled_wait_leaves_the_run(local):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ridgeline.plan.execution import Plan
 
 _LOOK_SECONDS = 0.5
+_FEW = 16
 
 
 class Showing(ABC):
@@ -96,22 +97,32 @@ class Showing(ABC):
         Who is slower than 1,000 windows misses those that are not kept. Raises as `wait` at the end.
         """
         async with _News(self.watch) as news:
-            seen = {_key(row) for row in self.watch.windows()}
+            newest: dict[str, int] = {}
+            _fresh(self.watch, newest)
             over = False
             while not over:
                 over = not self.is_running
-                rows = self.watch.windows()
-                fresh = [row for row in rows if _key(row) not in seen]
-                seen = {_key(row) for row in rows}
-                for row in fresh:
+                for row in _fresh(self.watch, newest):
                     yield row
-                if not over and not fresh:
+                if not over:
                     await news.wait(_LOOK_SECONDS)
         self.wait()
 
 
-def _key(row: WindowSummaryAnswer) -> tuple[str, int]:
-    return row.get("region", ""), row["windowId"]
+def _fresh(watch: Answers, newest: dict[str, int]) -> list[WindowSummaryAnswer]:
+    """The windows above the newest one of each region, which are the newest ones from then on.
+
+    A few are read first. If these are all fresh, or of several regions, all that are kept are read: there may
+    be more.
+    """
+    fresh: list[WindowSummaryAnswer] = []
+    for limit in (_FEW, None):
+        rows = watch.windows(limit)
+        fresh = [row for row in rows if row["windowId"] > newest.get(row.get("region", ""), -1)]
+        if len(fresh) < len(rows) and "region" not in rows[0]:
+            break
+    newest.update((row.get("region", ""), row["windowId"]) for row in fresh)
+    return fresh
 
 
 class _News:
