@@ -22,6 +22,7 @@ from ridgeline.regions.joined_watch import JoinedWatch, RegionNeededError
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.view import IDS
 from ridgeline.service.export.readings import Readings
+from ridgeline.service.notebook import plots
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock, run_local
 
 START = 1_700_000_000.0
@@ -254,6 +255,37 @@ def test_sums_are_those_of_the_events(halves):
     assert [row["committedAt"] for row in windows] == sorted(row["committedAt"] for row in windows)
     assert len(windows) == len(committed)
     assert watch.windows(3) == windows[-3:]
+
+
+def test_plot_of_latencies_tells_the_windows_of_regions_apart(halves, monkeypatch):
+    first, second, _, _ = halves
+    watch, drawn = joined(halves), []
+    draw = plots.line_chart
+    monkeypatch.setattr(plots, "line_chart", lambda *chart: drawn.append(chart) or draw(*chart))
+    assert "window of mail" in plots.Plots(watch).latency().svg
+    ((_, numbers, lines),) = drawn
+    rows = watch.windows()
+    assert numbers == [row["windowId"] for row in rows]
+    assert len(set(numbers)) < len(numbers)
+    for half, region in ((first, "shop"), (second, "mail")):
+        own = [place for place, row in enumerate(rows) if row["region"] == region]
+        latencies = half.watch.latencies(100)
+        assert [lines[f"window of {region}"][place] for place in own] == [
+            row["latencyMs"] for row in half.watch.windows()
+        ]
+        names = {one["operator"] for one in latencies[0]["logical"]}
+        assert names & set(lines)
+        for name in names & set(lines):
+            expected = [
+                one["latencyMs"]
+                for answer in latencies
+                for one in answer["logical"]
+                if one["operator"] == name
+            ]
+            assert [lines[name][place] for place in own] == expected
+            for place, row in enumerate(rows[1:], 1):
+                if row["region"] != region:
+                    assert lines[name][place] == lines[name][place - 1]
 
 
 def test_windows_need_a_region(halves):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from ridgeline.measure.answers.windows import LatencyAnswer
-from ridgeline.measure.drawing.charts import Picture, line_chart, named_bars, stacked_bars
+from ridgeline.measure.answers.windows import WindowSummaryAnswer
+from ridgeline.measure.drawing.charts import COLOURS, Picture, line_chart, named_bars, stacked_bars
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.observe.answers import Answers
 
@@ -26,14 +27,26 @@ class Plots:
         self._watch = watch
 
     def latency(self, windows: int = 100) -> Picture:
-        """The latency of the slowest operators over the last windows, and that of the windows."""
+        """The latency of the slowest operators over the last windows, and that of the windows.
+
+        Of several regions the windows are in the order of their commits. A line keeps its height until the
+        next window of its region.
+        """
         rows = self._watch.windows(windows)
-        answers = {answer["windowId"]: answer for answer in self._watch.latencies(windows)}
-        numbers = [row["windowId"] for row in rows]
-        found: dict[str, list[float | None]] = {"window": [row["latencyMs"] for row in rows]}
-        for name in _slowest(list(answers.values())):
-            found[name] = [_latency(answers.get(number), name) for number in numbers]
-        return Picture(line_chart("latency", numbers, found))
+        lines: dict[str, _Line] = {}
+        for row in rows:
+            region = row.get("region", "")
+            title = f"window of {region}" if region else "window"
+            lines.setdefault(title, _Line(region)).values[row["windowId"]] = row["latencyMs"]
+        operators: dict[str, _Line] = {}
+        for answer in self._watch.latencies(windows):
+            for one in answer["logical"]:
+                line = operators.setdefault(one["operator"], _Line(one.get("region", "")))
+                line.values[answer["windowId"]] = one["latencyMs"]
+        slowest = sorted(operators, key=lambda name: -operators[name].sum)
+        lines |= {name: operators[name] for name in slowest[: max(1, len(COLOURS) - len(lines))]}
+        chart = {name: line.over(rows) for name, line in lines.items()}
+        return Picture(line_chart("latency", [row["windowId"] for row in rows], chart))
 
     def windows(self, windows: int = 100) -> Picture:
         """The phases of the last windows, a bar each."""
@@ -57,15 +70,21 @@ class Plots:
         return Picture(named_bars("record age, 99th percentile of the last minute", found))
 
 
-def _slowest(answers: Sequence[LatencyAnswer]) -> list[str]:
-    """The logical operators with the greatest latencies, in sum."""
-    sums: dict[str, float] = {}
-    for answer in answers:
-        for row in answer["logical"]:
-            sums[row["operator"]] = sums.get(row["operator"], 0.0) + (row["latencyMs"] or 0.0)
-    return sorted(sums, key=lambda name: -sums[name])[:_SHOWN]
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A latency in milliseconds by window, of one region."""
 
+    region: str
+    values: dict[int | None, float | None] = field(default_factory=dict)
 
-def _latency(answer: LatencyAnswer | None, name: str) -> float | None:
-    rows = [] if answer is None else answer["logical"]
-    return next((row["latencyMs"] for row in rows if row["operator"] == name), None)
+    @property
+    def sum(self) -> float:
+        return sum(value or 0.0 for value in self.values.values())
+
+    def over(self, rows: Sequence[WindowSummaryAnswer]) -> list[float | None]:
+        """A value for each window; at those of other regions that of the last window of its own."""
+        found: list[float | None] = []
+        for row in rows:
+            own = row.get("region", "") == self.region
+            found.append(self.values.get(row["windowId"]) if own else found[-1] if found else None)
+        return found
