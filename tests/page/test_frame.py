@@ -248,3 +248,16 @@ def test_values_keep_their_digits_and_the_places_where_they_were_said(applicatio
     assert found["attribute"]["name"] == "code"
     assert "name" not in found["property"]
     assert "queue" not in {**found["attribute"], **found["property"]}
+
+
+def test_a_patch_adds_members_of_any_name(application, open_page):
+    page = open_page(application.server.url)
+    merged = """async ([target, patch]) => {
+        const {merge} = await import("/page/store.js");
+        return JSON.stringify(merge(JSON.parse(target), JSON.parse(patch)));
+    }"""
+    known = '{"__proto__":{"a":1,"b":2},"toString":{"a":1}}'
+    assert page.evaluate(merged, ["{}", known]) == known
+    fewer = '{"__proto__":{"b":null},"toString":null}'
+    assert page.evaluate(merged, [known, fewer]) == '{"__proto__":{"a":1}}'
+    assert page.evaluate(merged, [known, '{"__proto__":null}']) == '{"toString":{"a":1}}'

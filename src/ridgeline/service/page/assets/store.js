@@ -49,9 +49,15 @@ export function merge(target, patch) {
   const merged = target !== null && typeof target === "object" && !Array.isArray(target) ? { ...target } : {};
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete merged[name];
-    else merged[name] = merge(merged[name], value);
+    else if (Object.hasOwn(merged, name)) merged[name] = merge(merged[name], value);
+    else own(merged, name, merge(undefined, value));
   }
   return merged;
+}
+
+// A new member, whatever its name: to assign `__proto__` would change what the object inherits from.
+function own(object, name, value) {
+  Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }
 
 // Events of a stream of server-sent events: yields [name, data].
