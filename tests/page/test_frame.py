@@ -5,6 +5,7 @@ import re
 import pytest
 
 from ridgeline.measure.events import ApplicationEnded
+from ridgeline.service.http import stream
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.page.browser import NARROW
@@ -190,6 +191,23 @@ def test_a_line_that_is_cut_is_said_and_taken_up_again(open_page):
         page.get_by_text("ended, as of").wait_for()
     finally:
         server.close()
+
+
+def test_a_page_that_finds_no_place_says_why(open_page, monkeypatch):
+    monkeypatch.setattr(stream, "MOST_CLIENTS", 1)
+    open_page.expected.append("503")
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        first = open_page(f"http://127.0.0.1:{client.port}")
+        row(first, "balances[1]").wait_for()
+        second = open_page(f"http://127.0.0.1:{client.port}")
+        refusal = second.get_by_role("alert")
+        refusal.get_by_text("1 clients read events already").wait_for()
+        refusal.get_by_text("close some of them").wait_for()
+        assert second.get_by_text("does not answer").count() == 0
+        first.close()
+        row(second, "balances[1]").wait_for()
+        refusal.wait_for(state="detached")
 
 
 def test_a_page_that_waits_says_for_what(open_page):

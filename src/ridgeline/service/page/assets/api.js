@@ -46,9 +46,14 @@ async function ask(url, options) {
     if (error.name === "AbortError") throw error;
     throw { status: 0, error: "the application does not answer", hint: "it may have ended, or the line is cut" };
   }
+  if (!response.ok) throw await failure(response);
+  return response.text().then(exact).catch(() => ({}));
+}
+
+// {status, error, hint} of an answer that refuses.
+export async function failure(response) {
   const answer = await response.text().then(exact).catch(() => ({}));
-  if (response.ok) return answer;
-  throw { status: response.status, error: answer.error ?? response.statusText, hint: answer.hint ?? "" };
+  return { status: response.status, error: answer.error ?? response.statusText, hint: answer.hint ?? "" };
 }
 
 // Rights: {reads, writes}.

@@ -141,7 +141,7 @@ function Connection() {
 }
 
 function Stale() {
-  const { live, since, begun, ended, refused, again } = useStore((state) => state.connection);
+  const { live, since, begun, ended, refused, again, problem } = useStore((state) => state.connection);
   const [, tick] = useState(0);
   useEffect(() => {
     if (live || again == null) return undefined;
@@ -150,8 +150,8 @@ function Stale() {
   }, [live, again]);
   if (live || ended || refused || again == null) return null;
   const wait = again - Date.now() / 1000;
-  return html`<${Notice} kind="bad">
-    <p>${begun ? `The line is cut: figures are stale since ${timeOfDay(since)}.` : "The application does not answer."}</p>
+  return html`<${Notice} problem=${problem}>
+    ${begun ? html`<p>The line is cut: figures are stale since ${timeOfDay(since)}.</p>` : !problem && html`<p>The application does not answer.</p>`}
     <p>${wait > 0 ? `Trying again in ${soon(wait)}.` : "Trying again."}</p>
   </>`;
 }

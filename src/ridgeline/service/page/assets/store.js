@@ -1,6 +1,6 @@
 // The state of the page, kept up to date by the live stream.
 import { useState, useEffect, useRef } from "./vendor/preact.js";
-import { address, get, keyHeaders } from "./api.js";
+import { address, failure, get, keyHeaders } from "./api.js";
 import { current, onRoute } from "./router.js";
 
 const WINDOWS = 1000;
@@ -15,7 +15,7 @@ export const store = {
     overview: null,
     sentence: null,
     windows: [],
-    connection: { live: false, since: Date.now() / 1000, begun: false, ended: false, refused: false, again: null },
+    connection: { live: false, since: Date.now() / 1000, begun: false, ended: false, refused: false, again: null, problem: null },
     shown: null,
   },
   set(changes) {
@@ -97,7 +97,7 @@ function cut() {
 
 function take(name, data) {
   heard = Date.now();
-  const live = { ...store.state.connection, live: true, since: heard / 1000, begun: true, refused: false, again: null };
+  const live = { ...store.state.connection, live: true, since: heard / 1000, begun: true, refused: false, again: null, problem: null };
   const connection = store.state.connection.live ? store.state.connection : live;
   if (name === "whole") {
     const { windows, ...rest } = JSON.parse(data);
@@ -140,7 +140,7 @@ async function once() {
     connection({ refused: true, live: false });
     return;
   }
-  if (!response.ok) throw new Error(response.statusText);
+  if (!response.ok) throw await failure(response);
   for await (const [name, data] of events(response.body)) {
     take(name, data);
     if (name === "end") return;
@@ -154,16 +154,17 @@ export async function live() {
   document.addEventListener("visibilitychange", watchEyes);
   for (;;) {
     const begun = Date.now();
+    let problem = null;
     try {
       await once();
-    } catch {
-      // the line is cut, or it was closed on purpose
+    } catch (error) {
+      if (error.error) problem = error; // else the line is cut, or it was closed on purpose
     }
     cut();
     if (store.state.connection.ended) return;
     if (Date.now() - begun > 10_000) pause = 1;
     const wait = pause * (0.75 + Math.random() / 2);
-    if (!store.state.connection.refused) connection({ again: Date.now() / 1000 + wait });
+    if (!store.state.connection.refused) connection({ again: Date.now() / 1000 + wait, problem });
     await new Promise((resolve) => {
       wake = resolve;
       if (!store.state.connection.refused && !document.hidden) setTimeout(resolve, wait * 1000);
