@@ -10,6 +10,7 @@ from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.page.browser import NARROW
 from support.page.shop import shop
+from support.page.troubled import committed
 from support.service.watched import feed, serving, watched
 
 pytestmark = pytest.mark.slow
@@ -171,6 +172,11 @@ def test_a_service_that_asks_for_a_token_is_opened_by_it(serving_app, open_page,
         assert "secret" not in page.url + page.content()
         assert page.evaluate("document.cookie") == ""
         assert "secret" not in page.evaluate("JSON.stringify(localStorage)")
+        committed(application, 1)
+        page = open_page(f"{application.server.url}/#/overview?window=0")
+        page.get_by_label("Token").fill("secret")
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_text("Window 0, committed at").wait_for()
 
 
 def test_a_line_that_is_cut_is_said_and_taken_up_again(open_page):

@@ -102,6 +102,7 @@ function take(name, data) {
   if (name === "whole") {
     const { windows, ...rest } = JSON.parse(data);
     change({ sentence: null, ...rest, windows, connection });
+    if (chosen?.problem) choose(current()); // as before signing in, or while the line was cut
   } else if (name === "delta") {
     const { patch, added, changed } = JSON.parse(data);
     const { plan, overview, sentence } = store.state;
@@ -209,7 +210,7 @@ async function choose({ params }) {
   }
   const region = params.region;
   const isOther = () => current().params.window !== id || current().params.region !== region;
-  if (chosen && chosen.asked === id && chosen.region === region) return;
+  if (chosen?.asked === id && chosen.region === region && !chosen.problem) return;
   try {
     const query = { windowId: id, region };
     const [window, latency, criticalPath] = await Promise.all([
