@@ -45,12 +45,6 @@ LIBRARIES = (
     ),
     Library("preact", "10.5.7", "MIT", {"preact.LICENSE.txt": "LICENSE"}),
     Library(
-        "uplot",
-        "1.6.32",
-        "MIT",
-        {"uplot.js": "dist/uPlot.esm.js", "uplot.css": "dist/uPlot.min.css", "uplot.LICENSE.txt": "LICENSE"},
-    ),
-    Library(
         "@dagrejs/dagre",
         "3.1.3",
         "MIT",

@@ -113,18 +113,7 @@ export function drawMarks(context, marks, xOf, top, bottom, style) {
   context.restore();
 }
 
-// The marks as `Chart` of parts/chart.js takes them.
-export function chartMarks(marks) {
-  return marks.map((mark) => ({ at: mark.at, kind: chartKind(mark), label: mark.text, windowId: mark.windowId }));
-}
-
-function chartKind(mark) {
-  if (mark.kind === "change" || mark.kind === "decision") return mark.kind;
-  if (mark.kind === "promise") return mark.level === "bad" ? "broken" : "decision";
-  return mark.level === "bad" ? "failure" : "decision";
-}
-
-export function colourOf(mark) {
+function colourOf(mark) {
   return mark.level === "bad" ? "--bad" : mark.level === "good" ? "--ok" : "--muted";
 }
 
