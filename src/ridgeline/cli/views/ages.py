@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,12 +10,11 @@ from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.measure.answers.operators import RecordAgesAnswer
+from ridgeline.measure.wording.times import logical_name, place_order
 from ridgeline.measure.wording.units import count, milliseconds
 
-PLACES = ("source", "state", "emit", "commit", "publish")
 _DISPENSABLE = ("min", "p99.9", "p90", "negative", "oldest", "records", "p50", "max")
 _LATER, _LATER_MS = 1.2, 100.0
-_NUMBER = re.compile(r"\[\d+\]$")
 
 
 def sink_ages(ages: RecordAgesAnswer) -> list[dict[str, Any]]:
@@ -31,7 +29,7 @@ def together(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for entry in entries:
-        groups.setdefault((_NUMBER.sub("", entry["operator"]), entry["at"]), []).append(entry)
+        groups.setdefault((logical_name(entry["operator"]), entry["at"]), []).append(entry)
     return [_merged(title, place, group) for (title, place), group in groups.items()]
 
 
@@ -70,9 +68,7 @@ def _seen_later(committed: Mapping[str, Any], published: Mapping[str, Any] | Non
 
 def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
     """All figures of some entries of `/recordAge`."""
-    ordered = sorted(
-        entries, key=lambda entry: PLACES.index(entry["at"]) if entry["at"] in PLACES else len(PLACES)
-    )
+    ordered = sorted(entries, key=lambda entry: place_order(entry["at"]))
     columns: Columns = {
         "operator": [Text(entry["operator"]) for entry in ordered],
         "at": [Text(entry["at"]) for entry in ordered],

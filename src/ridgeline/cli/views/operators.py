@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
+from ridgeline.measure.wording.times import logical_name
 from ridgeline.measure.wording.units import count, milliseconds, percentile, rate
 
 BAR_WIDTH = 20
 _PARTS = (("compute", "█", "green"), ("wait", "░", "yellow"), ("transfer", "▒", "blue"))
 _DISPENSABLE = ("partitions", "p50", "out/s", "bar", "in/s", "p99")
-_NUMBER = re.compile(r"\[\d+\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def rows_of(operators: Sequence[Mapping[str, Any]]) -> list[Row]:
     """One row for each logical operator and each of its unified ports, in the operators' order."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for operator in operators:
-        groups.setdefault(_NUMBER.sub("", operator["operator"]), []).append(operator)
+        groups.setdefault(logical_name(operator["operator"]), []).append(operator)
     return [_row(title, partitions) for title, partitions in groups.items()]
 
 

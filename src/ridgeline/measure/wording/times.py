@@ -33,6 +33,8 @@ STEPS = {
     "other": "unexplained",
 }
 """The names of steps of blame chains and of the rest of a window's time."""
+_WAY = ("source", "state", "emit", "commit", "publish")
+"""The places where the age of a record is measured, in the order in which it comes to them."""
 _PLACES = ("publish", "commit", "emit")
 _NUMBER = re.compile(r"\[\d+\]$")
 _SHOWN = 2
@@ -46,6 +48,11 @@ def logical_name(title: str) -> str:
     'quote'
     """
     return _NUMBER.sub("", title)
+
+
+def place_order(place: str) -> int:
+    """A key by which places of record ages are sorted, in the order in which records come to them."""
+    return _WAY.index(place) if place in _WAY else len(_WAY)
 
 
 def age_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.drawing.charts import COLOURS, Picture, line_chart, named_bars, stacked_bars
-from ridgeline.measure.wording.times import STEPS
+from ridgeline.measure.wording.times import STEPS, place_order
 from ridgeline.observe.answers import Answers
 
 _SHOWN = 7
-_PLACES = ("source", "state", "emit", "commit", "publish")
 
 
 class Plots:
@@ -65,7 +64,7 @@ class Plots:
     def ages(self) -> Picture:
         """The 99th percentile of the age of records in the last minute, by operator and place."""
         rows = [row for row in self._watch.record_age()["operators"] if row["p99Ms"] is not None]
-        rows.sort(key=lambda row: _PLACES.index(row["at"]) if row["at"] in _PLACES else len(_PLACES))
+        rows.sort(key=lambda row: place_order(row["at"]))
         found = {f"{row['operator']}, {row['at']}": row["p99Ms"] or 0.0 for row in rows}
         return Picture(named_bars("record age, 99th percentile of the last minute", found))
 
