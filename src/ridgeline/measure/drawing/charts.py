@@ -40,9 +40,7 @@ def line_chart(title: str, windows: Sequence[int], series: Mapping[str, Sequence
     parts = _frame(title, windows, top)
     for number, (name, values) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
-        steps = "".join(
-            _step(place, len(windows), value, top, values, place) for place, value in enumerate(values)
-        )
+        steps = "".join(_step(place, len(windows), values, top) for place in range(len(values)))
         parts.append(f'<path d="{steps}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         parts.append(_key(number, name, colour))
     return _svg(parts, _HEIGHT)
@@ -126,12 +124,11 @@ def _y(value: float, top: float) -> float:
     return _TOP + high * (1 - min(1.0, max(0.0, share)))
 
 
-def _step(
-    place: int, windows: int, value: float | None, top: float, values: Sequence[float | None], number: int
-) -> str:
+def _step(place: int, windows: int, values: Sequence[float | None], top: float) -> str:
     """One point of a line; after a gap a new one begins."""
+    value = values[place]
     if value is None:
         return ""
     x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * place / max(1, windows - 1)
-    begins = number == 0 or values[number - 1] is None
+    begins = place == 0 or values[place - 1] is None
     return f"{'M' if begins else 'L'}{x:.1f} {_y(value, top):.1f} "
