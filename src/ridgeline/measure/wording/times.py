@@ -125,12 +125,12 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     if other[1] > took:
         phrase.show(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
         phrase.say(f" of it {STEPS.get(other[0], other[0])} and ")
-    name = _selected(overview, step)
+    name = step_owner(overview, step)
     phrase.show(f"{min(1.0, took / whole):.0%}", "graph", operator=name, **window)
     return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]
 
 
-def _selected(overview: OverviewAnswer, step: PathStepAnswer) -> str:
+def step_owner(overview: OverviewAnswer, step: PathStepAnswer) -> str:
     """The logical operator of a step: of a unifier the one before it, of a queue the one that reads it."""
     names = {row["id"]: row["logicalName"] for row in overview["operators"]}
     return names.get(step["id"]) or logical_name(step["operator"])

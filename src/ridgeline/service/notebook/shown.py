@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.drawing.dag import dag_svg
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.measure.wording.times import logical_name
+from ridgeline.measure.wording.times import step_owner
 from ridgeline.measure.wording.units import milliseconds
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
@@ -46,14 +45,8 @@ def plan_svg(plan: Plan, overview: OverviewAnswer) -> str:
         (stream.source.operator, sink.operator): None for stream in logical.streams for sink in stream.sinks
     }
     known = [pair for pair in edges if pair[0] in nodes and pair[1] in nodes]
-    path = {_owner(step["operator"], nodes) for step in overview["criticalPath"]["path"]}
+    path = {step_owner(overview, step) for step in overview["criticalPath"]["path"]}
     return dag_svg(nodes, known, path)
-
-
-def _owner(title: str, nodes: Any) -> str:
-    """The logical operator of a title on the critical path; of a unifier that before it."""
-    name = logical_name(title)
-    return name if name in nodes else name.partition("#")[0].rpartition(".")[0]
 
 
 def _second(partitions: int, latency: float | None) -> str:
