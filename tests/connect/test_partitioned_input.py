@@ -55,6 +55,24 @@ def test_ends_that_are_not_known_at_once_are_waited_for() -> None:
     assert by_partition(run.collected("sink")) == {"a": [*range(10)], "b": [*range(20)]}
 
 
+@pytest.mark.parametrize("continues", [False, True])
+def test_an_end_that_is_not_known_for_long_is_said(
+    continues: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemorySource, "silent_seconds", 0.2)
+    log = Log([{"a": 10, "b": 20}], ends=False)
+    log.step()
+    if continues:
+        run_local(application(log), checkpoint=tmp_path, windows=2)
+    log.unknown = [{"b"}] * 100_000
+    run = run_local(application(log, until="end"), checkpoint=tmp_path, windows=8)
+    assert run.collected("sink") == []
+    said = [event.text for event in run.events if hasattr(event, "text")]
+    assert said == [
+        '`source`: nothing is read until the end of source partition `b` is known, since `until` is "end"'
+    ]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 5]), st.sampled_from([1, 10, 1_000_000]))
 def test_each_record_once_and_in_order(seed: int, partitions: int, window_records: int) -> None:

@@ -15,6 +15,8 @@ from ridgeline.connect.source import Amount, Begin, Position, Source, SourceCont
 _FIRST_ANSWER_SECONDS = 10.0
 """How long the start of a run waits for the first answer of the source."""
 
+_REMIND_SECONDS = 60.0
+
 
 class Settings(NamedTuple):
     """The properties of a `PartitionedInput` that its enumerator needs."""
@@ -73,6 +75,8 @@ class PartitionedEnumerator(Enumerator):
         """Those of the source when it was asked last what it remembers."""
         self._news: dict[str, float] = {}
         """When each source partition had something new last."""
+        self._remind_at: float | None = None
+        """When to say next which ends are not known, if windows wait for them."""
         surroundings = SourceContext(
             context.application,
             context.operator,
@@ -155,6 +159,7 @@ class PartitionedEnumerator(Enumerator):
         at, new, count = self._followed(seen, start)
         until = self._until(seen, start)
         waits = until is None and self._settings.until is not None
+        self._mention_wait(seen, waits=waits)
         known = seen.ends if until is None else until
         ends = {name: known[name] for name in at if name in known}
         for name, position in sought.items():
@@ -280,6 +285,21 @@ class PartitionedEnumerator(Enumerator):
         if any(name not in seen.ends for name in seen.names):
             return None
         return {name: seen.ends[name] for name in seen.names}
+
+    def _mention_wait(self, seen: Seen, *, waits: bool) -> None:
+        """Say now and then, if nothing is read for long, which ends are not known."""
+        if not waits:
+            self._remind_at = None
+            return
+        now = self._context.clock.monotonic()
+        if self._remind_at is None:
+            self._remind_at = now + self._source.silent_seconds
+        elif now >= self._remind_at:
+            self._remind_at = now + _REMIND_SECONDS
+            lacking = [name for name in seen.names if name not in seen.ends]
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            what = f"nothing is read until the end of source partition `{lacking[0]}`{more} is known"
+            self._watching.say(f'{what}, since `until` is "end"')
 
     def _read(
         self,
