@@ -1,10 +1,12 @@
 """The frame of the page: it opens, is live, and says when it is not; keys, colours, sessions."""
 
+import random
 import re
 
 import pytest
 
 from ridgeline.measure.events import ApplicationEnded
+from ridgeline.measure.wording import units
 from ridgeline.service.http import stream
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
@@ -285,3 +287,18 @@ def test_a_patch_adds_members_of_any_name(application, open_page):
     fewer = '{"__proto__":{"b":null},"toString":null}'
     assert page.evaluate(merged, [known, fewer]) == '{"__proto__":{"a":1}}'
     assert page.evaluate(merged, [known, '{"__proto__":null}']) == '{"toString":{"a":1}}'
+
+
+def test_numbers_are_those_of_the_terminal(application, open_page):
+    page = open_page(application.server.url)
+    luck = random.Random(11)
+    sizes = [1e-5, 1e-3, 0.1, 1, 10, 100, 4_000, 90_000, 3e6]
+    middles = [step / 8000 for step in range(41)] + [step / 16 for step in range(2_000)]
+    others = [size * luck.random() for size in sizes for _ in range(200)]
+    numbers = [*middles, *others, 59.96, 3599.5, 3600.5]
+    for name in ("count", "rate", "duration", "milliseconds", "percentile", "soon"):
+        script = "async ([name, numbers]) => numbers.map((await import('/page/format.js'))[name])"
+        expected = [getattr(units, name)(number) for number in numbers]
+        shown = page.evaluate(script, [name, numbers])
+        wrong = [one for one in zip(numbers, shown, expected, strict=True) if one[1] != one[2]]
+        assert not wrong, (name, wrong[:5])

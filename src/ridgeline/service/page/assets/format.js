@@ -1,7 +1,15 @@
 // Numbers as the terminal writes them (ridgeline/measure/wording/units.py), so that page, terminal and commands say the same.
 
 export const UNKNOWN = "-";
-const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0, roundingMode: "halfEven" });
+
+// A number with so many digits; one in the middle of two becomes the even one, as Python has it.
+function fixed(number, digits) {
+  if (Math.abs((number * 2 ** (digits + 1)) % 2) !== 1) return number.toFixed(digits);
+  const unit = 10 ** digits;
+  const low = Math.floor(number * unit);
+  return ((low % 2 ? low + 1 : low) / unit).toFixed(digits);
+}
 
 export function count(number) {
   return number == null ? UNKNOWN : whole.format(number);
@@ -9,7 +17,7 @@ export function count(number) {
 
 export function rate(number) {
   if (number == null) return UNKNOWN;
-  return number > 0 && number < 10 ? number.toFixed(1) : whole.format(number);
+  return number > 0 && number < 10 ? fixed(number, 1) : whole.format(number);
 }
 
 export function duration(seconds) {
@@ -17,10 +25,13 @@ export function duration(seconds) {
   if (seconds < 0) return `-${duration(-seconds)}`;
   if (seconds < 1) {
     const ms = seconds * 1000;
-    return `${ms.toFixed(ms >= 10 || !ms ? 0 : ms >= 0.1 ? 1 : 2)} ms`;
+    return `${fixed(ms, ms >= 10 || !ms ? 0 : ms >= 0.1 ? 1 : 2)} ms`;
   }
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
-  if (seconds < 3600) return `${Math.floor(Math.round(seconds) / 60)} min ${Math.round(seconds) % 60} s`;
+  if (seconds < 60) return `${fixed(seconds, seconds < 10 ? 2 : 1)} s`;
+  if (seconds < 3600) {
+    const rounded = Number(fixed(seconds, 0));
+    return `${Math.floor(rounded / 60)} min ${rounded % 60} s`;
+  }
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
   return `${whole.format(Math.floor(seconds / 86400))} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
@@ -35,7 +46,7 @@ export function percentile(value) {
 }
 
 export function soon(seconds) {
-  const seconds_ = Math.max(1, Math.round(seconds));
+  const seconds_ = Math.max(1, Number(fixed(seconds, 0)));
   return seconds_ < 60 ? `${seconds_} s` : duration(seconds_);
 }
 
