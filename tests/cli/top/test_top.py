@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from ridgeline.cli.top.board import Board
 from ridgeline.cli.top.table import OperatorTable
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.http.server import WebServer
@@ -68,6 +69,19 @@ def test_all_of_it_is_on_the_screen_and_keys_sort_filter_and_unfold(run):
         assert screen.app.screen.query("HelpPanel")
 
     on_screen(server.url, check)
+
+
+def test_windows_of_before_are_taken_once_also_where_regions_number_their_own():
+    watch, _, _, _ = watched(until=3)
+    board = Board()
+    board.known([])
+    rows = [{"windowId": 100, "latencyMs": 5.0}, {"windowId": 1, "latencyMs": 3.0}]
+    for _ in range(3):
+        board.known(rows)
+    board.take(watch.overview())
+    board.known(rows)
+    assert list(board.windows)[:2] == [(100, 5.0), (1, 3.0)]
+    assert [number for number, _ in board.windows] == [100, 1, 2]
 
 
 def test_it_fits_a_small_terminal(run):

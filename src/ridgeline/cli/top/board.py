@@ -125,11 +125,10 @@ class Board:
         self._trends: dict[str, deque[float]] = {}
 
     def known(self, windows: Sequence[Mapping[str, Any]]) -> None:
-        """Take the windows from before: `/windows`."""
-        newest = self.windows[-1][0] if self.windows else -1
-        self.windows.extend(
-            (row["windowId"], row["latencyMs"]) for row in windows if row["windowId"] > newest
-        )
+        """Take the windows from before the first overview: `/windows`; those that are given later are not."""
+        if self.overview is None:
+            self.windows.clear()
+            self.windows.extend((row["windowId"], row["latencyMs"]) for row in windows)
 
     def take(self, overview: OverviewAnswer) -> None:
         """Take the next overview; one of the same window replaces the last one."""
