@@ -57,6 +57,7 @@ def test_all_of_it_is_on_the_screen_and_keys_sort_filter_and_unfold(run):
         await screen.pilot.press("q")
         assert screen.titles() == []
         assert "no operator has `SINq` in its name" in screen.text("operators")
+        await screen.until(lambda: not screen.text("details").strip(), "no details of an operator left out")
         await screen.pilot.press("backspace", "enter", "escape")
         assert len(screen.titles()) == 4
 

@@ -190,8 +190,8 @@ class TopScreen(App[str]):
         if overview is None or self.query_one("#below").has_class("gone"):
             return
         width = max(20, self.size.width // 2 - 4)
-        if row is not None:
-            self.query_one("#details", Static).update(operator_panel(overview, row, width))
+        details = "" if row is None else operator_panel(overview, row, width)
+        self.query_one("#details", Static).update(details)
         right = Group(*sources_panel(overview, width), *slots_panel(overview, width))
         self.query_one("#sources", Static).update(right)
 
