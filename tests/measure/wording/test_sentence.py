@@ -236,6 +236,22 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
             ),
         ),
         (
+            "ended",
+            {
+                "info": overviews.info("STOPPED"),
+                "progress": {
+                    **overviews.progress(),
+                    "queues": [{"writer": "orders", "backlogRecords": 12_000}],
+                    "because": ["region mail is stopped, queue orders keeps 12,000 tuples for it"],
+                },
+                "recordAge": {"operators": []},
+            },
+            (
+                "stopped after 1,235 windows: at its end 12,300 records wait; the last window took 97 ms, "
+                "42% of it quote[1]"
+            ),
+        ),
+        (
             "behind",
             {
                 "progress": {

@@ -76,8 +76,8 @@ def _dated(phrases: list[Phrase], overview: OverviewAnswer) -> list[Phrase]:
 
 
 def left_phrase(overview: OverviewAnswer) -> list[Phrase]:
-    """The rest at the sources of an application that has ended; nothing if it took everything."""
-    waits = [] if overview["progress"].get("because") else _waits(overview["progress"])
+    """The rest at sources and in queues of an application that has ended; nothing if it took everything."""
+    waits = _waits(overview["progress"])
     return [Phrase().say("at its end ").add(waits[0])] if waits else []
 
 
