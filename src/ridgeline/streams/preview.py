@@ -186,12 +186,7 @@ def application_html(app: Application) -> str:
     ]
     title = f"<b>{html.escape(str(app.name))}</b>"
     nodes = {name: type(part).__name__ for name, part, _ in steps}
-    pairs = [
-        (names.get(id(owner_of(added.source))), names.get(id(owner_of(sink))))
-        for added in app.streams
-        for sink in added.sinks
-    ]
-    edges = [(one, other) for one, other in pairs if one is not None and other is not None]
+    edges = [(one, name) for name, part, _ in steps for one in reads.get(id(part), []) if one in nodes]
     return (
         title
         + dag_svg(nodes, list(dict.fromkeys(edges)))
