@@ -13,14 +13,10 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.connect.scratch import SCRATCH, ScratchPlace
 from ridgeline.connect.window_output import write_failure
-from ridgeline.operators._scratch import copied
+from ridgeline.operators._scratch import COLUMNS, KEY, TYPES, copied, divided
 
 if TYPE_CHECKING:
     from ridgeline.operators.file_output import FileOutput
-
-_KEY = "key"
-_COLUMNS = ("id", _KEY, "text", "value")
-_TYPES = pa.schema([("id", pa.int64()), (_KEY, pa.int64()), ("text", pa.string()), ("value", pa.float64())])
 
 
 class ScratchFolders:
@@ -64,12 +60,11 @@ class ScratchFolder(ScratchPlace):
         self._output, self._name = output, name
         self._folders = ScratchFolders(str(output.path))
         self._uri = self._folders.uri(name)
-        if output.partition_by:
-            self.notes = ("`partition_by` is `key`: the rows of the proof have other columns",)
+        self.notes = divided(output)
 
     def output(self, relay: int | None = None) -> FileOutput:
         """One that writes to the folder."""
-        by = [_KEY] if self._output.partition_by else None
+        by = [KEY] if self._output.partition_by else None
         made: FileOutput = copied(self._output, path=self._uri, partition_by=by, mode="append")
         return made
 
@@ -78,7 +73,7 @@ class ScratchFolder(ScratchPlace):
         files = OutputFiles(self._uri)
         found: list[tuple[Any, ...]] = []
         for name in files.names(files.root):
-            if name.startswith(f"{_KEY}="):
+            if name.startswith(f"{KEY}="):
                 for inner in files.names(f"{files.root}/{name}"):
                     rows = self._read(files, f"{files.root}/{name}/{inner}", inner)
                     found += [(one, int(name.partition("=")[2]), *others) for one, *others in rows]
@@ -94,10 +89,10 @@ class ScratchFolder(ScratchPlace):
             if self._output.format == "parquet":
                 table = pq.read_table(pa.BufferReader(stream.read()))
             else:
-                options = pa.json.ParseOptions(explicit_schema=_TYPES, newlines_in_values=False)
+                options = pa.json.ParseOptions(explicit_schema=TYPES, newlines_in_values=False)
                 table = pa.json.read_json(stream, parse_options=options)
-        by = [_KEY] if self._output.partition_by else []
-        columns = [table.column(one).to_pylist() for one in _COLUMNS if one not in by]
+        by = [KEY] if self._output.partition_by else []
+        columns = [table.column(one).to_pylist() for one in COLUMNS if one not in by]
         return list(zip(*columns, strict=True))
 
     def remove(self) -> None:

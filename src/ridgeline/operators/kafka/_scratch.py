@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.scratch import SCRATCH, ScratchPlace
-from ridgeline.operators._scratch import POISON, copied, left_out
+from ridgeline.operators._scratch import KEY, POISON, WHO, copied, left_out
 from ridgeline.operators.kafka._client import (
     Trouble,
     code_of,
@@ -26,7 +26,6 @@ from ridgeline.operators.kafka._sink import connecting
 if TYPE_CHECKING:
     from ridgeline.operators.kafka.kafka_output import KafkaOutput
 
-_WHO = "prove"
 _SECONDS = 30.0
 _SETTLED_SECONDS = 10.0
 """The broker ends a transaction soon after it has confirmed the commit."""
@@ -57,15 +56,15 @@ class ScratchTopics:
 
     def client(self, kind: str, own: dict[str, Any]) -> Any:
         """A client with the settings of the user's connection."""
-        chosen = settings(self._servers, connecting(self._options), _WHO, self._trouble, own)
-        return made(kind, chosen, _WHO)
+        chosen = settings(self._servers, connecting(self._options), WHO, self._trouble, own)
+        return made(kind, chosen, WHO)
 
     def topics(self) -> dict[str, Any]:
         """All topics by name. Raises RidgelineError if no broker answers, or the user may not."""
         try:
             found: dict[str, Any] = self.client("AdminClient", {}).list_topics(timeout=_SECONDS).topics
         except library().KafkaException as error:
-            refuse([error], _WHO, "list topics")
+            refuse([error], WHO, "list topics")
             msg = f"Kafka at {self._servers} does not answer: {reason(error, self._trouble)}; start it, or "
             msg += "correct `servers`"
             raise RidgelineError(msg) from None
@@ -122,7 +121,7 @@ class KafkaScratch(ScratchPlace):
 
     def output(self, relay: int | None = None) -> KafkaOutput:
         """One that writes to the topic, and makes it."""
-        key = "key" if self._output.key else ()
+        key = KEY if self._output.key else ()
         changed = {"topic": self._name, "key": key, "key_format": None, "topic_options": self._options}
         found: KafkaOutput = copied(self._output, topic_partitions=self._partitions, **{**_PLAIN, **changed})
         return found
@@ -178,7 +177,7 @@ class KafkaScratch(ScratchPlace):
             elif code_of(error) in codes("_PARTITION_EOF"):
                 ended.add(message.partition())
             else:
-                refuse([error], _WHO, f"read `{self._name}`")
+                refuse([error], WHO, f"read `{self._name}`")
         return found
 
     def poison(self) -> tuple[Any, ...]:

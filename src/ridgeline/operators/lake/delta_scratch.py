@@ -13,17 +13,14 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local
 from ridgeline.connect.scratch import SCRATCH, ScratchPlace, Server
 from ridgeline.connect.secrets import secret_value
-from ridgeline.operators._scratch import POISON, copied, left_out
+from ridgeline.operators._scratch import KEY, POISON, TYPES, WHO, copied, divided, left_out, rows_of
 from ridgeline.operators.lake.storage import Store, deltalake, explaining, place
 
 if TYPE_CHECKING:
     from ridgeline.operators.lake.delta_output import DeltaOutput
-    from ridgeline.operators.lake.iceberg_output import IcebergOutput
 
-KEY = "key"
-COLUMNS = ("id", KEY, "text", "value")
-_TYPES = pa.schema([("id", pa.int64()), (KEY, pa.int64()), ("text", pa.string()), ("value", pa.float64())])
-_WHO = "prove"
+LEFT_OUT = {"overwrite": False, "delete": None}
+"""Properties of outputs to lakes that name columns of the user's."""
 
 
 class ScratchTables:
@@ -46,7 +43,7 @@ class ScratchTables:
 
     def left(self) -> list[str]:
         """The names of all of them. Raises RidgelineError, SinkUnavailableError."""
-        with explaining(_WHO, place("Delta", self._above)):
+        with explaining(WHO, place("Delta", self._above)):
             found = self._files().get_file_info(pa.fs.FileSelector(self._root, allow_not_found=True))
         names = (str(one.base_name) for one in found)
         return sorted(name for name in names if name.startswith(SCRATCH))
@@ -55,7 +52,7 @@ class ScratchTables:
         """Remove those that are there. Raises RidgelineError, SinkUnavailableError."""
         for name in names:
             path = f"{self._root}/{name}" if self._root else name
-            with explaining(_WHO, place("Delta", self.uri(name))):
+            with explaining(WHO, place("Delta", self.uri(name))):
                 self._remove(path)
 
     def _remove(self, path: str) -> None:
@@ -99,7 +96,8 @@ class DeltaScratch(ScratchPlace):
         self.server, self.why_no_relay = _address(output)
         self.notes = (
             f"written to a table of its own beside `{output.path}`",
-            *differences(output),
+            *left_out(output, LEFT_OUT),
+            *divided(output),
         )
 
     def output(self, relay: int | None = None) -> DeltaOutput:
@@ -107,19 +105,18 @@ class DeltaScratch(ScratchPlace):
         storage = dict(self._output.storage)
         if relay is not None:
             storage[_endpoint(self._output) or ""] = f"http://127.0.0.1:{relay}"
-        changed = {"path": self._uri, "storage": storage, "create": True, "delete": None}
+        changed = {"path": self._uri, "storage": storage, "create": True, **LEFT_OUT}
         key = KEY if self.upserts else ()
         by = KEY if self._output.partition_by else ()
-        made: DeltaOutput = copied(self._output, key=key, partition_by=by, overwrite=False, **changed)
+        made: DeltaOutput = copied(self._output, key=key, partition_by=by, **changed)
         return made
 
     def rows(self) -> Sequence[tuple[Any, ...]]:
         """The rows of the table's newest version."""
         try:
-            table = self._loaded().to_pyarrow_table()
+            return rows_of(self._loaded().to_pyarrow_table())
         except deltalake().exceptions.TableNotFoundError:
             return []
-        return list(zip(*(table.column(one).to_pylist() for one in COLUMNS), strict=True))
 
     def _loaded(self) -> Any:
         return Store(self._uri, self._output.storage).load()
@@ -131,7 +128,7 @@ class DeltaScratch(ScratchPlace):
             table = self._loaded()
         except library.exceptions.TableNotFoundError:
             options = Store(self._uri, self._output.storage).options()
-            schema = library.Schema.from_arrow(_TYPES)
+            schema = library.Schema.from_arrow(TYPES)
             by = [KEY] if self._output.partition_by else None
             table = library.DeltaTable.create(
                 self._uri, schema=schema, partition_by=by, storage_options=options
@@ -142,14 +139,6 @@ class DeltaScratch(ScratchPlace):
     def remove(self) -> None:
         """Remove the folder."""
         self._tables.remove([self._name])
-
-
-def differences(output: DeltaOutput | IcebergOutput) -> Sequence[str]:
-    """Notes on how the output that is proved differs from the user's."""
-    notes = list(left_out(output, {"overwrite": False, "delete": None}))
-    if output.partition_by:
-        notes.append(f"`partition_by` is `{KEY}`: the rows of the proof have other columns")
-    return notes
 
 
 def _endpoint(output: DeltaOutput) -> str | None:

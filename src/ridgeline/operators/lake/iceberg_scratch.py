@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.connect.scratch import SCRATCH, ScratchPlace
-from ridgeline.operators._scratch import copied
-from ridgeline.operators.lake.delta_scratch import COLUMNS, KEY, differences
+from ridgeline.operators._scratch import KEY, WHO, copied, divided, left_out, rows_of
+from ridgeline.operators.lake.delta_scratch import LEFT_OUT
 from ridgeline.operators.lake.iceberg import IcebergTable, explaining, pyiceberg
 
 if TYPE_CHECKING:
     from ridgeline.operators.lake.iceberg_output import IcebergOutput
-
-_WHO = "prove"
 
 
 class ScratchTables:
@@ -61,7 +59,7 @@ class ScratchTables:
     @contextlib.contextmanager
     def catalog(self) -> Iterator[Any]:
         """The catalog; errors within are turned into those of sinks."""
-        with explaining(_WHO, self._named.place), contextlib.closing(self._named.catalog()) as catalog:
+        with explaining(WHO, self._named.place), contextlib.closing(self._named.catalog()) as catalog:
             yield catalog
 
 
@@ -89,25 +87,25 @@ class IcebergScratch(ScratchPlace):
         self.upserts = bool(output.key)
         self.notes = (
             f"written to a table of its own beside `{output.table}`",
-            *differences(output),
+            *left_out(output, LEFT_OUT),
+            *divided(output),
         )
 
     def output(self, relay: int | None = None) -> IcebergOutput:
         """One that writes to the table."""
-        changed = {"table": self._tables.table(self._name), "create": True, "delete": None}
+        changed = {"table": self._tables.table(self._name), "create": True, **LEFT_OUT}
         key = KEY if self.upserts else ()
         by = KEY if self._output.partition_by else ()
-        made: IcebergOutput = copied(self._output, key=key, partition_by=by, overwrite=False, **changed)
+        made: IcebergOutput = copied(self._output, key=key, partition_by=by, **changed)
         return made
 
     def rows(self) -> Sequence[tuple[Any, ...]]:
         """The rows of the table's newest snapshot."""
         with self._tables.catalog() as catalog:
             try:
-                table = catalog.load_table(self._tables.table(self._name)).scan().to_arrow()
+                return rows_of(catalog.load_table(self._tables.table(self._name)).scan().to_arrow())
             except pyiceberg().exceptions.NoSuchTableError:
                 return []
-        return list(zip(*(table.column(one).to_pylist() for one in COLUMNS), strict=True))
 
     def remove(self) -> None:
         """Remove the table, and the namespace if it was not there before."""

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.scratch import SCRATCH, ScratchPlace
 from ridgeline.connect.scratch import Server as Address
-from ridgeline.operators._scratch import POISON, copied, left_out
+from ridgeline.operators._scratch import KEY, POISON, WHO, copied, left_out
 from ridgeline.operators.mariadb.connecting import Server, code_of, pymysql, quoted_column, reason
 
 if TYPE_CHECKING:
     from ridgeline.operators.mariadb.output import MariaDbOutput
 
 _TABLE = "rows"
-_KEY = "key"
-_WHO = "prove"
 _REFUSED = {1044, 1142, 1227}
 _NO_TABLE = 1146
 
@@ -61,7 +59,7 @@ class ScratchDatabases:
     def _cursor(self) -> Iterator[Any]:
         """A cursor of a connection. Raises RidgelineError if the server does not answer."""
         try:
-            connection = self._server.connect(_WHO)
+            connection = self._server.connect(WHO)
         except pymysql().OperationalError as error:
             msg = f"{self._server.place} does not answer: {reason(error)}; start it, or correct `url`"
             raise RidgelineError(msg) from None
@@ -92,12 +90,12 @@ class MariaDbScratch(ScratchPlace):
         if relay is not None:
             settings |= {"host": "127.0.0.1", "port": str(relay)}
         changed = {"table": _TABLE, "connection": settings, "create": True, "delete": None}
-        made: MariaDbOutput = copied(self._output, key=_KEY if self.upserts else (), **changed)
+        made: MariaDbOutput = copied(self._output, key=KEY if self.upserts else (), **changed)
         return made
 
     def rows(self) -> Sequence[tuple[Any, ...]]:
         """The rows of the table."""
-        with closing(self._reading.connect(_WHO)) as connection, connection.cursor() as cursor:
+        with closing(self._reading.connect(WHO)) as connection, connection.cursor() as cursor:
             try:
                 cursor.execute("select id, `key`, text, value from `rows`")
             except pymysql().ProgrammingError as error:
@@ -111,7 +109,7 @@ class MariaDbScratch(ScratchPlace):
         columns = "id bigint, `key` bigint, text longtext, value double check (value < 1000)"
         end = ", primary key (`key`)" if self.upserts else ""
         options = "engine = InnoDB character set utf8mb4"
-        with closing(self._reading.connect(_WHO)) as connection, connection.cursor() as cursor:
+        with closing(self._reading.connect(WHO)) as connection, connection.cursor() as cursor:
             cursor.execute(f"create table if not exists `rows` ({columns}{end}) {options}")
         return POISON
 

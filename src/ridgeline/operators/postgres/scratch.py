@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.scratch import SCRATCH, ScratchPlace
 from ridgeline.connect.scratch import Server as Address
-from ridgeline.operators._scratch import POISON, copied, left_out
+from ridgeline.operators._scratch import KEY, POISON, WHO, copied, left_out
 from ridgeline.operators.postgres.connecting import Server, first_line, psycopg
 
 if TYPE_CHECKING:
     from ridgeline.operators.postgres.output import PostgresOutput
 
 _TABLE = "rows"
-_KEY = "key"
-_WHO = "prove"
 
 
 class ScratchSchemas:
@@ -55,7 +53,7 @@ class ScratchSchemas:
     def _connected(self) -> Any:
         library = psycopg()
         try:
-            return self._server.connect(_WHO)
+            return self._server.connect(WHO)
         except library.OperationalError as error:
             msg = f"{self._server.place} does not answer: {first_line(error)}; start it, or correct `dsn`"
             raise RidgelineError(msg) from None
@@ -86,13 +84,13 @@ class PostgresScratch(ScratchPlace):
         if relay is not None:
             settings |= {"hostaddr": "127.0.0.1", "port": str(relay)}
         changed = {"table": _TABLE, "connection": settings, "create": True, "delete": None}
-        made: PostgresOutput = copied(self._output, key=_KEY if self.upserts else None, **changed)
+        made: PostgresOutput = copied(self._output, key=KEY if self.upserts else None, **changed)
         return made
 
     def rows(self) -> Sequence[tuple[Any, ...]]:
         """The rows of the table."""
         library = psycopg()
-        with self._reading.connect(_WHO) as connection:
+        with self._reading.connect(WHO) as connection:
             try:
                 found = connection.execute(f"select id, key, text, value from {_TABLE}")  # noqa: S608  our own
                 return list(found.fetchall())
@@ -103,7 +101,7 @@ class PostgresScratch(ScratchPlace):
         """A row that the table refuses, made with a condition for it if it is not there."""
         columns = "id bigint, key bigint, text text, value float8 check (value < 1000)"
         end = ", primary key (key)" if self.upserts else ""
-        with self._reading.connect(_WHO) as connection:
+        with self._reading.connect(WHO) as connection:
             connection.execute(f"create table if not exists {_TABLE} ({columns}{end})")
         return POISON
 

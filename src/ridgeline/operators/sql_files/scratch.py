@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.connect.scratch import SCRATCH, ScratchPlace
-from ridgeline.operators._scratch import POISON, copied, left_out
+from ridgeline.operators._scratch import KEY, POISON, copied, left_out
 
 if TYPE_CHECKING:
     from ridgeline.operators.sql_files.table_output import TableOutput
 
 _TABLE = "rows"
 _ENDING = ".db"
-_KEY = "key"
 Query = Callable[[Path, str], list[tuple[Any, ...]]]
 """Runs a statement on a file, and returns its rows; none if the table is missing."""
 
@@ -36,7 +35,7 @@ class ScratchFile(ScratchPlace):
     def output(self, relay: int | None = None) -> TableOutput:
         """One that writes to the file."""
         changed = {"path": self._path, "table": _TABLE, "create": True, "delete": None}
-        made: TableOutput = copied(self._output, key=_KEY if self.upserts else None, **changed)
+        made: TableOutput = copied(self._output, key=KEY if self.upserts else None, **changed)
         return made
 
     def rows(self) -> Sequence[tuple[Any, ...]]:
