@@ -1,6 +1,7 @@
 """Functions that wait: many at once, each result once, in the window and at the time of its tuple."""
 
 import asyncio
+import contextlib
 import functools
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -215,3 +216,18 @@ def test_calls_that_are_forgotten_while_another_loop_runs() -> None:
     forgotten = [calls]
     del calls
     asyncio.run(elsewhere(forgotten))
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_calls_leave_the_loop_of_their_thread_as_it_was(is_used: bool) -> None:
+    async def number(row: int) -> int:
+        return row
+
+    with contextlib.closing(asyncio.new_event_loop()) as own:
+        asyncio.set_event_loop(own)
+        calls = Calls()
+        if is_used:
+            calls.of([1], number, 1)
+        del calls
+        assert asyncio.get_event_loop() is own
+        asyncio.set_event_loop(None)

@@ -144,7 +144,8 @@ class Calls:
     def __init__(self) -> None:
         import asyncio  # 36 ms, which who imports the library need not wait for
 
-        self._runner = asyncio.Runner()
+        # with a factory the runner leaves the loop of the thread as it is
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._kept: deque[tuple[Any, Outcome]] = deque()
 
     def close(self) -> None:
