@@ -258,6 +258,36 @@ def test_an_answer_is_shown_for_its_own_question_only(application, open_page):
     page.get_by_text("not now", exact=True).wait_for()
 
 
+def test_an_answer_that_comes_late_does_not_stand_for_a_newer_one(application, open_page):
+    page = open_page(application.server.url)
+    asked = []
+
+    def answer(route):
+        asked.append(route)
+        if len(asked) == 2:
+            for text, one in [("new", asked[1]), ("old", asked[0])]:
+                one.fulfill(json={"text": text})
+
+    page.route("**/stram/third", answer)
+    page.evaluate(
+        """async () => {
+            const {html, render} = await import("/page/vendor/preact.js");
+            const {useAsked} = await import("/page/parts/asked.js");
+            const Shown = () => {
+                const {answer, again} = useAsked("/third", {}, {every: 0});
+                window.shown = (window.shown ?? "") + (answer ? answer.text : "");
+                return html`<button onClick=${again}>Ask again</button><p>${answer?.text}</p>`;
+            };
+            render(html`<${Shown} />`, document.body.appendChild(document.createElement("div")));
+        }"""
+    )
+    page.get_by_role("button", name="Ask again").click()
+    page.get_by_text(re.compile("^(new|old)$")).wait_for()
+    answered = "performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/third'))"
+    page.wait_for_function(f"() => {answered}.length === 2")
+    assert page.evaluate("window.shown") == "new"
+
+
 def test_values_keep_their_digits_and_the_places_where_they_were_said(application, open_page):
     page = open_page(application.server.url)
     exact = "async (text) => (await import('/page/api.js')).exact(text)"

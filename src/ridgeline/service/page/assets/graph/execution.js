@@ -1,35 +1,15 @@
 // The execution view: hosts, the slots on them, the containers in those, and their operators.
 
-import {get} from "../api.js";
 import {bytes, milliseconds} from "../format.js";
+import {useAnswer} from "../operator/asking.js";
 import {href} from "../router.js";
-import {useStore} from "../store.js";
-import {html, useEffect, useState} from "../vendor/preact.js";
+import {html} from "../vendor/preact.js";
 import {executionTree} from "./model.js";
 
 const EVERY_MS = 2_000;
 
 export function Execution({overview, figures, selected}) {
-  const [answer, setAnswer] = useState(null);
-  const live = useStore((state) => state.connection.live);
-  useEffect(() => {
-    let over = false;
-    let timer = 0;
-    const ask = async () => {
-      try {
-        const got = await get("/physicalPlan/containers");
-        if (!over) setAnswer(got);
-      } catch {
-        // the next one may come through
-      }
-      if (!over && live) timer = setTimeout(ask, EVERY_MS);
-    };
-    ask();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-    };
-  }, [live, overview.info.planVersion]);
+  const {answer} = useAnswer("/physicalPlan/containers", {}, EVERY_MS, overview.info.planVersion);
   if (!answer) return html`<p class="graph-empty" role="status">Waiting for the containers.</p>`;
   const latency = figures?.latency ?? overview.latency;
   const path = new Set(((figures ?? overview).criticalPath?.path ?? []).map((step) => step.id));

@@ -13,21 +13,27 @@ export function useAsked(path, query, { every = 2000, key = "" } = {}) {
   const asks = `${path} ${said}`;
   useEffect(() => {
     let timer = null;
-    let over = false;
+    let last = 0; // the answer to the last question counts, whatever comes later
+    const repeats = () => every && !store.state.connection.ended;
     async function turn() {
       clearTimeout(timer);
+      const own = ++last;
+      const take = (change) => own === last && setState(change);
       try {
         const answer = await get(path, query);
-        if (!over) setState({ asks, answer, problem: null });
+        take({ asks, answer, problem: null });
       } catch (problem) {
-        if (!over) setState((before) => ({ asks, answer: before.asks === asks ? before.answer : null, problem }));
+        take((before) => ({ asks, answer: before.asks === asks ? before.answer : null, problem }));
       }
-      if (!over && every && !store.state.connection.ended) timer = setTimeout(turn, document.hidden ? 10 * every : every);
+      if (own === last && repeats()) timer = setTimeout(turn, document.hidden ? 10 * every : every);
     }
+    const seen = () => !document.hidden && repeats() && turn();
+    document.addEventListener("visibilitychange", seen);
     ask.current = turn;
     turn();
     return () => {
-      over = true;
+      document.removeEventListener("visibilitychange", seen);
+      last = ask.current = null;
       clearTimeout(timer);
     };
   }, [path, said, every, key]);
