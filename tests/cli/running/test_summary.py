@@ -126,7 +126,7 @@ def test_the_summary_of_a_run():
         "",
         "where a window's time goes, average of 10 windows:",
         "what                     time  share",
-        "results to the driver   36 ms    65%",
+        "collecting results      36 ms    65%",
         "unexplained             10 ms    18%",
         "commit                 5.5 ms    10%",
         "state files            2.0 ms     4%",
@@ -134,7 +134,7 @@ def test_the_summary_of_a_run():
         "compute                1.0 ms     2%",
         "window                  56 ms",
         "",
-        "keeping up: a window takes 60 ms, 67% of it results to the driver and 12% double[1]",
+        "keeping up: a window takes 60 ms, 67% of it collecting results and 12% double[1]",
         "",
         "errors: double 1",
         "  double, window 10: Number(value=1)",
@@ -160,7 +160,7 @@ def test_the_summary_of_a_run_that_finished():
         "window time: 50 ms",
     ]
     assert lines[-1] == "the run's state is in /data/state; it is not needed any more"
-    sentence = "running: a window takes 50 ms, 62% of it results to the driver and 14% double[1]"
+    sentence = "running: a window takes 50 ms, 62% of it collecting results and 14% double[1]"
     assert printed(outcome, [{"seconds": 0.05}])[-1] == sentence, "a temporary folder is gone"
 
 

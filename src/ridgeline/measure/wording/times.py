@@ -26,7 +26,7 @@ STEPS = {
     "barrier": "barrier",
     "wait": "waiting for stages",
     "state": "state files",
-    "results": "results to the driver",
+    "results": "collecting results",
     "stage": "staging",
     "commit": "commit",
     "queue": "waiting in a queue",
