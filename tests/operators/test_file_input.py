@@ -365,6 +365,48 @@ def test_lines_that_cannot_be_read_are_dead_letters(tmp_path: Path) -> None:
         run_local(application(FileInput(tmp_path / "a.jsonl", Row, until="end")))
 
 
+def halves(rows: list[Row], packed: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+    return packed(lines(rows[:1500])), packed(lines(rows[1500:]))
+
+
+def wrong_sum(rows: list[Row]) -> bytes:
+    """Two members, of which the first has another checksum."""
+    first, second = halves(rows, gzip.compress)
+    return first[:-6] + bytes([first[-6] ^ 255]) + first[-5:] + second
+
+
+DAMAGED: dict[str, tuple[Callable[[list[Row]], bytes], int]] = {
+    "cut.jsonl.gz": (lambda rows: b"".join(halves(rows, gzip.compress))[:-9], 2900),
+    "header.jsonl.gz": (lambda rows: gzip.compress(lines(rows)) + b"\x1f", 3000),
+    "more.jsonl.gz": (lambda rows: gzip.compress(lines(rows)) + b"more", 3000),
+    "sum.jsonl.gz": (wrong_sum, 1500),
+    "cut.jsonl.bz2": (lambda rows: b"".join(halves(rows, bz2.compress))[:-9], 1500),
+    "cut.jsonl.zst": (lambda rows: b"".join(halves(rows, zstd))[:-9], 1500),
+    "cut.avro": (lambda rows: avro(rows)[:-9], 1000),
+}
+"""How a file is written, and how many of 3,000 rows can be read of it at least."""
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("window_bytes", [2**26, 4_000])
+def test_what_is_before_the_damage_of_a_file_is_read(name: str, window_bytes: int, tmp_path: Path) -> None:
+    write, least = DAMAGED[name]
+    rows = rows_of("x", 3000)
+    (tmp_path / name).write_bytes(write(rows))
+    (tmp_path / "whole.csv").write_bytes(csv(rows_of("whole", 3)))
+    source = FileInput(tmp_path, Row, until="end", window_bytes=window_bytes)
+    run = run_local(application(source, on_error="SKIP"), faults=Faults(window_bytes))
+    found = by_file(run.collected("sink"))
+    assert found["x"] == list(range(len(found["x"])))
+    assert len(found["x"]) >= least
+    assert found["whole"] == [0, 1, 2]
+    [letter] = run.collected("letters")
+    assert name in letter.error
+    assert "the rest of the file is left out" in letter.error
+    with pytest.raises(OperatorError, match="corrupt"):
+        run_local(application(source))
+
+
 @pytest.mark.parametrize(
     "text", [b"", b"\xef\xbb\xbf", b"a", b"a\n", b"\xef\xbb\xbfa\r\nb", b"a\n\nb\n", "ä\n".encode() * 1000]
 )

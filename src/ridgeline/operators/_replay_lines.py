@@ -20,6 +20,7 @@ HEAD_BYTES = 2**12
 CHUNK_BYTES = 64 * 2**20
 Offsets = npt.NDArray[np.int64]
 _WRONG = (pa.ArrowException, ValueError, TypeError)
+_UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
 _NEWLINE, _RETURN = 10, 13
 _BOM = b"\xef\xbb\xbf"
 
@@ -70,6 +71,8 @@ class LineReader:
         self._counts = lines is not None
         self._before = 0
         """Lines before the bytes that are held, if they are counted."""
+        self._damage: Exception | None = None
+        """Why nothing can be read behind the bytes that are held."""
         self.parser = parser
         self._raw = file.open()
         self._compressed = compression(file.path) is not None
@@ -86,8 +89,13 @@ class LineReader:
                 self._before = lines
 
     def peek(self, rows: int) -> LineChunk:
-        """Return the next rows, at most `rows` and at most 64 MiB; empty at the end of the file."""
+        """Return the next rows, at most `rows` and at most 64 MiB; empty at the end of the file.
+
+        Of a damaged file first those before the damage; then raises RidgelineError.
+        """
         while len(self._ends) - self._next < rows and not self._ended and self._held() < CHUNK_BYTES:
+            if self._damage is not None and self._held():
+                break
             self._load(rows)
         start = self._next
         stop = min(start + rows, len(self._ends))
@@ -168,8 +176,10 @@ class LineReader:
         seen = len(self._ends) - self._next
         wanted = max(least or BLOCK_BYTES, len(rest), (rows - seen) * (len(rest) // seen + 1) if seen else 0)
         try:
-            block = self._source.read(min(wanted, CHUNK_BYTES))
-        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+            if self._damage is not None:
+                raise self._damage
+            block = self._read(min(wanted, CHUNK_BYTES))
+        except _UNREADABLE as error:
             message = (
                 f"file `{self.file.path}` is corrupt or cannot be read, "
                 f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: "
@@ -186,6 +196,37 @@ class LineReader:
             self._before += self._data[:keep].count(b"\n")
         self._data, self._base = rest + block, self._base + keep
         self._index(0)
+
+    def _read(self, wanted: int) -> bytes:
+        """The next bytes, of a damaged compressed file those before the damage. Raises `_UNREADABLE`."""
+        if not self._compressed:
+            return bytes(self._source.read(wanted))
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            while size < wanted and (piece := self._source.read(min(BLOCK_BYTES, wanted - size))):
+                pieces.append(piece)
+                size += len(piece)
+        except _UNREADABLE as error:
+            pieces.append(self._salvaged(self._base + len(self._data) + size))
+            if not any(pieces):
+                raise
+            self._damage = error
+        return b"".join(pieces)
+
+    def _salvaged(self, place: int) -> bytes:
+        """The text from `place` up to the damage, less than a block: a read that fails returns none of it."""
+        found = bytearray()
+        try:
+            with self.file.open() as raw:
+                source = decompressed(raw, self.file.path)
+                while place and (block := source.read(min(place, BLOCK_BYTES))):
+                    place -= len(block)
+                while len(found) < BLOCK_BYTES and (byte := source.read(1)):
+                    found += byte
+        except (*_UNREADABLE, RidgelineError):
+            pass
+        return bytes(found)
 
     def _index(self, start: int) -> None:
         """Find where rows start and end in the bytes that are held, from `start` on."""
