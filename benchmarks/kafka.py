@@ -4,7 +4,8 @@
 the moment at which a message was due to its result at a reader of committed records, in a process of its own.
 Ridgeline runs with the narrowest window that two cores keep up with, and folds no latencies of operators.
 Kafka Streams runs with `exactly_once_v2`, its state in memory, its cache off, and the commit interval that
-gave the least age. It compiles by itself (`java Totals.java`), so it needs a JDK.
+gave the least age. It compiles by itself (`java Totals.java`), so it needs a JDK. A bare loop in Python says
+what the broker and its client take: its counts do not survive a crash.
 
 `kafka-in`: a topic is read to its end, and rows are counted. The bare consumer decodes as we do.
 """
@@ -30,10 +31,11 @@ from benchmarks.frame import Benchmark, Figures, Goal, Round
 from benchmarks.regions import Arrived
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, Schema
 from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+from ridgeline.testing.services.servers.kafka import Kafka
 
 P50, P99, RATE = "p50 age seconds", "p99 age seconds", "messages/s"
 _STREAMS = Path(__file__).with_name("kafka_streams")
-_WARM_SECONDS, _SECONDS = 5.0, 20.0
+_WARM_SECONDS, _SECONDS = 15.0, 20.0
 _MESSAGES = 1_000_000
 _WINDOW = "10ms"
 _COMMIT_MILLISECONDS = 5
@@ -66,13 +68,13 @@ class Count(Operator):
         self.counted.emit(Counted(event.key, self.seen[event.key], event.created))
 
 
-@contextmanager
-def broker() -> Iterator[Any]:
-    """A broker of our own."""
-    from ridgeline.testing import services
+class Broker(Kafka):
+    """A broker with the options of Kafka's own start script; tests have those that start soonest."""
 
-    with services.kafka() as kafka:
-        yield kafka
+    JAVA_OPTIONS = (
+        *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+        *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+    )
 
 
 def _ages(of_round: Round, kafka: Any, source: str, target: str, rate: int) -> Figures:
@@ -92,7 +94,7 @@ def _ages(of_round: Round, kafka: Any, source: str, target: str, rate: int) -> F
 
 def ours(of_round: Round, *, rate: int) -> Figures:
     """The age with Ridgeline."""
-    with broker() as kafka:
+    with Broker() as kafka:
         source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
         app = Application("kafka-age", window=_WINDOW, metrics_recording_level="OFF")
         events = app.read("events", KafkaInput(source, servers=kafka.direct_servers, schema=Event))
@@ -108,19 +110,35 @@ def streams(of_round: Round, *, rate: int) -> Figures:
     from ridgeline.testing.services.parts.maven import Jars
 
     class_path = Jars(_STREAMS / "pom.xml").class_path
-    with broker() as kafka:
+    with Broker() as kafka:
         source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
         java = shutil.which("java") or "java"
         command = [java, "-Xmx512m", "-cp", class_path, str(_STREAMS / "Totals.java"), f"totals-{source}"]
         command += [kafka.direct_servers, source, target, str(_COMMIT_MILLISECONDS), str(of_round.folder)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
+        with _running(command):
             return _ages(of_round, kafka, source, target, rate)
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            process.kill()
+
+
+def bare(of_round: Round, *, rate: int) -> Figures:
+    """The age with a bare loop in Python: a bound for programs in Python."""
+    with Broker() as kafka:
+        source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
+        command = [sys.executable, "-m", "benchmarks.kafka_bare", kafka.direct_servers, source, target]
+        with _running(command):
+            return _ages(of_round, kafka, source, target, rate)
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[None]:
+    """A process that is ended with the block."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        process.kill()
 
 
 # Reading ---------------------------------------------------------------------------------------------------
@@ -171,7 +189,7 @@ def _filled(kafka: Any, count: int) -> str:
 def read_ours(of_round: Round) -> Figures:
     """A run that reads the topic to its end: from the commit of its first window to that of its last."""
     count = 50_000 if of_round.quick else _MESSAGES
-    with broker() as kafka:
+    with Broker() as kafka:
         topic = _filled(kafka, count)
         app = Application("kafka-in", window="100ms")
         limits = {"until": "end", "window_records": count // 10}
@@ -195,7 +213,7 @@ def read_bare(of_round: Round) -> Figures:
     from ridgeline.operators.payloads import decode, decoder_of
 
     count = 50_000 if of_round.quick else _MESSAGES
-    with broker() as kafka:
+    with Broker() as kafka:
         topic = _filled(kafka, count)
         consumer = Consumer(
             {
@@ -220,6 +238,7 @@ _AGES: dict[str, Any] = {}
 for _name, _rate in _RATES.items():
     _AGES[f"ours, {_name}"] = partial(ours, rate=_rate)
     _AGES[f"Kafka Streams, {_name}"] = partial(streams, rate=_rate)
+    _AGES[f"bare loop, {_name}"] = partial(bare, rate=_rate)
 
 BENCHMARKS = (
     Benchmark(
