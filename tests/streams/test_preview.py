@@ -1,5 +1,8 @@
 """Previews run what leads to a stream, and nothing else."""
 
+import io
+import signal
+import sys
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,7 +16,7 @@ from ridgeline import (
     RidgelineError,
     ValidationError,
 )
-from ridgeline.operators import FileOutput, Sampler
+from ridgeline.operators import FileInput, FileOutput, Sampler
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
@@ -90,6 +93,44 @@ def test_a_queue_between_regions_is_passed_over() -> None:
 def test_an_input_that_never_ends_is_left() -> None:
     app = Application("endless")
     assert [row.value for row in app.read("in", Endless()).preview(5, windows=7).rows] == [0, 1, 2, 3, 4]
+
+
+def test_it_ends_once_the_tuples_are_there() -> None:
+    """More windows would run into the fault."""
+
+    def divided(number: Number) -> Number:
+        return Number(12 // (3 - number.value), None)
+
+    found = Application("endless").read("in", Endless()).map("divided", divided)
+    assert [row.value for row in found.preview(3, windows=10**6).rows] == [4, 6, 12]
+
+
+def test_an_input_that_waits_is_left_with_a_word(tmp_path: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text("value,text\n1,a\n")
+    app = Application("files", window="10ms")
+    files = app.read("files", FileInput(tmp_path, Number, settle=0, discover_every=0.01))
+    assert files.preview(1).rows == [Number(1, "a")]
+    assert "Ctrl-C" not in capfd.readouterr().err
+    assert files.preview(2, windows=3).rows == [Number(1, "a")]
+    said = "input `files` has not ended: preview waits up to 3 windows for 2 tuples"
+    assert said in capfd.readouterr().err
+
+
+class Interrupting(io.StringIO):
+    """A standard error at which somebody presses Ctrl-C as soon as it says so."""
+
+    def write(self, text: str) -> int:
+        if "Ctrl-C" in text:
+            signal.raise_signal(signal.SIGINT)
+        return len(text)
+
+
+def test_ctrl_c_shows_what_there_is(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.csv").write_text("value,text\n1,a\n")
+    app = Application("files", window="1h")
+    files = app.read("files", FileInput(tmp_path, Number, settle=0))
+    monkeypatch.setattr(sys, "stderr", Interrupting())
+    assert files.preview(2).rows == [Number(1, "a")]
 
 
 def test_ports_that_must_be_connected_are() -> None:

@@ -192,6 +192,16 @@ def test_windows_limits_the_run():
     assert run_local(counted()).windows_committed == 10
 
 
+def test_a_function_of_the_run_ends_it():
+    run = run_local(counted(), until=lambda run: len(run.collected("sink")) >= 4)
+    assert [row.cents for row in run.collected("sink")] == [1, 1, 2, 2]
+    assert run.windows_committed == 4
+    apart = Application("apart")
+    apart.read("in", ListInput(Balance, [(1, 1)])).decouple("queue").write("sink", CollectorSink(Balance))
+    with pytest.raises(RidgelineError, match="`until` cannot be given for an application with regions"):
+        run_local(apart, until=lambda run: True)
+
+
 def test_an_option_that_does_not_exist_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'from_windows'"):
         run_local(Application("empty"), from_windows=3)

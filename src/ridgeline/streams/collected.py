@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from ridgeline.api import Application
 from ridgeline.api.errors import RidgelineError
-from ridgeline.connect import PartitionedInput, Source
 from ridgeline.streams.connecting import Source as Port
-from ridgeline.streams.preview import part_of, run_part
+from ridgeline.streams.preview import collecting, never_ends, part_of, run_of
 
 _NAME = "collected"
 
@@ -40,19 +39,13 @@ def collect_table(app: Application, source: Port, windows: int | None) -> pa.Tab
 def _run(app: Application, source: Port, windows: int | None) -> tuple[Any, str, Any]:
     """Run the part. Raises RidgelineError for an input that never ends, unless `windows` are given."""
     part = part_of(app, source)
-    endless = [one.name for one in part.operators if _never_ends(one.operator)]
+    endless = [one.name for one in part.operators if never_ends(one.operator)]
     if endless and windows is None:
         msg = f"input `{endless[0]}` never ends, so this would never return; give `windows=`, "
         msg += 'or let it end with `until="end"`'
         raise RidgelineError(msg)
-    return run_part(part, source, _NAME, windows)
-
-
-def _never_ends(operator: object) -> bool:
-    """Whether an input of the kit is endless: without `until`, and its source never finishes."""
-    if not isinstance(operator, PartitionedInput) or operator.until is not None:
-        return False
-    return operator.needs_until or type(operator.source()).finished is Source.finished
+    name, schema = collecting(part, source, _NAME)
+    return run_of(part, windows=windows), name, schema
 
 
 def as_polars(table: pa.Table) -> Any:

@@ -16,6 +16,8 @@ from rich.table import Table
 from ridgeline.api import Application, InputPoint, InputProxy, OutputPoint
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
+from ridgeline.connect import PartitionedInput
+from ridgeline.connect import Source as Kit
 from ridgeline.measure.drawing.dag import dag_svg
 from ridgeline.streams.connecting import Source, connect, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
@@ -75,12 +77,40 @@ class Preview:
 def preview(app: Application, source: Source, count: int, windows: int) -> Preview:
     """Run what leads to a port in this process; return the first tuples that leave it.
 
-    Raises ValidationError with the faults of these operators, OperatorError if one of them fails, and
-    RidgelineError for a port within a module.
+    Ends once they are there, and with Ctrl-C, if a window was committed. After a window of an endless input
+    that gave fewer a line on the standard error says how it ends.
+
+    Raises ValidationError with the faults of these operators, OperatorError if one of them fails,
+    KeyboardInterrupt, and RidgelineError for a port within a module.
     """
     part = part_of(app, source)
-    run, name, schema = run_part(part, source, "preview", windows)
-    rows = run.collected(name)[:count]
+    endless = next((one.name for one in part.operators if never_ends(one.operator)), None)
+    runs: list[Any] = []
+    name, schema = collecting(part, source, "preview")
+    hinted = endless is None or windows <= 1
+
+    def enough(run: Any) -> bool:
+        nonlocal hinted
+        runs[:] = [run]
+        if name not in run.collectors:
+            return False
+        windows_held = list(run.collectors[name].windows.values())
+        if sum(batch.num_rows for some in windows_held for batch in some) >= count:
+            return True
+        if not hinted and run.windows_committed:
+            hinted = True
+            said = (
+                f"input `{endless}` has not ended: preview waits up to {windows} windows for {count} tuples"
+            )
+            Console(stderr=True).print(f"{said}; Ctrl-C shows those that are there", markup=False)
+        return False
+
+    try:
+        rows = run_of(part, windows=windows, until=enough).collected(name)[:count]
+    except KeyboardInterrupt:
+        if not runs or name not in runs[0].collectors:
+            raise
+        rows = runs[0].collected(name)[:count]
     return Preview(rows, None if schema is None or schema.pickled else schema.arrow)
 
 
@@ -92,19 +122,29 @@ def part_of(app: Application, source: Source) -> Application:
     return leading_to(app, source)
 
 
-def run_part(
-    part: Application, source: Source, name: str, windows: int | None
-) -> tuple[Any, str, Schema | None]:
-    """Run a part in this process with a sink at the port: the run, the sink's name, and its schema.
+def never_ends(operator: object) -> bool:
+    """Whether an input of the kit is endless: without `until`, and its source never finishes."""
+    if not isinstance(operator, PartitionedInput) or operator.until is not None:
+        return False
+    return operator.needs_until or type(operator.source()).finished is Kit.finished
 
-    Raises ValidationError, OperatorError.
-    """
-    testing = importlib.import_module("ridgeline.testing")  # by name: it stands above this room
+
+def collecting(part: Application, source: Source, name: str) -> tuple[str, Schema | None]:
+    """Add a sink at the port: its name and its schema. Raises ValidationError."""
     schema, _ = resolved(part, source)
-    sink = testing.CollectorSink() if schema is None else testing.CollectorSink(schema.type)
+    sink = _testing().CollectorSink() if schema is None else _testing().CollectorSink(schema.type)
     part.add_operator(new_name(part, name), sink)
     connect(part, source, sink.input)
-    return testing.run_local(part, windows=windows), part.operators[-1].name, schema
+    return part.operators[-1].name, schema
+
+
+def run_of(part: Application, **options: Any) -> Any:
+    """Run a part in this process. Raises ValidationError, OperatorError."""
+    return _testing().run_local(part, **options)
+
+
+def _testing() -> Any:
+    return importlib.import_module("ridgeline.testing")  # by name: it stands above this room
 
 
 def leading_to(app: Application, source: Source) -> Application:

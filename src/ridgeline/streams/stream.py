@@ -121,7 +121,8 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
     def preview(self, count: int = 20, *, windows: int = 20) -> Preview:
         """Run all steps that lead here in this process; return the first `count` tuples, as a table.
 
-        Outputs write nothing. At most `windows` windows are run: an input that never ends is left then.
+        Outputs write nothing. It ends once there are as many tuples, after at most `windows` windows, and by
+        Ctrl-C. Where an input never ends and has fewer, a line on the standard error says so.
         Raises ValidationError, and OperatorError if a step fails.
         """
         return preview(self.app, self.source, count, windows)

@@ -68,6 +68,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     faults: Faults | None = None,
     capture: bool = False,
     changes: Mapping[int, Iterable[Edit]] | None = None,
+    until: Callable[[LocalRun], bool] | None = None,
     **resume: Unpack[ResumeOptions],
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
@@ -80,7 +81,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     `interleave`: a seed. `windows_in_flight` windows are under way then, as in slots. Their containers run in
     an order that is drawn from it. `faults` strike the run. `capture`: `run.captured` has what each stream
     carried, and output operators publish nothing. `changes`: edits by the window that is to
-    begin with them, or a later one that may. `run.changes` says what came of them.
+    begin with them, or a later one that may. `run.changes` says what came of them. `until` is asked about the
+    run before each window; once it returns True, none begins. It is not for applications with regions.
     `resume`: `reset_properties`, `reset_changes`, `drop_state`, `rename`, `from_window`, as the options of
     `ridgeline run`, for what the checkpoint holds.
     Raises ValidationError, OperatorError, CheckpointError.
@@ -145,8 +147,13 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     planner = planner_of(app)
     plan = planner.first(storage, app.name)
     if plan.logical.regions:
+        if until is not None:
+            msg = "`until` cannot be given for an application with regions; give `windows`"
+            raise RidgelineError(msg)
         return run_regions(app, plan, planner_of, storage, clock, run_of, edits, windows, capture=capture)
-    return _finished(run_of(Planned(planner, plan), storage, edits).steps(app.name, windows, capture=capture))
+    run = run_of(Planned(planner, plan), storage, edits)
+    run.until = until
+    return _finished(run.steps(app.name, windows, capture=capture))
 
 
 class Planned(NamedTuple):
@@ -194,6 +201,8 @@ class InProcessRun:
         """The run of the driver that is there now."""
         self.stop = threading.Event()
         """Set: it ends after the windows under way."""
+        self.until: Callable[[LocalRun], bool] | None = None
+        """Asked before each window; once it returns True, it ends after those under way."""
 
     def steps(
         self, application: str, windows: int | None, *, capture: bool
@@ -230,7 +239,7 @@ class InProcessRun:
                 orderly = False
                 try:
                     self.current = run
-                    limits = _Limits(end, self._injector, self._edits, self.alone, self.stop)
+                    limits = _Limits(end, self._injector, self._edits, self.alone, self.stop, self.until)
                     yield from _Driver(run, executor, limits, self._clock, result).drive()
                     orderly = True
                     outcome = "finished" if run.ended else "stopped"
@@ -334,7 +343,7 @@ class _Limits(NamedTuple):
     """How far a run goes, and what happens to it on the way.
 
     `end`: the first window that does not run. `edits`: by the window that is to begin with them. `alone`: it
-    waits for its windows itself. `stop`: set, no further window begins.
+    waits for its windows itself. `stop`: set, no further window begins. `until` sets it by returning True.
     """
 
     end: int | None
@@ -342,6 +351,7 @@ class _Limits(NamedTuple):
     edits: dict[int, tuple[Edit, ...]]
     alone: bool
     stop: threading.Event
+    until: Callable[[LocalRun], bool] | None
 
 
 class _Driver:
@@ -372,6 +382,8 @@ class _Driver:
         """
         run, end, deciders = self._run, self._limits.end, self._deciders
         while not run.ended and not run.stopping and (end is None or run.next_window < end):
+            if self._limits.until is not None and self._limits.until(self._result):
+                self._limits.stop.set()
             if self._limits.stop.is_set():
                 if not run.master.under_way:
                     break
