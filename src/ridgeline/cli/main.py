@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from ridgeline.cli import comparing, options, proving
+from ridgeline.cli import comparing, options, proving, validating
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
 from ridgeline.cli.errors import CommandError, reporting_errors
@@ -246,27 +246,6 @@ def _region_plans(configured: Configured, whole: Plan, checkpoint: str | None) -
     return [one.plan for one in planned]
 
 
-def validate(context: typer.Context, written: Written) -> None:
-    """Check an application without starting anything: all faults at once, each with its remedy.
-
-    Example: `ridgeline validate payments.py -D payments.per_window=0`
-
-    Exit codes: 0 valid, 2 not valid.
-    """
-    from ridgeline.measure.wording.units import plural
-    from ridgeline.plan.show.notes import order_notes
-    from ridgeline.plan.validation import validate as validate_application
-
-    found = load_configured(context, written)
-    resolved = found.resolve()
-    with resolved.reporting():
-        logical = validate_application(found.app, resolved.properties, resolved.attributes)
-    parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
-    write(f"application {logical.application} is valid: {parts}")
-    for note in order_notes(logical):
-        write(f"note: {note}")
-
-
 def dump_config(
     context: typer.Context,
     written: Written,
@@ -428,7 +407,7 @@ _add(
         "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
     },
 )
-_add(_RUN, validate, plan, dump_config, **_CONFIGURED)
+_add(_RUN, validating.validate, plan, dump_config, **_CONFIGURED)
 _add(_RUN, proving.prove, **_CONFIGURED)
 _add(_RUN, comparing.compare, context_settings=OWN_OPTIONS, epilog=comparing.EPILOG)
 _add(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import Fault, ValidationError, did_you_mean
@@ -92,14 +92,28 @@ def plan_states(
 
     Raises ValidationError with a fault for each state that would be lost, and for each that cannot move.
     """
+    found, faults = settle_states(held, new, old=old, dropped=dropped, renamed=renamed, divided=divided)
+    if faults:
+        raise ValidationError(new.logical.application, faults)
+    return found
+
+
+def settle_states(
+    held: Iterable[str],
+    new: Plan,
+    *,
+    old: Plan | None = None,
+    dropped: Collection[str] = (),
+    renamed: Mapping[str, str] = _NOTHING,
+    divided: Mapping[str, str] = _NOTHING,
+) -> tuple[StatePlan, Sequence[Fault]]:
+    """As `plan_states`, with the faults beside what becomes of all other states."""
     planner = _StatePlanner(new, old, dropped, renamed, divided)
     bases = _by_base(held)
     for base, keys in bases.items():
         planner.settle(base, keys)
     planner.settle_unifiers_of_slides(bases)
-    if planner.faults:
-        raise ValidationError(new.logical.application, planner.faults)
-    return StatePlan(
+    found = StatePlan(
         planner.stays,
         tuple(planner.moves),
         tuple(planner.ends),
@@ -107,6 +121,7 @@ def plan_states(
         dropped,
         renamed,
     )
+    return found, planner.faults
 
 
 def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:

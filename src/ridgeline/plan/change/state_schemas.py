@@ -28,6 +28,7 @@ from ridgeline.plan.change.state_shapes import (
     state_shapes,
     with_inner,
 )
+from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, shape_changes
 from ridgeline.plan.physical import PhysicalOperator
 
 NOTHING: Mapping[str, Any] = {}
@@ -103,6 +104,8 @@ class Comparison:
         self.faults: list[Fault] = []
         self.states: dict[str, dict[str, Shape]] = {}
         """The shapes that the operators have from now on."""
+        self.verdicts: list[StateVerdict] = []
+        """The fate of each state."""
 
     def compare(self, base: str, operator: PhysicalOperator) -> Conversion:
         """How what is held under the first part of a state key becomes the state of an operator."""
@@ -112,6 +115,7 @@ class Comparison:
         one = _One(self, base, operator)
         conversion = one.compare(held)
         self.faults += one.faults
+        self.verdicts += one.verdicts(conversion)
         self.states.setdefault(operator.state_key.rsplit("/", 2)[0], {}).update(one.states)
         return conversion
 
@@ -176,9 +180,48 @@ class _One:
         self.states: dict[str, Shape] = {}
         self._pairs: dict[str, type] = {}
         self._compared: set[str] = set()
+        self._held: Mapping[str, Shape] = {}
+        self._over: set[str] = set()
+
+    def verdicts(self, conversion: Conversion) -> list[StateVerdict]:
+        """The fate of each state that was compared."""
+        found = [StateVerdict(one.where, Outcome.REFUSED, one.what, one.remedy) for one in self.faults]
+        refused = {one.where for one in self.faults}
+        for name, before in self._held.items():
+            new = conversion.renamed.get(name, name)
+            where = f"{self._owner}.{new}"
+            if name == _PORTS or before["kind"] == "lifetimes" or where in refused:
+                continue
+            if name in conversion.dropped:
+                if name in self._over:
+                    found.append(StateVerdict(where, Outcome.ENDED, "with its application window"))
+                elif self._whole.dropped((f"{self._before}.{name}", where)):
+                    found.append(StateVerdict(where, Outcome.DROPPED, "as it was asked for"))
+                elif self._owner not in refused:
+                    found.append(StateVerdict(where, Outcome.ENDED, "it keeps nothing between windows now"))
+                continue
+            found.append(self._verdict(name, new, before, conversion))
+        return found
+
+    def _verdict(self, name: str, new: str, before: Shape, conversion: Conversion) -> StateVerdict:
+        """The fate of a state that is kept."""
+        where = f"{self._owner}.{new}"
+        known = {one: self._whole.shape_of(one) for one in before.get("classes", ())}
+        parts = [
+            shape_changes(one, class_name(stands.new), stands.old, class_shape(stands.new)[0])
+            for one, stands in conversion.classes.items()
+            if one in known
+        ]
+        if new in conversion.columns:
+            parts.append("its tuples have other columns, matched by name")
+        was = f"was `{self._before}.{name}`" if new != name else ""
+        if parts:
+            return StateVerdict(where, Outcome.CONVERTED, ", ".join(filter(None, [was, *parts])))
+        return StateVerdict(where, Outcome.KEPT, was)
 
     def compare(self, held: Mapping[str, Shape]) -> Conversion:
         """Compare all states that hold something; adds faults."""
+        self._held = held
         renamed: dict[str, str] = {}
         dropped: set[str] = set()
         columns: dict[str, Sequence[Sequence[str]]] = {}
@@ -193,6 +236,7 @@ class _One:
             declared = {key: value for key, value in before.items() if key != "classes"}
             if self._whole.is_over(before, self._operator) and self._declared.get(name) != declared:
                 dropped.add(name)
+                self._over.add(name)
                 continue
             new = self._new_name(name, before, names, held)
             if new is None:
@@ -205,6 +249,7 @@ class _One:
                 why = self._observed(before.get("classes", ()))
             if why and self._whole.is_over(before, self._operator):
                 dropped.add(name)
+                self._over.add(name)
                 continue
             if why:
                 self._fault(name, why)

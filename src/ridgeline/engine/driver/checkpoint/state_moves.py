@@ -14,14 +14,23 @@ from ridgeline.api.errors import CheckpointError, StateError, ValidationError, l
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.files.storage import TrialStorage, explain
+from ridgeline.engine.files.storage import DriverStorage, Storage, TrialStorage, explain
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.converting import convert
 from ridgeline.engine.state.moving import MoveSource, held_in, move
 from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.change.divisions import redivided
-from ridgeline.plan.change.state_moves import StatePlan, check_boundary, check_dropped, plan_states
+from ridgeline.plan.change.state_moves import (
+    StateMove,
+    StatePlan,
+    check_boundary,
+    check_dropped,
+    plan_states,
+    settle_states,
+)
 from ridgeline.plan.change.state_schemas import Comparison, Conversion, Schemas, held_states
+from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
@@ -67,6 +76,54 @@ def check_states_of(plan: Plan, checkpoint: Checkpoint, planner: Planner | None,
     """As `check_states`, of a window to which the run is about to be rewound. Raises CheckpointError."""
     asked = ((), _NOTHING) if planner is None else planner.asked
     _planned(plan, checkpoint, window, *asked)
+
+
+def judge_states(
+    plan: Plan, storage: DriverStorage, run_id: str, last: Manifest, planner: Planner
+) -> list[StateVerdict]:
+    """The fate of each state of a window if a run continued with a plan; nothing is written.
+
+    States that would be converted or moved are read, as a trial. A driver may be at work in the folder.
+    Raises CheckpointError if a state is to be dropped that nothing has, or a file cannot be read.
+    """
+    dropped, renamed = planner.asked
+    _check_dropped(plan, storage, last, dropped)
+    found, faults = settle_states(
+        last.states, plan, dropped=dropped, renamed=renamed, divided=_divided(last, renamed)
+    )
+    verdicts = [StateVerdict(one.where, Outcome.REFUSED, one.what, one.remedy) for one in faults]
+    try:
+        check_boundary(found, plan, last.window_id + 1)
+    except ValidationError as error:
+        verdicts += [StateVerdict(one.where, Outcome.REFUSED, one.what, one.remedy) for one in error.faults]
+    comparison, _ = _compared(plan, last, found, live=False)
+    ended = dict.fromkeys(_base(key) for key in found.ends)
+    verdicts += comparison.verdicts
+    verdicts += [
+        StateVerdict(base, Outcome.DROPPED, "as it was asked for")
+        if found.is_dropped(base)
+        else StateVerdict(base, Outcome.ENDED, "with its application window")
+        for base in ended
+    ]
+    verdicts += dict.fromkeys(map(_move_verdict, found.moves))
+    if not any(one.outcome is Outcome.REFUSED for one in verdicts):
+        try:
+            moved(plan, _Trial(storage, run_id, last.epoch), last, found)
+        except StateError as error:
+            verdicts.append(StateVerdict(error.operator or "state", Outcome.REFUSED, str(error)))
+    return sorted(verdicts, key=lambda one: (one.where, one.outcome))
+
+
+def _move_verdict(move: StateMove) -> StateVerdict:
+    """The fate of the states of an operator whose partitions, or name, are others."""
+    where = f"{move.operator}.{move.port}" if move.port else move.operator
+    before, _, partitions = move.sources[0].rsplit("/", 2)
+    was = before.partition("#")[0]
+    parts = [] if was == where else [f"from `{was}`"]
+    if len(move.sources) > 1 or len(move.targets) > 1:
+        now = len(move.targets)
+        parts.append(f"{plural(int(partitions), 'partition')} -> {now}")
+    return StateVerdict(where, Outcome.MOVED, ", ".join(parts))
 
 
 def _asked(planner: Planner | None, last: Manifest) -> tuple[Collection[str], Mapping[str, str]]:
@@ -129,7 +186,7 @@ def _planned(
     renamed: Mapping[str, str],
 ) -> tuple[StatePlan, Conversions]:
     """The fate of each state of a window. Raises CheckpointError."""
-    _check_dropped(plan, checkpoint, last, dropped)
+    _check_dropped(plan, checkpoint.storage, last, dropped)
     try:
         divided = _divided(last, renamed)
         found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, divided=divided)
@@ -146,7 +203,7 @@ def _divided(last: Manifest, renamed: Mapping[str, str]) -> dict[str, str]:
     return {renamed.get(name, name): text for name, text in last.divided.items()}
 
 
-def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: Collection[str]) -> None:
+def _check_dropped(plan: Plan, storage: Storage, last: Manifest, dropped: Collection[str]) -> None:
     """Raise CheckpointError if a state is to be dropped that nothing has."""
     bases = {_base(key) for key in last.states}
     others = {_base(key) for key in last.finished} | {*last.publishers, *last.inputs}
@@ -158,7 +215,7 @@ def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: 
         check_dropped(dropped, last.states, others, plan)
     except ValidationError as error:
         faults = "; ".join(str(fault) for fault in error.faults)
-        msg = f"checkpoint folder `{checkpoint.storage.uri}`: {faults}"
+        msg = f"checkpoint folder `{storage.uri}`: {faults}"
         raise CheckpointError(msg) from None
 
 
@@ -178,6 +235,17 @@ def conversions_of(plan: Plan, last: Manifest, found: StatePlan, *, live: bool =
 
     Raises ValidationError with a fault for each state that would be lost or read as another one.
     """
+    comparison, by_base = _compared(plan, last, found, live=live)
+    if comparison.faults:
+        raise ValidationError(plan.logical.application, comparison.faults)
+    schemas = {"states": comparison.states} if comparison.states else {}
+    return Conversions(by_base, schemas)
+
+
+def _compared(
+    plan: Plan, last: Manifest, found: StatePlan, *, live: bool
+) -> tuple[Comparison, Mapping[str, Conversion]]:
+    """The comparison, with its faults, and how states become those of the plan."""
     targets = {_base(key): target for key, target in found.stays.items()}
     for one in found.moves:
         for key in one.sources:
@@ -188,10 +256,7 @@ def conversions_of(plan: Plan, last: Manifest, found: StatePlan, *, live: bool =
     by_base = {
         base: comparison.compare(base, plan.physical.operator(target)) for base, target in targets.items()
     }
-    if comparison.faults:
-        raise ValidationError(plan.logical.application, comparison.faults)
-    schemas = {"states": comparison.states} if comparison.states else {}
-    return Conversions(by_base, schemas)
+    return comparison, by_base
 
 
 def _base(key: str) -> str:
@@ -265,10 +330,10 @@ def moved(
 class _Trial:
     """A checkpoint of which nothing is written: for what `moved` would do."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.storage = TrialStorage(checkpoint.storage)
-        self.run_id = checkpoint.run_id
-        self.epoch = checkpoint.epoch
+    def __init__(self, storage: Storage, run_id: str, epoch: int) -> None:
+        self.storage = TrialStorage(storage)
+        self.run_id = run_id
+        self.epoch = epoch
 
     def expect(self, stem: str) -> None:
         """It is gone with this."""
@@ -284,7 +349,8 @@ def check_moves(plan: Plan, checkpoint: Checkpoint, found: StatePlan) -> None:
     """
     while (last := checkpoint.last()) is not None:
         try:
-            moved(plan, _Trial(checkpoint), last, found)
+            trial = _Trial(checkpoint.storage, checkpoint.run_id, checkpoint.epoch)
+            moved(plan, trial, last, found)
         except (CheckpointError, StateError):
             if checkpoint.last() is not last:
                 continue

@@ -1,0 +1,169 @@
+"""The command `validate`: an application is checked without starting anything, also against a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ridgeline.cli.arguments import Written
+from ridgeline.cli.configuration import Configured, load_configured
+from ridgeline.cli.errors import NOT_VALID, CommandError
+from ridgeline.cli.options import assignments, properties
+from ridgeline.cli.output import write
+
+if TYPE_CHECKING:
+    from ridgeline.api.application import Application
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
+    from ridgeline.plan.change.state_verdicts import StateVerdict
+    from ridgeline.plan.execution import Plan
+    from ridgeline.regions.planning import Scope
+
+
+def validate(
+    context: typer.Context,
+    written: Written,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Say what would become of each state of this checkpoint if the application started with it. "
+            "An application may run with it meanwhile.",
+            show_default=False,
+        ),
+    ] = None,
+    drop_state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="As `run` takes it, with `--against`.", show_default=False),
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="As `run` takes it, with `--against`.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Check an application without starting anything: all faults at once, each with its remedy.
+
+    With `--against` each state of a checkpoint is listed: it is kept, converted, moved, dropped, ended or
+    refused, and why.
+
+    Example: `ridgeline validate payments.py -D payments.per_window=0`
+
+    Exit codes: 0 valid, 2 not valid, or a state would be refused.
+    """
+    from ridgeline.measure.wording.units import plural
+    from ridgeline.plan.show.notes import order_notes
+    from ridgeline.plan.validation import validate as validate_application
+
+    renamed = assignments("--rename", rename or (), "OLD=NEW", "balances=accounts", filled=True)
+    resume: ResumeOptions = {"drop_state": tuple(drop_state or ()), "rename": renamed}
+    if against is None and (drop_state or renamed):
+        option = "--drop-state" if drop_state else "--rename"
+        msg = f"`{option}` has no checkpoint to act on; give `--against` too, or leave it out"
+        raise CommandError(msg)
+    found = load_configured(context, written)
+    resolved = found.resolve()
+    with resolved.reporting():
+        logical = validate_application(found.app, resolved.properties, resolved.attributes)
+    judged = [] if against is None else list(_judged(found, written, against, resume))
+    refused = any(one.outcome == "refused" for _, _, verdicts in judged for one in verdicts)
+    if as_json:
+        answer: dict[str, Any] = {
+            "application": logical.application,
+            "operators": len(logical.operators),
+            "streams": len(logical.streams),
+            "notes": list(order_notes(logical)),
+        }
+        if against is not None:
+            answer["checkpoint"] = [_row(*one) for one in judged]
+        write(json.dumps(answer, indent=2))
+    else:
+        parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
+        write(f"application {logical.application} is valid: {parts}")
+        for note in order_notes(logical):
+            write(f"note: {note}")
+        for folder, window, verdicts in judged:
+            _print(folder, window, verdicts)
+    if refused:
+        raise typer.Exit(NOT_VALID)
+
+
+def _row(folder: str, window: int | None, verdicts: list[StateVerdict]) -> Mapping[str, Any]:
+    return {"folder": folder, "window": window, "states": [asdict(one) for one in verdicts]}
+
+
+def _print(folder: str, window: int | None, verdicts: list[StateVerdict]) -> None:
+    if window is None:
+        write(f"checkpoint {folder} has no window yet: there is no state to go on with")
+        return
+    write(f"checkpoint {folder}, window {window}:")
+    for one in verdicts or ():
+        write(f"  {one}")
+    if not verdicts:
+        write("  no operator has state")
+
+
+def _judged(
+    configured: Configured, written: Written, folder: str, resume: ResumeOptions
+) -> Iterator[tuple[str, int | None, list[StateVerdict]]]:
+    """Folder, last window and verdicts of each run in a checkpoint: one, or one for each region."""
+    from ridgeline.api.support.files import is_local, local_path
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.engine.files.storage import LocalStorage, explain
+    from ridgeline.regions.planning import WHOLE, plan_regions, read_kept, resume_of
+
+    if not is_local(folder):
+        msg = f"`{folder}` is not on a local disk; give a path"
+        raise CommandError(msg)
+    root = local_path(folder)
+    if not Path(root).is_dir():
+        msg = f"there is no folder `{root}`; give what `--checkpoint` of `ridgeline run` was given"
+        raise CommandError(msg)
+    given = properties(written.properties or ())
+
+    def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
+        own = replace(configured, app=planned)
+        return Planner(
+            own.plan,
+            {name: value for name, value in given.items() if name in scope},
+            known=lambda: configured.resolve().properties,
+            resume=resume_of(resume, scope),
+        )
+
+    try:
+        planner = planner_of(configured.app)
+        whole = planner.first(root, configured.app.name)
+        if not whole.logical.regions:
+            yield root, *_judged_run(root, whole, planner)
+            return
+        kept = read_kept(LocalStorage(root))
+        for one in plan_regions(configured.app, whole, planner_of, root, kept):
+            yield one.folder, *_judged_run(one.folder, one.plan, one.planner)
+    except OSError as error:
+        raise CommandError(explain(root, error)) from error
+
+
+def _judged_run(folder: str, plan: Plan, planner: Planner) -> tuple[int | None, list[StateVerdict]]:
+    """The last window of a folder, and what becomes of its states. A driver may remove files meanwhile."""
+    from ridgeline.api.errors import CheckpointError
+    from ridgeline.engine.driver.checkpoint.planning import read_last
+    from ridgeline.engine.driver.checkpoint.run_description import described
+    from ridgeline.engine.driver.checkpoint.state_moves import judge_states
+    from ridgeline.engine.files.storage import LocalStorage
+
+    storage, name = LocalStorage(folder), plan.logical.application
+    while (last := read_last(storage, name)) is not None:
+        run_id = described(storage, name)
+        assert run_id is not None  # noqa: S101  it has a window
+        try:
+            return last.window_id, judge_states(plan, storage, run_id, last, planner)
+        except CheckpointError:
+            later = read_last(storage, name)
+            if later is None or later.window_id == last.window_id:
+                raise
+    return None, []
