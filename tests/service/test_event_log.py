@@ -2,16 +2,26 @@
 
 import errno
 import json
+import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from ridgeline import RidgelineError
-from ridgeline.measure.events import ApplicationEnded, MessagesRefused, WindowCommitted, WindowPlanned
+from ridgeline.engine.files.rotation import Rotation, earlier, remove_old
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    MessagesRefused,
+    WindowCommitted,
+    WindowPlanned,
+)
 from ridgeline.measure.measurement import Measurement
 from ridgeline.service import event_log
-from ridgeline.service.event_log import EventLogWriter, read_event_log, replay
+from ridgeline.service.event_log import EventLogWriter, event_logs, read_event_log, replay
 from ridgeline.testing import run_local
 from support.testing.diamond import diamond
 
@@ -131,7 +141,7 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
     def full(*_arguments, **_more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(event_log._Lines, "write", full)
+    monkeypatch.setattr(event_log._Lines, "raw", full)
     monkeypatch.setattr(event_log.pq, "write_table", full)
     for event in run.events[1:]:
         log.write(event)
@@ -140,8 +150,8 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
 
     assert reported == [
         (
-            f"event log `{tmp_path / name}` cannot be written: No space left on device; the run goes on "
-            "without it"
+            f"event log `{tmp_path / name}` cannot be written: No space left on device; the run continues, "
+            "and events are left out until it can be"
         )
     ]
     monkeypatch.undo()
@@ -152,8 +162,8 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
     ("name", "text"),
     [
         ("log.txt", r"must end in `.jsonl`, `.json` or `.parquet`; did you mean `.*log.jsonl`\?"),
-        ("there.jsonl", "exists already; give another name, or remove it"),
-        ("there.parquet", "exists already; give another name, or remove it"),
+        ("there.jsonl", "exists already, and is no event log; give another name, or remove it"),
+        ("there.parquet", "exists already, and is no event log; give another name, or remove it"),
         (
             "no/log.jsonl",
             (
@@ -165,8 +175,9 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
     ],
 )
 def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path, name, text):
-    (tmp_path / "there.jsonl").touch()
+    (tmp_path / "there.jsonl").write_text('{"amount": 1}\n')
     (tmp_path / "there.parquet").mkdir()
+    (tmp_path / "there.parquet" / "part.parquet").write_bytes(b"PAR1")
     with pytest.raises(RidgelineError, match=text):
         EventLogWriter(str(tmp_path / name))
 
@@ -192,6 +203,103 @@ def test_what_is_no_log_is_refused(tmp_path, name, text):
     ).close()
     with pytest.raises(RidgelineError, match=text):
         replay(str(tmp_path / name))
+
+
+SMALL = Rotation(size_bytes=4000)
+
+
+def rotated(path, events, rotation=SMALL):
+    log = EventLogWriter(str(path), pytest.fail, rotation)
+    for event in events:
+        log.write(event)
+    log.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_log_in_several_files_is_read_as_one(tmp_path, run, name, monkeypatch):
+    monkeypatch.setattr(event_log, "PART_EVENTS", 30)
+    path = tmp_path / name
+    rotated(path, run.events)
+    files = earlier(path)
+    assert len(files) > 2
+
+    for one in (path, files[0], files[-1]):
+        assert list(read_event_log(str(one), pytest.fail)) == run.events
+    assert event_logs(str(tmp_path)) == [str(path)]
+
+    remove_old(path, Rotation(keep_files=1))
+    notes = []
+    left = list(read_event_log(str(path), notes.append))
+    assert notes == [
+        f"event log `{path}` begins in the middle: the {len(files) - 1} files before are not there"
+    ]
+    assert isinstance(left[0], ApplicationPlanned)
+    assert left[-1] == run.events[-1]
+    assert replay(str(path)).info(0)["state"] == "STOPPED"
+
+
+def test_a_run_that_begins_again_puts_the_log_before_away(tmp_path, run):
+    path = tmp_path / "log.jsonl"
+    rotated(path, run.events[:-1])
+    again = [replace(event, at=event.at + 1000) for event in run.events]
+    rotated(path, again)
+
+    assert list(read_event_log(str(path), pytest.fail)) == again
+    first = next(one for one in earlier(path))
+    assert list(read_event_log(str(first), pytest.fail)) == run.events[:-1]
+    assert len(event_logs(str(tmp_path))) == 2
+
+
+def test_a_log_that_is_renamed_is_begun_again(tmp_path, run):
+    path = tmp_path / "log.jsonl"
+    log = EventLogWriter(str(path), pytest.fail)
+    for number, event in enumerate(run.events):
+        log.write(event)
+        if number == len(run.events) // 2:
+            path.rename(tmp_path / "log.jsonl.1")
+    log.close()
+    path.rename(tmp_path / "log.000002.jsonl")
+    (tmp_path / "log.jsonl.1").rename(tmp_path / "log.000001.jsonl")
+    assert list(read_event_log(str(path), pytest.fail)) == run.events
+
+
+def test_two_runs_do_not_write_the_same_log(tmp_path, run):
+    log = write(tmp_path / "log.jsonl", run.events[:3])
+    with pytest.raises(RidgelineError, match="is written by another run; give another name"):
+        EventLogWriter(str(tmp_path / "log.jsonl"))
+    log.close()
+
+
+def test_after_a_full_disk_the_log_continues_and_says_what_is_missing(tmp_path, run, monkeypatch):
+    monkeypatch.setattr(event_log, "RETRY_SECONDS", 0.0)
+    path, said, notes = tmp_path / "log.jsonl", [], []
+    log = EventLogWriter(str(path), said.append)
+    cut = next(number for number, one in enumerate(run.events) if isinstance(one, WindowCommitted)) + 1
+    for event in run.events[:cut]:
+        log.write(event)
+    monkeypatch.setattr(event_log.os, "write", partial(_half, os.write))
+    for event in run.events[cut:-4]:
+        log.write(event)
+    monkeypatch.undo()
+    for event in run.events[-4:]:
+        log.write(event)
+    log.close()
+
+    events = list(read_event_log(str(path), notes.append))
+    assert events == run.events[:cut] + run.events[len(run.events) - len(events) + cut :]
+    assert events[-1] == run.events[-1]
+    assert [text.partition(":")[0].split("`")[2] for text in said] == [
+        " cannot be written",
+        f" is written again; {len(run.events) - len(events)} events are missing in it",
+    ]
+    assert f"{len(run.events) - len(events)} events before it are missing" in notes[0]
+
+
+def _half(write, descriptor, data):
+    """Half of what is given reaches the disk, then it is full."""
+    if len(data) < 20:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return write(descriptor, data[: len(data) // 2])
 
 
 def test_a_log_of_an_earlier_version_replays():

@@ -103,9 +103,9 @@ def test_a_log_whose_disk_is_full_is_reported_once_and_the_run_goes_on(run, tmp_
     log = tmp_path / "log.jsonl"
     outcome, _, printed = run(ServiceOptions(port=None, event_log=str(log)))
     assert outcome.windows_committed == 3
-    assert (
-        printed
-        == f"event log `{log}` cannot be written: No space left on device; the run goes on without it\n"
+    assert printed == (
+        f"event log `{log}` cannot be written: No space left on device; the run continues, and events are "
+        "left out until it can be\n"
     )
 
 

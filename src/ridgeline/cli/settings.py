@@ -16,9 +16,10 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import build, fields_of, flag_of, option_names, options_of
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.run.options import Options
+from ridgeline.engine.files.rotation import DEFAULT
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
 from ridgeline.engine.spark.submitted import DEFAULT_MASTER
-from ridgeline.service.options import PANEL, ServiceOptions
+from ridgeline.service.options import PANEL, ServiceOptions, rotation_of
 
 _CLUSTER, _LOG, _PROFILE = "Cluster", "Log", "Profile"
 
@@ -88,9 +89,31 @@ class Logs:
         LogFormat, Option(help="`text`, or `json`: one JSON object a line.", panel=_LOG)
     ] = LogFormat.TEXT
 
+    log_rotate: Annotated[
+        str,
+        Option(
+            metavar="LIMITS",
+            help="When the next file of `--log-file` begins: a size, a time, both (`256MB,1d`), or `off`.",
+            panel=_LOG,
+        ),
+    ] = DEFAULT
+    log_keep: Annotated[
+        str,
+        Option(
+            metavar="LIMITS",
+            help="How much of the log's earlier files is kept: files, size, age (`20,10GB`). Default: all.",
+            panel=_LOG,
+        ),
+    ] = ""
+
     def settings(self) -> LogSettings | None:
-        """The log; None for none. Raises CommandError for a format without a log."""
-        return options.log_settings(self.log_level, self.log_file, self.log_format)
+        """The log; None for none.
+
+        Raises CommandError for a format without a log, RidgelineError for limits that are none.
+        """
+        rotation = rotation_of("--log", self.log_rotate, self.log_keep)
+        made = options.log_settings(self.log_level, self.log_file, self.log_format)
+        return None if made is None else replace(made, rotation=rotation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +195,7 @@ class RunSettings:
 
             spark |= archive_settings(self.cluster.archives, master, spark)
         self.logs.settings()
+        _ = self.service.rotation
         self._check_resume()
         return replace(self, own=own, chosen=master, spark=spark)
 
@@ -203,8 +227,8 @@ class RunSettings:
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
 
-        Secrets are masked: give them again. Without tokens, which belong into no log, and without the event
-        log and the profile, which exist already. It is not rewound again. What was forgotten at the start is
+        Secrets are masked: give them again. Without tokens, which belong into no log, and without the
+        profile, which exists already. It is not rewound again. What was forgotten at the start is
         not forgotten again: that would be what changes of the running application have made since.
         """
         words = ["ridgeline", "run", self.written.target]

@@ -5,132 +5,307 @@ torn last line, which readers skip. `NAME.parquet` is a folder of Parquet files,
 Parquet file can be read only once its end is written. So a part is finished every `PART_SECONDS`, and a
 killed run loses at most its last seconds. Numbers that are not finite are written as Python's `json` does
 (`NaN`, `Infinity`).
+
+A log that is full is renamed, and `NAME.jsonl` begins again (see `ridgeline.engine.files.rotation`). So it is
+where a run begins. A file that continues a run begins with a line `LogContinued`, and repeats the plan. Hence
+each can be read by itself, and all together are the run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
+from ridgeline.engine.files.rotation import DEFAULT, Rotation, base_of, earlier, put_away, remove_old
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
     ContainerWindow,
     OperatorWindow,
+    PromiseChanged,
     RunEvent,
     SourceProgress,
 )
 from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
 
 PART_SECONDS = 5.0
 PART_EVENTS = 50_000
+RETRY_SECONDS = 5.0
+"""After so long a log that could not be written is tried again; then after twice as long, and so on."""
+_MOST_RETRIES = 6
 SCHEMA = pa.schema(
     [("event", pa.string()), ("at", pa.float64()), ("window_id", pa.int64()), ("payload", pa.string())]
 )
 """The columns of a Parquet log; `payload` is the line that a JSON log would have."""
+CONTINUED = "LogContinued"
+"""The `event` of the first line of a file that continues a run."""
 _LINES = frozenset({".jsonl", ".json"})
 _PARQUET = ".parquet"
 _BURST = (ContainerWindow, OperatorWindow, SourceProgress)  # a `WindowCommitted` follows them at once
+_UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class _Sink(Protocol):
+    size: int
+    """Bytes on the disk."""
+
+    @property
+    def pending(self) -> int:
+        """Events that are not on the disk."""
+
     def write(self, event: RunEvent) -> None: ...
 
+    def raw(self, kind: str, at: float, line: str) -> None: ...
+
+    def flush(self) -> None: ...
+
     def close(self) -> None: ...
+
+    def is_at(self, path: Path) -> bool: ...
 
     def remove(self) -> None: ...
 
 
 class EventLogWriter:
-    """Writes events to a file that must not exist yet. One thread at a time.
+    """Writes the events of a run, in as many files as `rotation` says. One thread at a time.
+
+    A log that is there is put away, and so is one that is full. One that another program renames is begun
+    again. While it cannot be written (disk full) events are left out, and counted in the next file.
 
     Args:
         path: Ends in `.jsonl`, `.json` or `.parquet`; its folder must exist.
-        failed: Called once, with the reason, if writing fails later (disk full). The log ends there, the run
-            continues.
+        failed: Called with the reason if writing fails later, and once it is possible again.
+        rotation: When the next file begins, and how much is kept.
 
     Raises:
-        RidgelineError: If the suffix is another, the file exists, or it cannot be made.
+        RidgelineError: If the suffix is another, or it cannot be made. Also if another run writes the file,
+            or it is no event log.
     """
 
-    def __init__(self, path: str, failed: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, path: str, failed: Callable[[str], None] | None = None, rotation: Rotation | None = None
+    ) -> None:
         self.path = path
+        self._file = Path(path)
         self._failed = failed
+        self._rotation = Rotation.of(DEFAULT) if rotation is None else rotation
+        self._standing = _Standing()
         self._begun = False
+        self._part = 0
+        self._part_began = 0.0
+        self._lost = 0
+        self._retry_at = 0.0
+        self._failures = 0
         self._sink: _Sink | None = _open(path)
+        remove_old(self._file, self._rotation)
 
     def write(self, event: RunEvent) -> None:
         """Append an event. Never raises."""
-        self._begun = True
-        self._try(lambda sink: sink.write(event))
+        self._standing.note(event)
+        if not self._begun:
+            self._begun, self._part_began = True, event.at
+        if self._sink is None and not self._begin_again(event):
+            self._lost += 1
+            return
+        if self._try(lambda sink: sink.write(event), event.at) and not isinstance(event, _BURST):
+            self._try(lambda sink: self._look(sink, event.at), event.at)
 
     def close(self) -> None:
         """Write what is left; a log without events is removed. Never raises; may be called twice."""
-        self._try(lambda sink: sink.close())
+        self._try(lambda sink: sink.close(), 0.0)
         if not self._begun:
-            self._try(lambda sink: sink.remove())
+            self._try(lambda sink: sink.remove(), 0.0)
         self._sink = None
+        self._retry_at = float("inf")
 
-    def _try(self, action: Callable[[_Sink], None]) -> None:
-        """Do something with the sink. Its first failure ends the log and is reported once."""
+    def _look(self, sink: _Sink, at: float) -> None:
+        """Begin the next file if this one is full, or has been renamed."""
+        moved = not sink.is_at(self._file)
+        if not moved and not self._rotation.is_due(sink.size, at - self._part_began):
+            return
+        sink.flush()
+        if not moved:
+            put_away(self._file)  # before its lock is released
+        sink.close()
+        self._sink = None
+        self._continue(at)
+        remove_old(self._file, self._rotation)
+
+    def _continue(self, at: float) -> None:
+        """Begin a file that continues the run. Raises OSError, RidgelineError."""
+        sink = _open(self.path)
+        try:
+            repeated = self._standing.events()
+            head = {"event": CONTINUED, "at": at, **self._standing.run, "part": self._part + 1}
+            head |= {"repeated": len(repeated), "lost": self._lost}
+            sink.raw(CONTINUED, at, json.dumps(head, ensure_ascii=False, separators=(",", ":")))
+            for one in repeated:
+                sink.raw(type(one).__name__, one.at, _line(one))
+            sink.flush()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                sink.close()
+            raise
+        self._sink, self._part, self._part_began, self._lost = sink, self._part + 1, at, 0
+
+    def _begin_again(self, event: RunEvent) -> bool:
+        """After a failure: try a new file now and then, where a window ends."""
+        if event.at < self._retry_at or isinstance(event, _BURST) or not self._standing.run:
+            return False
+        lost = self._lost
+        try:
+            self._continue(event.at)
+        except Exception:  # noqa: BLE001  it has been said
+            self._wait(event.at)
+            return False
+        self._say(f"event log `{self.path}` is written again; {lost:,} events are missing in it")
+        return True
+
+    def _try(self, action: Callable[[_Sink], None], at: float) -> bool:
+        """Do something with the sink. The first of several failures is said."""
         sink = self._sink
         if sink is None:
-            return
+            return False
         try:
             action(sink)
         except Exception as error:  # noqa: BLE001  a log must never be the end of a run
+            self._lost += sink.pending
             self._sink = None
+            if at > self._part_began + RETRY_SECONDS * 2**_MOST_RETRIES:
+                self._failures = 0  # it had been written for long
+            self._wait(at)
             with contextlib.suppress(Exception):
                 sink.close()
-            if self._failed is not None:
-                self._failed(
-                    f"event log `{self.path}` cannot be written: {_reason(error)}; the run goes on without it"
-                )
+            self._say(
+                f"event log `{self.path}` cannot be written: {_reason(error)}; the run continues, and events "
+                "are left out until it can be"
+            )
+            return False
+        return True
+
+    def _wait(self, at: float) -> None:
+        """Try again later."""
+        self._retry_at = at + RETRY_SECONDS * 2**self._failures
+        self._failures = min(self._failures + 1, _MOST_RETRIES)
+
+    def _say(self, text: str) -> None:
+        if self._failed is not None:
+            self._failed(text)
+
+
+class _Standing:
+    """The events that a file repeats if it continues a run: plan, slots, states of promises."""
+
+    def __init__(self) -> None:
+        self.run: dict[str, Any] = {}
+        """Identifies the run in the first lines of its files; empty before its plan."""
+        self._planned: list[RunEvent] = []
+        self._sized: list[RunEvent] = []
+        self._slots: dict[int, RunEvent] = {}
+        self._promises: dict[tuple[str, str], RunEvent] = {}
+
+    def note(self, event: RunEvent) -> None:
+        """Take an event in."""
+        match event:
+            case ApplicationPlanned():
+                if not self.run:
+                    self.run = {"application_id": event.application_id, "began": event.at}
+                self._planned = [event]
+            case SlotsSized():
+                self._sized = [event]
+            case SlotJoined():
+                self._slots[event.slot] = event
+            case SlotLost():
+                self._slots.pop(event.slot, None)
+            case PromiseChanged():
+                self._promises[event.operator, event.promise] = event
+            case _:
+                pass
+
+    def events(self) -> list[RunEvent]:
+        """Those that hold now."""
+        return [*self._planned, *self._sized, *self._slots.values(), *self._promises.values()]
 
 
 def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
-    """The events of a log, in order. What a killed run lost at the end is skipped and reported to `note`.
+    """The events of a run, in order, from all files of its log.
+
+    `path`: the file that was given to the run, for the last one; or one of those before, for its run. A line
+    that a killed run cut off is skipped and reported to `note`. So are files that are missing.
 
     Raises:
         RidgelineError: If the log cannot be read, or naming the line that is no event.
     """
-    file = Path(path)
     _check_suffix(path)
     try:
-        file.stat()
-        lines = _parquet_lines(file) if file.suffix == _PARQUET else _text_lines(file)
-        for where, text, torn in lines:
-            try:
-                event = from_dict(json.loads(text))
-            except (ValueError, AttributeError) as error:
-                if torn:
-                    if note is not None:
-                        note(
-                            f"event log `{path}`, {where}: the last event is torn and skipped; the run was "
-                            "killed while it was written"
-                        )
-                    return
-                remedy = (
-                    "was the file changed, or written by another version of Ridgeline? remove the line to "
-                    "read the rest"
+        files = _Files(Path(path))
+        found = files.first()
+        part = 0 if found is None else found[1].part
+        if part and note is not None:
+            note(f"event log `{path}` begins in the middle: the {_several(part)} before are not there")
+        begins = True
+        while found is not None:
+            file, head = found
+            for number, event in enumerate(_read_file(file, note)):
+                if begins or number >= head.repeated:
+                    yield event
+            if head.lost and note is not None:
+                note(
+                    f"event log `{file}`: {head.lost:,} events before it are missing; it could not be written"
                 )
-                msg = f"event log `{path}`, {where}: {str(error)[:200]}; {remedy}"
-                raise RidgelineError(msg) from error
-            yield event
+            begins = False
+            found = files.after(head)
+            if found is not None and found[1].part > head.part + 1 and note is not None:
+                gone = _several(found[1].part - head.part - 1)
+                note(f"event log `{path}`: {gone} between `{file}` and `{found[0]}` are not there")
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         msg = (
             f"event log `{path}` cannot be read: {_reason(error)}; give a file that `--event-log` has written"
         )
         raise RidgelineError(msg) from error
+
+
+def _several(files: int) -> str:
+    return "file" if files == 1 else f"{files} files"
+
+
+def _read_file(file: Path, note: Callable[[str], None] | None) -> Iterator[RunEvent]:
+    """The events of one file, without the line that continues a run. Raises as `read_event_log`."""
+    lines = _parquet_lines(file) if file.suffix == _PARQUET else _text_lines(file)
+    for number, (where, text, torn) in enumerate(lines):
+        try:
+            data = json.loads(text)
+            if number == 0 and isinstance(data, dict) and data.get("event") == CONTINUED:
+                continue
+            event = from_dict(data)
+        except (ValueError, AttributeError) as error:
+            if torn:
+                if note is not None:
+                    note(
+                        f"event log `{file}`, {where}: the last event is torn and skipped; the run was "
+                        "killed while it was written"
+                    )
+                return
+            remedy = (
+                "was the file changed, or written by another version of Ridgeline? remove the line to "
+                "read the rest"
+            )
+            msg = f"event log `{file}`, {where}: {str(error)[:200]}; {remedy}"
+            raise RidgelineError(msg) from error
+        yield event
 
 
 def replay(path: str, note: Callable[[str], None] | None = None) -> Measurement:
@@ -146,7 +321,7 @@ class NoRunError(RidgelineError):
 
 
 def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
-    """The events of a run.
+    """The events of a run, from all files of its log, as `read_event_log`.
 
     Raises RidgelineError as `read_event_log`, NoRunError for a log that is empty or begins in the middle.
     """
@@ -165,17 +340,108 @@ def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[R
         raise NoRunError(msg)
 
 
+def event_logs(folder: str) -> list[str]:
+    """The event logs in a folder, one path for each run, as `read_run` takes it. Raises OSError.
+
+    Of a run with several files it is the last one. Files with other contents are left out.
+    """
+    runs: dict[tuple[object, ...], tuple[int, str]] = {}
+    for path in sorted(Path(folder).iterdir()):
+        if path.suffix not in {*_LINES, _PARQUET} or path.name.startswith("."):
+            continue
+        head = _head(path)
+        if head is not None and head.part >= runs.get((base_of(path), head.run), (0, ""))[0]:
+            runs[base_of(path), head.run] = head.part, str(path)
+    return sorted(path for _, path in runs.values())
+
+
+# Files ------------------------------------------------------------------------------------------------------
+
+
+class _Head:
+    """The first line of a file: of which run it is, and the how many-th file.
+
+    `repeated`: so many events after it are known from the files before. `lost`: events that are missing
+    before it.
+    """
+
+    def __init__(self, line: str) -> None:
+        """Raises ValueError, TypeError or KeyError for a line that is no beginning."""
+        data = json.loads(line)
+        continued = data["event"] == CONTINUED
+        began = data["began"] if continued else data["at"]
+        self.run = (str(data.get("application_id", "")), float(began))
+        self.part = int(data["part"]) if continued else 0
+        self.repeated = int(data["repeated"]) if continued else 0
+        self.lost = int(data["lost"]) if continued else 0
+
+
+def _head(file: Path) -> _Head | None:
+    """The head of a file, None if it has no event or another content. Raises OSError."""
+    lines = _parquet_lines(file) if file.suffix == _PARQUET else _text_lines(file)
+    try:
+        return next((_Head(text) for _, text, _ in lines), None)
+    except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
+        return None
+    finally:
+        lines.close()
+
+
+class _Files:
+    """The files of the run that a path names. A run that writes may rename them meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._base = base_of(path)
+        self._heads: dict[tuple[int, int], _Head | None] = {}
+        self._run: object = None
+
+    def first(self) -> tuple[Path, _Head] | None:
+        """The first file that is there; None if it holds nothing. Raises OSError."""
+        path = self._path
+        if path == self._base and not path.exists():
+            path = (earlier(path) or [path])[-1]
+        path.stat()
+        head = self._head(path)
+        if head is None:  # let the reader say what is wrong with it
+            none = _Head('{"event":"","at":0}')
+            return path, none
+        self._run = head.run
+        found = self._of_run()
+        return min(found, key=lambda one: one[1].part) if found else (path, head)
+
+    def after(self, head: _Head) -> tuple[Path, _Head] | None:
+        """The next file. Raises OSError."""
+        found = [one for one in self._of_run() if one[1].part > head.part]
+        return min(found, key=lambda one: one[1].part, default=None)
+
+    def _of_run(self) -> list[tuple[Path, _Head]]:
+        found = []
+        for path in [*earlier(self._base), self._base]:
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+                head = self._head(path)
+                if head is not None and head.run == self._run:
+                    found.append((path, head))
+        return found
+
+    def _head(self, path: Path) -> _Head | None:
+        """The head of a file, read once. Raises OSError."""
+        status = path.stat()
+        key = status.st_dev, status.st_ino
+        if self._heads.get(key) is None:
+            self._heads[key] = _head(path)
+        return self._heads[key]
+
+
 # Writing ----------------------------------------------------------------------------------------------------
 
 
 def _open(path: str) -> _Sink:
-    """A new sink by the path's suffix. Raises RidgelineError."""
+    """A new sink by the path's suffix; what was there is put away. Raises RidgelineError."""
     _check_suffix(path)
     file = Path(path)
     try:
-        if file.exists():
-            msg = f"event log `{path}` exists already; give another name, or remove it"
-            raise RidgelineError(msg)
+        _put_away(file)
         return _Parts(file) if file.suffix == _PARQUET else _Lines(file)
     except OSError as error:
         msg = (
@@ -183,6 +449,45 @@ def _open(path: str) -> _Sink:
             "and may be written to"
         )
         raise RidgelineError(msg) from error
+
+
+def _put_away(file: Path) -> None:
+    """Rename the log of a run before. Raises RidgelineError for another content, OSError."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        _lock(descriptor, file)
+        empty = not any(file.iterdir()) if file.is_dir() else file.stat().st_size == 0
+        if not empty:
+            if _head(file) is None and not _is_torn(file):
+                msg = f"`{file}` exists already, and is no event log; give another name, or remove it"
+                raise RidgelineError(msg)
+            put_away(file)
+    finally:
+        os.close(descriptor)
+
+
+def _is_torn(file: Path) -> bool:
+    """Whether a file has no more than the beginning of its first line."""
+    if file.is_dir():
+        return not any(file.glob("[!.]*"))
+    with file.open("rb") as opened:
+        first = opened.readline()
+    return first.startswith(b'{"event":') and not first.endswith(b"\n")
+
+
+def _lock(descriptor: int, file: Path) -> None:
+    """Keep other runs from a log. Raises RidgelineError if one writes it, OSError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        msg = f"event log `{file}` is written by another run; give another name"
+        raise RidgelineError(msg) from None
+    except OSError as error:
+        if error.errno not in _UNLOCKABLE:
+            raise
 
 
 def _check_suffix(path: str) -> None:
@@ -198,20 +503,66 @@ def _line(event: RunEvent) -> str:
     return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":"))
 
 
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether a path leads to what is open. Raises OSError."""
+    try:
+        found, own = path.stat(), os.fstat(descriptor)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+
+
 class _Lines:
-    """JSON lines: whole windows and single events reach the file at once."""
+    """JSON lines: whole windows and single events reach the file at once, or not at all."""
 
     def __init__(self, file: Path) -> None:
         self._path = file
-        self._file: TextIO = open(file, "x", encoding="utf-8", newline="\n", opener=trust.private_opener)  # noqa: SIM115
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._descriptor = trust.private_opener(str(file), flags)
+        try:
+            _lock(self._descriptor, file)
+            self.size = os.fstat(self._descriptor).st_size
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self._waiting: list[bytes] = []
+
+    @property
+    def pending(self) -> int:
+        return len(self._waiting)
 
     def write(self, event: RunEvent) -> None:
-        self._file.write(_line(event) + "\n")
+        self.raw("", event.at, _line(event))
         if not isinstance(event, _BURST):
-            self._file.flush()
+            self.flush()
+
+    def raw(self, _kind: str, _at: float, line: str) -> None:
+        self._waiting.append(line.encode("utf-8", "surrogatepass") + b"\n")
+
+    def flush(self) -> None:
+        """Write what waits. Of lines that the disk has no room for nothing stays."""
+        rest = memoryview(b"".join(self._waiting))
+        begun = len(rest)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - (begun - len(rest)))
+            raise
+        self.size += begun
+        self._waiting.clear()
 
     def close(self) -> None:
-        self._file.close()
+        if self._descriptor >= 0:
+            try:
+                self.flush()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def is_at(self, path: Path) -> bool:
+        return _is_at(self._descriptor, path)
 
     def remove(self) -> None:
         self._path.unlink()
@@ -221,21 +572,32 @@ class _Parts:
     """Parquet files of whole windows, each of which appears when it is complete."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _lock(self._descriptor, folder)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
         self._rows: list[dict[str, Any]] = []
         self._number = 0
+        self.size = 0
+
+    @property
+    def pending(self) -> int:
+        return len(self._rows)
 
     def write(self, event: RunEvent) -> None:
-        window = getattr(event, "window_id", None)
-        self._rows.append(
-            {"event": type(event).__name__, "at": event.at, "window_id": window, "payload": _line(event)}
-        )
+        self.raw(type(event).__name__, event.at, _line(event), getattr(event, "window_id", None))
         full = event.at - self._rows[0]["at"] >= PART_SECONDS or len(self._rows) >= PART_EVENTS
         if isinstance(event, ApplicationEnded) or (full and not isinstance(event, _BURST)):
-            self.close()
+            self.flush()
 
-    def close(self) -> None:
+    def raw(self, kind: str, at: float, line: str, window: int | None = None) -> None:
+        self._rows.append({"event": kind, "at": at, "window_id": window, "payload": line})
+
+    def flush(self) -> None:
         """Finish the part."""
         if not self._rows:
             return
@@ -248,9 +610,20 @@ class _Parts:
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        finally:
-            self._rows = []
+        self.size += (self._folder / name).stat().st_size
+        self._rows = []
         self._number += 1
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            try:
+                self.flush()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def is_at(self, path: Path) -> bool:
+        return _is_at(self._descriptor, path)
 
     def remove(self) -> None:
         self._folder.rmdir()
@@ -258,7 +631,7 @@ class _Parts:
 
 # Reading ----------------------------------------------------------------------------------------------------
 
-_Found = Iterator[tuple[str, str, bool]]
+_Found = Generator[tuple[str, str, bool], None, None]
 """Where a line stands, the line, and whether it may be torn."""
 
 

@@ -169,7 +169,7 @@ class MeasuredRun:
             surroundings.callback(self._end_lines)  # the watch of a region outlives this run
             self._master = self._master if context is None else str(context.master)
             if self._service.event_log is not None:
-                log = EventLogWriter(self._service.event_log, self._warn)
+                log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
                 surroundings.callback(log.close)
                 surroundings.callback(self.watch.subscribe(log.write))
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock)

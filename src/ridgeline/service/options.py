@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.option import Option
+from ridgeline.engine.files.rotation import DEFAULT, Rotation
 
 PANEL = "Web service and metrics"
 
@@ -18,8 +20,9 @@ class ServiceOptions:
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on
     another address than a loopback one it asks for `token` (default: one is made and shown). `read_token` is
     enough to read. `allow_host`: names besides its own by which requests may ask for it. `event_log` is a
-    file as `EventLogWriter` takes it. `otlp_endpoint` is that of an OpenTelemetry collector that metrics are
-    sent to, see `OtelExporter`.
+    file as `EventLogWriter` takes it; `event_log_rotate` and `event_log_keep` are texts as `Rotation.of`
+    takes them. `otlp_endpoint` is that of an OpenTelemetry collector that metrics are sent to, see
+    `OtelExporter`.
     """
 
     port: Annotated[
@@ -54,10 +57,27 @@ class ServiceOptions:
         str | None,
         Option(
             metavar="FILE",
-            help="Write all events to FILE, `.jsonl` or `.parquet`, for `ridgeline replay FILE`.",
-            repeated=False,
+            help="Write all events to FILE, `.jsonl` or `.parquet`, for `ridgeline replay FILE`. The log of "
+            "a run before is renamed: `FILE.000001.jsonl`.",
         ),
     ] = None
+    event_log_rotate: Annotated[
+        str,
+        Option(
+            metavar="LIMITS",
+            help="When the next file of the event log begins: a size, a time, both (`256MB,1d`), or `off`.",
+            panel=PANEL,
+        ),
+    ] = DEFAULT
+    event_log_keep: Annotated[
+        str,
+        Option(
+            metavar="LIMITS",
+            help="How much of the event log's earlier files is kept: files, size, age (`20,10GB,7d`). "
+            "Default: all.",
+            panel=PANEL,
+        ),
+    ] = ""
     otlp_endpoint: Annotated[
         str | None,
         Option(
@@ -85,3 +105,17 @@ class ServiceOptions:
             repeated=False,
         ),
     ] = None
+
+    @property
+    def rotation(self) -> Rotation:
+        """That of the event log. Raises RidgelineError naming the option that is no limit."""
+        return rotation_of("--event-log", self.event_log_rotate, self.event_log_keep)
+
+
+def rotation_of(option: str, rotate: str, keep: str) -> Rotation:
+    """The rotation of a log, whose options begin with `option`. Raises RidgelineError."""
+    try:
+        return Rotation.of(rotate, keep)
+    except ValueError as error:
+        msg = f"`{option}-rotate {rotate}`, `{option}-keep {keep}`: {error}"
+        raise RidgelineError(msg) from None

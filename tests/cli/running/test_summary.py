@@ -192,7 +192,9 @@ def test_where_logs_go_stays():
 
 def test_how_the_service_is_reached_stays_but_its_token_does_not():
     settings = RunSettings.of("app.py", host="0.0.0.0", port=8080, token="secret", event_log="run.jsonl")
-    assert settings.command("s") == "ridgeline run app.py --port 8080 --host 0.0.0.0 --checkpoint s"
+    assert settings.command("s") == (
+        "ridgeline run app.py --port 8080 --host 0.0.0.0 --event-log run.jsonl --checkpoint s"
+    )
     assert (
         RunSettings.of("app.py", no_service=True).command("s")
         == "ridgeline run app.py --no-service --checkpoint s"

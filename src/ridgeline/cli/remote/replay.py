@@ -17,6 +17,7 @@ from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.summary import WIDEST, print_metrics, say
 from ridgeline.cli.views.lists import latency_table
 from ridgeline.cli.views.path import critical_path_parts
+from ridgeline.engine.files.rotation import earlier
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -27,7 +28,7 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.changes import text_of
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.wording.units import count, duration, milliseconds, plural, time_of_day
-from ridgeline.service.event_log import NoRunError, read_run
+from ridgeline.service.event_log import NoRunError, event_logs, read_run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,8 +70,12 @@ def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
 
 def _read(path: str) -> Measurement:
     """The figures of a log. Raises CommandError."""
-    if not Path(path).exists():
+    if not Path(path).exists() and not earlier(Path(path)):
         msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
+        raise CommandError(msg)
+    if Path(path).is_dir() and Path(path).suffix != ".parquet":
+        there = ", ".join(f"`{one}`" for one in event_logs(path)) or "it has none"
+        msg = f"`{path}` is a folder; give one of its event logs: {there}"
         raise CommandError(msg)
     measurement = Measurement()
     try:

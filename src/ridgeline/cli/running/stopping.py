@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM: the first ends the run after its window, the second kills it.
 
-The exit code is then 128 plus the signal's number.
+The exit code is then 128 plus the signal's number. SIGHUP ends a run whose terminal is gone. Without a
+terminal it does nothing: log files that were renamed are begun again by themselves.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Stopper:
         if threading.current_thread() is threading.main_thread():
             for number in _NAMES:
                 self._before[number] = signal.signal(number, self._handle)
+            if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL and not _has_terminal():
+                self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: None)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -69,6 +72,15 @@ class Stopper:
             with contextlib.suppress(Exception):
                 self._kill()
         os._exit(KILLED_BY + number)
+
+
+def _has_terminal() -> bool:
+    """Whether the process belongs to a terminal, also one that it does not read."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def in_thread(function: Callable[[], Result]) -> Result:

@@ -8,9 +8,12 @@ Modules log to a logger of their own name (`ridgeline.observe.watch`), with `ext
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
 import logging
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, replace
@@ -19,11 +22,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text, printable
+from ridgeline.engine.files.rotation import ONE_FILE, Rotation, put_away, remove_old
 from ridgeline.engine.process.worker_output import MarkedStream, current_operator
 
 CHANNEL = "ridgeline"
+_CLOCK = SystemClock()
 VARIABLE = "RIDGELINE_LOG"
 """The environment variable that carries the driver's `LogSettings` to the workers, as JSON."""
 _STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
@@ -47,11 +53,15 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The levels of loggers, and where they write: to `file`, an absolute path; None: standard error."""
+    """The levels of loggers, and where they write: to `file`, an absolute path; None: standard error.
+
+    `rotation`: when the next file begins, and how much is kept of those before.
+    """
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.TEXT
     file: str | None = None
+    rotation: Rotation = ONE_FILE
 
     def encode(self) -> str:
         """As text for `VARIABLE`."""
@@ -61,15 +71,13 @@ class LogSettings:
     def decode(cls, text: str) -> LogSettings:
         """What `encode` has made. Raises ValueError, TypeError or KeyError for any other text."""
         found = json.loads(text)
-        return cls(LogLevel(found["level"]), LogFormat(found["format"]), found["file"])
+        rotation = Rotation(**found["rotation"])
+        return cls(LogLevel(found["level"]), LogFormat(found["format"]), found["file"], rotation)
 
     @property
     def handler(self) -> logging.Handler:
         """A handler that writes lines of this format there. Raises OSError if the file cannot be written."""
-        descriptor = None
-        if self.file is not None:
-            descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        handler = _LineHandler(descriptor)
+        handler = _LineHandler(None if self.file is None else _LogFile(self.file, self.rotation))
         handler.setFormatter(JsonLines() if self.format is LogFormat.JSON else TextLines())
         return handler
 
@@ -139,36 +147,107 @@ class JsonLines(logging.Formatter):
         return json.dumps({**_fields(record), **line}, default=str)
 
 
-class _LineHandler(logging.Handler):
-    """Writes each line at once, so that lines of several processes do not mix. A failure is reported once."""
+class _LogFile:
+    """A file that several processes append whole lines to, and that is begun again once it was renamed.
 
-    def __init__(self, descriptor: int | None) -> None:
+    A process that finds it full renames it. Not safe for several threads. Raises OSError.
+    """
+
+    def __init__(self, path: str, rotation: Rotation) -> None:
+        self._path = path
+        self._rotation = rotation
+        self._torn = False
+        self._descriptor = self._open()
+
+    def _open(self) -> int:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._began = _CLOCK.wall()
+        return descriptor
+
+    def write(self, line: bytes) -> None:
+        """Append a line. Raises OSError if there is no room for all of it."""
+        try:
+            size = self._look()
+        except OSError:  # no other file can be made, so this one is written on
+            size = 0
+        if self._torn:
+            line = b"\n" + line
+        written = os.write(self._descriptor, line)
+        self._torn = written < len(line) and line[written - 1 : written] != b"\n"
+        if written < len(line):
+            raise OSError(errno.ENOSPC, "the disk is full, and a line was cut off")
+        if self._rotation.is_due(size + len(line), _CLOCK.wall() - self._began):
+            self._rotate()
+
+    def _look(self) -> int:
+        """Follow the path, if it leads to another file by now; the size in bytes."""
+        own = os.fstat(self._descriptor)
+        try:
+            found = os.stat(self._path)  # noqa: PTH116  for each line
+        except FileNotFoundError:
+            found = None
+        if found is not None and (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino):
+            return own.st_size
+        opened = self._open()
+        os.close(self._descriptor)
+        self._descriptor, self._torn = opened, False
+        return os.fstat(opened).st_size
+
+    def _rotate(self) -> None:
+        """Rename the file, unless another process does. One that cannot be renamed grows."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            own, found = os.fstat(self._descriptor), os.stat(self._path)  # noqa: PTH116
+            if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) and stat.S_ISREG(own.st_mode):
+                put_away(Path(self._path))
+                remove_old(Path(self._path), self._rotation)
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
+
+
+class _LineHandler(logging.Handler):
+    """Writes each line at once, so that lines of several processes do not mix.
+
+    A failure is said once, until a line can be written again.
+    """
+
+    def __init__(self, file: _LogFile | None) -> None:
         super().__init__()
-        self._descriptor = descriptor
-        self._failed = False
+        self._file = file
+        self._failed = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record. Raises nothing: a full disk must not end what is logged."""
         try:
             line = f"{self.format(record)}\n"
-            if self._descriptor is None:
+            if self._file is None:
                 stream = sys.stderr.stream if isinstance(sys.stderr, MarkedStream) else sys.stderr
                 stream.write(line)
                 stream.flush()
             else:
-                os.write(self._descriptor, line.encode("utf-8", "backslashreplace"))
+                self._file.write(line.encode("utf-8", "backslashreplace"))
         except Exception as error:  # noqa: BLE001  reported here
-            if not self._failed:
-                self._failed = True
-                with contextlib.suppress(Exception):
-                    what = mask_text(f"{type(error).__name__}: {error}")
-                    sys.stderr.write(f"a log line cannot be written: {what}; further ones are not reported\n")
+            self._failed += 1
+            if self._failed == 1:
+                what = f"{type(error).__name__}: {error}"
+                self._say(f"a log line cannot be written: {what}; further ones are not reported")
+            return
+        if self._failed:
+            self._say(f"log lines can be written again; {self._failed} are missing")
+            self._failed = 0
+
+    def _say(self, text: str) -> None:
+        with contextlib.suppress(Exception):
+            sys.stderr.write(f"{mask_text(text)}\n")
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         super().close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -173,7 +174,7 @@ class _Regions:
             run = MeasuredRun(
                 region.plan,
                 options,
-                ServiceOptions(port=None, event_log=log),
+                replace(self._service, port=None, event_log=log, otlp_endpoint=None),
                 self._console,
                 self._clock,
                 planned.planner,
