@@ -29,6 +29,7 @@ from ridgeline.cli.remote import (
     querying,
     recording,
     regions,
+    web,
 )
 from ridgeline.cli.settings import RunSettings
 
@@ -423,6 +424,7 @@ _add(
     commands.list_apps,
     regions.status,
     commands.page,
+    web.web,
     commands.top,
     commands.get_app_info,
     commands.progress,

@@ -20,13 +20,13 @@ _BODY_SECONDS = 10.0
 _FORBIDDEN = 403
 
 
-def page_or(index: Callable[[Request], Response]) -> Callable[[Request], Response]:
+def page_or(index: Callable[[Request], Response], page: str = "index.html") -> Callable[[Request], Response]:
     """The handler of `/`: the page for a browser, the index for a program."""
     assets = Assets()
 
     def answer(request: Request) -> Response:
         if wants_page(request.headers.get("accept", "")):
-            return assets.answer(request, "index.html")
+            return assets.answer(request, page)
         response = index(request)
         response.headers["vary"] = "accept"
         return response

@@ -9,40 +9,14 @@ import { Keys, onKey } from "./parts/keys.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { Search } from "./parts/search.js";
 import { SignIn } from "./parts/sign_in.js";
+import { State as StateWord } from "./parts/state.js";
+import { Mark, themeOf, ThemeButton } from "./parts/theme.js";
 import { RunMenu } from "./parts/run_menu.js";
-
-const THEME = "ridgeline-theme";
-const CLASSES = { ok: "ok", behind: "behind", stuck: "bad", failed: "bad", ended: "muted", starting: "muted" };
-
-function themeOf() {
-  const chosen = localStorage.getItem(THEME);
-  return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-}
-
-function useTheme() {
-  const [theme, setTheme] = useState(themeOf);
-  useEffect(() => {
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    const follow = () => setTheme(themeOf());
-    media.addEventListener("change", follow);
-    return () => media.removeEventListener("change", follow);
-  }, []);
-  useEffect(() => {
-    document.documentElement.dataset.theme = theme;
-    window.dispatchEvent(new Event("themechange"));
-  }, [theme]);
-  return [theme, (next) => {
-    localStorage.setItem(THEME, next);
-    setTheme(next);
-  }];
-}
 
 function Frame() {
   const route = useRoute();
-  const [theme, setTheme] = useTheme();
   const refused = useStore((state) => state.connection.refused);
   const [open, setOpen] = useState(null);
-  const other = theme === "dark" ? "light" : "dark";
   useEffect(() => {
     const forget = [
       onKey("/", "go to an operator or a view", () => setOpen("search")),
@@ -56,7 +30,7 @@ function Frame() {
     <a class="frame-skip" href="#main" onClick=${skip}>To the view</a>
     <header class="frame-head">
       <div class="frame-line">
-        <svg class="frame-mark" viewBox="0 0 16 16" aria-hidden="true"><path d="M1 13 5.5 5l3 4.5L11 6l4 7" fill="none" stroke="currentColor" stroke-width="2" stroke-linejoin="round" stroke-linecap="round" /></svg>
+        <${Mark} />
         <h1 class="frame-name"><${Name} /></h1>
         <${State} />
         <span class="frame-space"></span>
@@ -65,7 +39,7 @@ function Frame() {
           <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>
           <button type="button" class="button quiet frame-keys" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
           <${RunMenu} />
-          <button type="button" class="button quiet" aria-label=${`Use ${other} colours`} title=${`Use ${other} colours`} onClick=${() => setTheme(other)}>${theme === "dark" ? "☀" : "☾"}</button>
+          <${ThemeButton} />
         </div>
       </div>
       <${Sentence} />
@@ -107,7 +81,7 @@ function Name() {
 
 function State() {
   const said = useStore((state) => stateOf(state));
-  return html`<span class=${`state ${CLASSES[said] ?? "muted"}`}>${said}</span>`;
+  return html`<${StateWord} state=${said} />`;
 }
 
 // The state in a word: the sentence's, else that of the application and its verdict.

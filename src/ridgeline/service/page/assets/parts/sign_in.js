@@ -4,8 +4,10 @@ import { rights, signIn } from "../api.js";
 import { store } from "../store.js";
 import { Notice } from "./notice.js";
 
-// `why`: in a sentence. `problem`: what went wrong before. `onDone()`: there is a session.
-export function SignIn({ why, problem: first, onDone }) {
+const PRINTED = "The driver printed the token at start, and an address that opens this page without it.";
+
+// `why`: in a sentence. `hint`: where the token is. `problem`: what went wrong before. `onDone()`: there is a session.
+export function SignIn({ why, hint = PRINTED, problem: first, onDone }) {
   const [problem, setProblem] = useState(first);
   async function send(event) {
     event.preventDefault();
@@ -19,7 +21,7 @@ export function SignIn({ why, problem: first, onDone }) {
   }
   return html`<form class="sign-in" onSubmit=${send}>
     <p>${why}</p>
-    <p class="muted">The driver printed the token at start, and an address that opens this page without it.</p>
+    <p class="muted">${hint}</p>
     <${Notice} problem=${problem} />
     <label>Token <input class="field" name="token" type="password" autocomplete="off" required /></label>
     <div><button class="button first" type="submit">Go on</button></div>
