@@ -233,6 +233,7 @@ ELSEWHERE = {
     "BatchUp": "operators/shaping/test_batch_up.py::test_equals_a_loop",
     "Explode": "operators/test_shaping.py::test_explode_equals_polars",
     "Interpolate": "operators/shaping/test_interpolate.py::test_equals_a_loop",
+    "Resample": "operators/shaping/test_resample.py::test_equals_a_loop",
     "Parse": "operators/test_shaping.py::test_each_format",
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
     "EventGenerator": "operators/test_event_generator.py::test_records_are_the_same_for_any_number_of_"
@@ -271,7 +272,7 @@ def test_each_operator_of_the_library_has_a_case() -> None:
         assert (
             issubclass(kind, InputOperator)
             or not operator_type(kind).outputs
-            or name in ("BatchUp", "Explode", "Interpolate", "Parse", "RoundRobinHashMap")
+            or name in ("BatchUp", "Explode", "Interpolate", "Parse", "Resample", "RoundRobinHashMap")
         )
 
 

@@ -672,7 +672,13 @@ INPUTS = {
     "RandomEventGenerator",
     "SparkInput",
 }  # what they hold is the same in all
-IN_SHAPING = {"BatchUp", "DeduplicateBloom", "FillForward", "Interpolate"}  # `tests/operators/shaping`
+IN_SHAPING = {
+    "BatchUp",
+    "DeduplicateBloom",
+    "FillForward",
+    "Interpolate",
+    "Resample",
+}  # `tests/operators/shaping`
 ELSEWHERE = {
     "Delay",
     "FileInput",

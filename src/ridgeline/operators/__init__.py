@@ -73,6 +73,7 @@ from ridgeline.operators.shaping import (
     FillForward,
     Format,
     Interpolate,
+    Resample,
     SplitByShare,
 )
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
@@ -141,6 +142,7 @@ __all__ = [
     "RangeKeyVal",
     "RangeUnifier",
     "Rename",
+    "Resample",
     "RollingCount",
     "RollingTime",
     "RoundRobinHashMap",

@@ -17,6 +17,7 @@ from ridgeline.operators import (
     Format,
     Interpolate,
     Parse,
+    Resample,
     SplitByShare,
     Validate,
 )
@@ -146,6 +147,31 @@ class ShapingSteps(Steps[T_co]):
         from ridgeline.streams.grouped import Timely
 
         operator = Interpolate(listed(columns), None if key is None else listed(key), within=within)
+        return Timely(self.app, self._step(name, operator, "input", "output", attributes).point)
+
+    def resample(
+        self,
+        name: str,
+        every: float | str,
+        key: Columns | None = None,
+        *,
+        linear: Columns = (),
+        forward: Columns = (),
+        within: float | str,
+        time: str = "time",
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Timely[Any]:
+        """A record of each key in regular steps of time; see `Resample`."""
+        from ridgeline.streams.grouped import Timely
+
+        operator = Resample(
+            every,
+            None if key is None else listed(key),
+            linear=listed(linear),
+            forward=listed(forward),
+            within=within,
+            time=time,
+        )
         return Timely(self.app, self._step(name, operator, "input", "output", attributes).point)
 
     def batch_up(

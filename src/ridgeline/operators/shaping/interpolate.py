@@ -43,7 +43,7 @@ Mask = npt.NDArray[np.bool_]
 _TIME = "_time"
 
 
-def _together(values: Sequence[Sequence[pa.RecordBatch]], owns: Sequence[Owns]) -> list[list[pa.RecordBatch]]:
+def together(values: Sequence[Sequence[pa.RecordBatch]], owns: Sequence[Owns]) -> list[list[pa.RecordBatch]]:
     """Give all records to the partition of the empty key."""
     key = np.array([stable_hash(())], np.uint64)
     batches = [batch for held in values for batch in held]
@@ -113,7 +113,7 @@ class Interpolate(DividedOperator):
     key: Columns | None = None
     within: float | str = Field(kw_only=True)
 
-    held = ListState(pa.RecordBatch, moves_to=_together)
+    held = ListState(pa.RecordBatch, moves_to=together)
     """The records that wait, with their times as the last column."""
     newest = KeyedState(tuple)
     """By key, for each column (time, value) of the last value of a record that was emitted; None of none."""
