@@ -38,6 +38,7 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.connect.window_output import safe_name, write_failure
 from ridgeline.operators._marker import Marker
+from ridgeline.operators._merged_files import MergedFiles, Rule, published, remove_folders
 from ridgeline.operators._rewound_files import Rewound, take_back
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows, merge
 
@@ -58,6 +59,7 @@ class Settings(NamedTuple):
     roll_seconds: float
     roll_bytes: int
     mode: str
+    merge: Rule | None = None
 
 
 class FilePublisher(Publisher):
@@ -100,6 +102,7 @@ class FilePublisher(Publisher):
         self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
+        self._folders: MergedFiles | None = None
         try:
             if state is not None and "folders" in state:  # it was divided before
                 self._finish_folders(state)
@@ -112,6 +115,10 @@ class FilePublisher(Publisher):
                 self._finish_before(state)
                 self._make_folder()
             self._clear()
+            if rule := self._settings.merge:
+                own = self._files, self._folder, self._prefix
+                self._folders = MergedFiles(*own, rule, self._settings.format, context)
+                self._folders.start()
         except OSError as error:
             raise self._failure(error) from error
 
@@ -167,6 +174,7 @@ class FilePublisher(Publisher):
         self._window = window_id
         if self._rolls:
             self._roll()
+            self._merge()
         else:
             self.idle()
 
@@ -174,6 +182,7 @@ class FilePublisher(Publisher):
         """Publish the segments if they are due. Called between windows."""
         if self._pending and self._is_due():
             self._roll_between_windows()
+        self._merge()
 
     @property
     def waits(self) -> bool:
@@ -201,6 +210,16 @@ class FilePublisher(Publisher):
             self._roll_between_windows()
         with contextlib.suppress(OSError):
             self._clear()
+            if self._folders is not None:
+                self._folders.end()
+
+    def _merge(self) -> None:
+        """Merge published files that are due."""
+        if self._folders is not None:
+            try:
+                self._folders.merge()
+            except OSError as error:
+                raise self._failure(error) from error
 
     def _is_due(self) -> bool:
         """True if the oldest segment is `roll_seconds` old, or all together have `roll_bytes`."""
@@ -263,6 +282,7 @@ class FilePublisher(Publisher):
             for name in others:
                 if name.endswith(_ENDINGS) and self._files.is_file(f"{self._root}/{name}"):
                     self._files.delete(f"{self._root}/{name}")
+            remove_folders(self._files, others, _ENDINGS)
         self._mention_other_runs()
         self._make_folder()
 
@@ -329,8 +349,8 @@ class FilePublisher(Publisher):
             )
             raise RidgelineError(message)
         if "rewound" in state:
-            rewound, names = Rewound(**state["rewound"]), f"{self._prefix}-*.{self._settings.format}"
-            take_back(self._files, self._folder, names, rewound, self._context)
+            rewound, own = Rewound(**state["rewound"]), (self._prefix, self._settings.format)
+            take_back(self._files, self._folder, *own, rewound, self._context)
             self._void_after = rewound.to
         covered = max([marked, *self._last_windows()])
         self._check_not_beyond(covered)
@@ -360,8 +380,7 @@ class FilePublisher(Publisher):
 
     def _last_windows(self) -> list[int]:
         """The last windows of the run's published files that still exist."""
-        pattern = re.compile(re.escape(self._prefix) + r"-\d+-(\d+)\.(parquet|jsonl)")
-        return [int(found[1]) for name in self._files.names(self._root) if (found := pattern.fullmatch(name))]
+        return [file.last for file in published(self._files, self._prefix)]
 
     # Publishing --------------------------------------------------------------------------------------------
 
@@ -396,10 +415,9 @@ class FilePublisher(Publisher):
         Raises DamagedError, FencedError, OSError. Safe to repeat: the file's name depends on the windows
         only.
         """
-        target = (
-            f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
-        )
-        target = f"{self._root}/{target}"
+        name = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
+        folder = self._root if self._folders is None else self._folders.folder(segments[0].window)
+        size = segments[0].bytes
         try:
             if len(segments) == 1:
                 check(self._files, self._folder, segments[0])
@@ -408,16 +426,25 @@ class FilePublisher(Publisher):
                 source = self._merged
                 with self._files.writing(source) as out:
                     merge(self._files, self._folder, segments, out, self._settings.format)
+                size = out.size
             self._context.check_owner()
-            self._files.move(source, target)
+            self._files.move(source, f"{folder}/{name}")
         except OSError:
-            if not self._files.is_file(target):  # else a driver that was fenced off meanwhile has made it
+            if not self._is_there(folder, name):  # else a driver that was fenced off meanwhile has made it
                 raise
-        self._files.sync(self._root)
+        self._files.sync(folder)
         self._marker.move(segments[-1].window)
         del self._pending[: len(segments)]
         for segment in segments:
             self._files.delete(f"{self._folder}/{segment.name}")
+        if self._folders is not None:
+            self._folders.added(size)
+
+    def _is_there(self, folder: str, name: str) -> bool:
+        """Whether a file has been published, in any folder."""
+        if self._folders is not None:
+            return self._folders.found(name)
+        return self._files.is_file(f"{folder}/{name}")
 
     # The hidden folder -------------------------------------------------------------------------------------
 

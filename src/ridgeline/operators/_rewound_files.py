@@ -5,7 +5,6 @@ It is done at every start that finds it in the state, so every step may be the l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.connect.output_files import OutputFiles, SummedStream
+from ridgeline.operators._merged_files import Published, published, rows_of_merged
 
 
 class Rewound:
@@ -29,31 +29,28 @@ class Rewound:
 
 
 def take_back(
-    files: OutputFiles, folder: str, names: str, rewound: Rewound, context: PublisherContext
+    files: OutputFiles, folder: str, prefix: str, format: str, rewound: Rewound, context: PublisherContext
 ) -> None:
     """Remove published files of windows after `to`, and cut the one that has rows of both.
 
-    `names`: those of the files, with `*` where their windows stand. Files that readers have taken away are
-    theirs. Raises RidgelineError if a file to be cut is not as it was published, FencedError, OSError.
+    `prefix`: with it the names of the files begin. Files that readers have taken away are theirs. Raises
+    RidgelineError if a file to be cut is not as it was published, FencedError, OSError.
     """
-    prefix, _, suffix = names.partition("*")
-    pattern = re.compile(re.escape(prefix) + r"(\d+)-(\d+)" + re.escape(suffix))
-    for name in files.names(files.root):
-        found = pattern.fullmatch(name)
-        if found is None or not rewound.to < int(found[2]) <= rewound.last:
+    for file in published(files, prefix, format):
+        if not rewound.to < file.last <= rewound.last:
             continue
-        if int(found[1]) <= rewound.to:
+        if file.first <= rewound.to:
             if rewound.rows is None:
                 continue
-            kept = [(window, rows) for window, rows in rewound.rows if window >= int(found[1])]
-            wanted = sum(rows for _, rows in kept)
-            last = kept[-1][0] if kept else rewound.to
+            wanted, last = _kept(files, folder, file, rewound)
             unfinished = f"{folder}/merged-e{context.epoch}.tmp"
-            _cut(files, f"{files.root}/{name}", unfinished, wanted)
-            files.move(unfinished, f"{folder}/rewound-{prefix}{found[1]}-{last:010d}{suffix}")
+            _cut(files, f"{files.root}/{file.path}", unfinished, wanted)
+            files.move(unfinished, f"{folder}/rewound-{prefix}-{file.first:010d}-{last:010d}.{format}")
             files.sync(folder)
         context.check_owner()
-        files.delete(f"{files.root}/{name}")
+        files.delete(f"{files.root}/{file.path}")
+        if "/" in file.path:
+            files.sync(f"{files.root}/{file.path.rpartition('/')[0]}")
     files.sync(files.root)
     for name in files.names(folder):
         if name.startswith("rewound-"):
@@ -61,6 +58,30 @@ def take_back(
             context.check_owner()
             files.move(f"{folder}/{name}", target)
             files.sync(files.root)
+
+
+def _kept(files: OutputFiles, folder: str, file: Published, rewound: Rewound) -> tuple[int, int]:
+    """How many rows of a file stay, and the last window of those.
+
+    Raises RidgelineError if it was merged of files of which nothing is known any more.
+    """
+    pieces = [(file.first, file.last, 0)]
+    if file.is_merged:
+        known = rows_of_merged(files, folder, file.first, file.last)
+        if known is None:
+            what = f"`{files.root}/{file.path}` was merged of files of windows before and after {rewound.to}"
+            msg = f"{what}, and it is not known how many rows each had; rewind to another window"
+            raise RidgelineError(msg)
+        pieces = known
+    wanted, last = 0, rewound.to
+    for first, end, rows in pieces:
+        if end <= rewound.to:
+            wanted, last = wanted + rows, end
+        elif first <= rewound.to:
+            waited = [(window, count) for window, count in rewound.rows or () if window >= first]
+            wanted += sum(count for _, count in waited)
+            last = waited[-1][0] if waited else last
+    return wanted, last
 
 
 def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:

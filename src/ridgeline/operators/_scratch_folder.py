@@ -74,11 +74,20 @@ class ScratchFolder(ScratchPlace):
         found: list[tuple[Any, ...]] = []
         for name in files.names(files.root):
             if name.startswith(f"{KEY}="):
-                for inner in files.names(f"{files.root}/{name}"):
-                    rows = self._read(files, f"{files.root}/{name}/{inner}", inner)
-                    found += [(one, int(name.partition("=")[2]), *others) for one, *others in rows]
-            else:
-                found += self._read(files, f"{files.root}/{name}", name)
+                rows = self._rows_in(files, f"{files.root}/{name}")
+                found += [(one, int(name.partition("=")[2]), *others) for one, *others in rows]
+        return found + self._rows_in(files, files.root)
+
+    def _rows_in(self, files: OutputFiles, folder: str) -> list[tuple[Any, ...]]:
+        """The rows of a folder's published files, and of those in the folders that are merged."""
+        found: list[tuple[Any, ...]] = []
+        for name in files.names(folder):
+            path = f"{folder}/{name}"
+            if files.is_file(path):
+                found += self._read(files, path, name)
+            elif not name.startswith((".", f"{KEY}=")):
+                for inner in files.names(path):
+                    found += self._read(files, f"{path}/{inner}", inner)
         return found
 
     def _read(self, files: OutputFiles, path: str, name: str) -> list[tuple[Any, ...]]:
