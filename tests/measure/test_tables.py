@@ -41,6 +41,17 @@ def test_record_ages_have_a_row_an_operator_and_place():
     assert idle["min_ms"].null_count == 2
 
 
+def test_the_last_hours_have_a_row_a_step():
+    measurement = measured(*windows(3, ages=(age("emit"), age("commit"))))
+    table = tables.history_table(measurement.operator_history(3.0, "write", -60.0))
+    assert sum(table["windows"].to_pylist()) == 3
+    assert table["at"].type == pa.timestamp("us", tz="UTC")
+    assert table["greatest_age_ms"].null_count == 0
+    table = tables.history_table(measurement.application_history(3.0, -60.0, 60))
+    assert table["windows"].to_pylist() == [3]
+    assert [one["operator"] for one in table["ages"].to_pylist()[0]] == ["write"]
+
+
 def test_progress_reports_of_sources_beside_their_operators():
     measurement = measured(
         *windows(2), SourceProgress(1.6, 1, 1, 100.0, 50.0), SourceProgress(2.6, 1, 1, 150.0, 50.0), *begin(2)

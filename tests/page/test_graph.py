@@ -132,11 +132,19 @@ def test_what_it_emits_right_now(person):
     assert person.clicks <= MOST_CLICKS
 
 
-def test_what_it_has_done_in_the_last_minutes(person, accessible):
+def test_what_it_has_done_in_the_last_hours(orders, person, open_page, accessible):
     person.click("button", re.compile("^score "))
     for title in ("latency", "tuples per second", "queue"):
         person.page.get_by_role("img", name=re.compile(f"^{title}: ")).wait_for()
     accessible(person.page)
+    person.click("link", "24 h")
+    person.page.wait_for_url("**range=24h*")
+    person.page.get_by_role("img", name=re.compile("^latency: ")).wait_for()
+    again = open_page(person.page.url)  # another page has what was before it
+    again.get_by_role("img", name=re.compile("^latency: ")).wait_for()
+    again.get_by_role("heading", name=re.compile("^The last .*, all partitions$")).wait_for()
+    taken = orders.watch.operator_history("score", -86_400.0)["steps"]
+    assert again.locator(".lines-first").first.get_attribute("d").count("L") >= len(taken) - 2
 
 
 def test_it_is_as_good_in_dark_colours_and_on_a_narrow_screen(orders, open_page, accessible, screenshot):

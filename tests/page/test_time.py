@@ -32,6 +32,33 @@ def test_since_when_it_is_slow_and_what_happened_then(application, open_page):
     assert "asked for by ann (a new supplier)" in text
 
 
+def test_the_last_hours_have_marks_of_what_happened(application, open_page, accessible):
+    page = open_page(f"{application.server.url}/#/time?range=2h")
+    page.get_by_role("img", name=re.compile("^latency of windows: median ")).wait_for()
+    ages = page.get_by_role("img", name=re.compile("^record age at ledger: mean "))
+    ages.wait_for()
+    ages.locator(".lines-mark").filter(has_text="▲").first.wait_for()
+    page.get_by_role("link", name="15 min").click()
+    page.wait_for_function("!location.hash.includes('range=')")
+    page.get_by_role("img", name=re.compile("^latency of windows: median ")).hover()
+    accessible(page)
+    figures = f"{application.server.url}/page/parts/hours.js"
+    script = """async ([at, rows, step, from, answer]) =>
+        (await import(at)).joined(rows, step, from, {step: 1, keptSeconds: 900, steps: answer}, 7200)"""
+
+    def joined(known, from_, answer, step=1):
+        rows = [[{"at": one} for one in ones] for ones in (known, answer)]
+        found = page.evaluate(script, [figures, rows[0], step, from_, rows[1]])
+        return [row["at"] for row in found[0]], found[1]
+
+    assert joined([1, 2, 2.5], 1, [2, 3, 3.5]) == ([1, 2, 3, 3.5], 1)
+    assert joined([1, 2], 1, [2, 2000]) == ([], None)  # seconds are not kept so far back
+    assert joined([], 0, [1, 9000]) == ([9000], 1)
+    assert joined([1, 2], 1, []) == ([1, 2], 1)
+    assert joined([100, 200], 199, [50]) == ([], None)  # the clock was set back
+    assert joined([100, 200], 190, [200, 201], step=5) == ([], None)
+
+
 def test_which_window_failed_and_why(application, open_page):
     page = open_page(application.server.url)
     page.get_by_role("link", name="Time", exact=True).click()

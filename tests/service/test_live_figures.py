@@ -234,22 +234,29 @@ def test_a_change_that_is_withdrawn_is_reported():
     )
 
 
-def test_the_last_minutes_of_an_operator_are_kept_from_the_first_question_on(run):
+def test_the_last_hours_of_an_operator_and_of_the_application_are_kept(run):
     first = next(event for event in run.events if isinstance(event, ApplicationPlanned))
     watch = Watch(lambda: run.events[-1].at)
     watch.observe(first)
-    assert watch.operator_history("sums") == {"operator": "sums", "seconds": []}
+    nothing = {"step": 1, "keptSeconds": 900, "steps": []}
+    assert watch.operator_history("sums") == {"operator": "sums", **nothing}
+    assert watch.application_history() == nothing
     for event in run.events[run.events.index(first) + 1 :]:
         watch.observe(event)
-    seconds = watch.operator_history("sums")["seconds"]
-    assert sum(row["windows"] for row in seconds) == WINDOWS
-    taken = sum(row["tuplesIn"] * row["seconds"] for row in seconds)
-    assert taken == pytest.approx(WINDOWS * TUPLES)
-    assert [row["at"] for row in seconds] == sorted(row["at"] for row in seconds)
-    for row in seconds:
+    steps = watch.operator_history("sums")["steps"]
+    assert sum(row["windows"] for row in steps) == WINDOWS
+    taken = sum(row["tuplesIn"] * row["seconds"] for row in steps)
+    assert taken == pytest.approx(WINDOWS * TUPLES, rel=1e-3)
+    assert [row["at"] for row in steps] == sorted(row["at"] for row in steps)
+    for row in steps:
         assert 0 <= row["latencyMs"] <= row["greatestMs"]
         assert 0 <= row["onPath"] <= 1
     with pytest.raises(KeyError, match="is not an operator of this application; did you mean `sums`"):
         watch.operator_history("sum")
+    whole = watch.application_history(-3600.0, 60)
+    assert sum(row["windows"] for row in whole["steps"]) == WINDOWS
     with serving(watch, run.plan) as client:
-        assert client.get("/logicalPlan/operators/sums/history")["seconds"] == seconds
+        assert client.get("/logicalPlan/operators/sums/history")["steps"] == steps
+        assert client.get("/history?from=-3600&step=60") == whole
+        with pytest.raises(Exception, match="step"):
+            client.get("/history?step=0")

@@ -17,7 +17,7 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
     StatsAnswer,
 )
-from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -43,7 +43,6 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.changes import ChangeFold
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.deciding.fold import DecidingFold
-from ridgeline.measure.deciding.history import operator_history
 from ridgeline.measure.deciding.times import TimesFold
 from ridgeline.measure.decisions import DecisionFold
 from ridgeline.measure.events import (
@@ -71,6 +70,8 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
+from ridgeline.measure.history.answers import application_history, operator_history
+from ridgeline.measure.history.fold import HistoryFold
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
@@ -175,8 +176,11 @@ class Measurement:
             AVERAGE_WINDOWS,
             max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))),
         )
+        self._times.history = HistoryFold()
         self._ages = AgeFold(
-            self._clocks, from_newest=str(attributes.get("ages_from_newest_record", False)).lower() == "true"
+            self._clocks,
+            self._times.history.age,
+            from_newest=str(attributes.get("ages_from_newest_record", False)).lower() == "true",
         )
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
@@ -458,14 +462,23 @@ class Measurement:
             "operators": [throughput_answer(status, moment) for status in self._statuses.operators.values()]
         }
 
-    def history(self, operator: str) -> OperatorHistoryAnswer:
-        """The last minutes of a logical operator; from now on they are kept.
+    def operator_history(
+        self, now: float, operator: str, begin: float | None = None, step: float | None = None
+    ) -> OperatorHistoryAnswer:
+        """The last hours of a logical operator.
 
-        Raises KeyError for a name that the plan has not.
+        `begin`: seconds since 1970, or before `now` if it is below 0; default: 15 minutes. `step`: the least
+        seconds of a step; by default as short as steps are kept that far back. Raises KeyError for a name
+        that the plan has not.
         """
         self._check_name(operator, titles=False)
-        self.keep_figures()
-        return operator_history(self.deciding.slices() if self.deciding is not None else (), operator)
+        return operator_history(self._times.history, operator, self._run.as_of(now), begin, step)
+
+    def application_history(
+        self, now: float, begin: float | None = None, step: float | None = None
+    ) -> ApplicationHistoryAnswer:
+        """The last hours of all windows, with the record ages of outputs; as `operator_history`."""
+        return application_history(self._times.history, self._run.as_of(now), begin, step)
 
     def _check_name(self, operator: str, *, titles: bool = True) -> None:
         """Raise KeyError for what is no logical operator; with `titles`, no physical one either."""

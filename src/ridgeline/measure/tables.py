@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import shorten
 from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
@@ -48,6 +49,40 @@ _LATENCY: _Columns = (
     ("p99_ms", "p99Ms", _NUMBER),
     *((_snake(row.name), row.name, _COUNT if row.type is int else _NUMBER) for row in LATENCY_METRICS),
     ("estimated", "estimated", _YES),
+)
+_SPAN: _Columns = (
+    ("at", "at", _TIME),
+    ("seconds", "seconds", _NUMBER),
+    ("windows", "windows", _COUNT),
+    ("latency_ms", "latencyMs", _NUMBER),
+)
+_OPERATOR_STEP: _Columns = (
+    *_SPAN,
+    ("greatest_ms", "greatestMs", _NUMBER),
+    ("compute_ms", "computeMs", _NUMBER),
+    ("wait_ms", "waitMs", _NUMBER),
+    ("transfer_ms", "transferMs", _NUMBER),
+    ("tuples_in", "tuplesIn", _NUMBER),
+    ("tuples_out", "tuplesOut", _NUMBER),
+    ("queue", "queue", _NUMBER),
+    ("greatest_queue", "greatestQueue", _NUMBER),
+    ("errors", "errors", _COUNT),
+    ("late", "late", _COUNT),
+    ("state_bytes", "stateBytes", _NUMBER),
+    ("on_path", "onPath", _NUMBER),
+    ("age_ms", "ageMs", _NUMBER),
+    ("greatest_age_ms", "greatestAgeMs", _NUMBER),
+)
+_AGES = pa.struct({"operator": _TEXT, "ageMs": _NUMBER, "greatestAgeMs": _NUMBER})
+_APPLICATION_STEP: _Columns = (
+    *_SPAN,
+    ("p99_ms", "p99Ms", _NUMBER),
+    ("greatest_ms", "greatestMs", _NUMBER),
+    ("late_ms", "lateMs", _NUMBER),
+    ("tuples_in", "tuplesIn", _NUMBER),
+    ("tuples_out", "tuplesOut", _NUMBER),
+    ("ages", "ages", pa.list_(_AGES)),
+    ("region", "region", _TEXT),
 )
 _PROMISE: _Columns = (
     ("promise", "promise", _TEXT),
@@ -215,6 +250,11 @@ def metric_history_table(answer: MetricHistoryAnswer, by: str) -> pa.Table:
         return _table(answer["minutes"] if by == "minutes" else answer["hours"], _OWN_PERIOD)
     msg = f"`by` is a unit of time; got `{shorten(by)}`; give `windows`, `minutes` or `hours`"
     raise ValueError(msg)
+
+
+def history_table(answer: OperatorHistoryAnswer | ApplicationHistoryAnswer) -> pa.Table:
+    """The last hours, a row a step, the newest last. Of the application `ages` has a list for each."""
+    return _table(answer["steps"], _OPERATOR_STEP if "operator" in answer else _APPLICATION_STEP)
 
 
 def _table(rows: Iterable[Mapping[str, object]], columns: _Columns, **more: object) -> pa.Table:

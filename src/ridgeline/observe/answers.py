@@ -17,7 +17,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
-from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
@@ -109,7 +109,13 @@ class Answers(Protocol):
 
     def keep_figures(self) -> None: ...
 
-    def operator_history(self, operator: str, /) -> OperatorHistoryAnswer: ...
+    def operator_history(
+        self, operator: str, begin: float | None = None, step: float | None = None, /
+    ) -> OperatorHistoryAnswer: ...
+
+    def application_history(
+        self, begin: float | None = None, step: float | None = None, /
+    ) -> ApplicationHistoryAnswer: ...
 
     def windows(self, limit: int | None = None, /) -> list[WindowSummaryAnswer]: ...
 

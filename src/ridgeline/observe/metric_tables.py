@@ -69,6 +69,25 @@ class MetricTables(ABC):
         """
         return tables.metric_history_table(self.watch.metric_history(operator, metric), by)
 
+    def history(
+        self, operator: str | None = None, seconds: float = 900, step: float | None = None
+    ) -> pa.Table:
+        """The last hours of the application or of an operator: a row a step, the newest last.
+
+        Args:
+            operator: Its logical name; None: all windows, with the record ages of outputs.
+            seconds: How far back. Steps of a second are kept for 15 minutes, of ten seconds for 2 hours, of
+                a minute for 24 hours. Of many operators they are longer.
+            step: The least seconds of a step; None: as short as steps are kept so far back.
+
+        Raises:
+            KeyError: For an operator that does not exist.
+        """
+        begin = -seconds if seconds > 0 else None
+        if operator is None:
+            return tables.history_table(self.watch.application_history(begin, step))
+        return tables.history_table(self.watch.operator_history(operator, begin, step))
+
     def windows(self, limit: int | None = None) -> pa.Table:
         """The last windows, the newest last."""
         return tables.windows_table(self.watch.windows(limit))

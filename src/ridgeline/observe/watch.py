@@ -19,7 +19,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
-from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
@@ -322,10 +322,22 @@ class Watch:
         with self._settled() as figures:
             figures.keep_figures()
 
-    def operator_history(self, operator: str) -> OperatorHistoryAnswer:
-        """The last minutes of a logical operator; from now on they are kept. Raises KeyError."""
+    def operator_history(
+        self, operator: str, begin: float | None = None, step: float | None = None
+    ) -> OperatorHistoryAnswer:
+        """The last hours of a logical operator, in steps. Raises KeyError.
+
+        `begin`: seconds since 1970, or before now if it is below 0. `step`: the least seconds of a step.
+        """
         with self._settled() as figures:
-            return figures.history(operator)
+            return figures.operator_history(self._now(), operator, begin, step)
+
+    def application_history(
+        self, begin: float | None = None, step: float | None = None
+    ) -> ApplicationHistoryAnswer:
+        """The last hours of all windows, with the record ages of outputs; as `operator_history`."""
+        with self._settled() as figures:
+            return figures.application_history(self._now(), begin, step)
 
     def application_figures(
         self,

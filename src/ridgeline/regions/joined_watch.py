@@ -20,7 +20,7 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
-from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
@@ -360,14 +360,24 @@ class JoinedWatch:
         for view in self.views:
             view.watch.keep_figures()
 
-    def operator_history(self, operator: str) -> OperatorHistoryAnswer:
-        """The last minutes of a logical operator; from now on they are kept. Raises KeyError."""
+    def operator_history(
+        self, operator: str, begin: float | None = None, step: float | None = None
+    ) -> OperatorHistoryAnswer:
+        """The last hours of a logical operator, in steps. Raises KeyError."""
         for view in self.views:
             if any(node.name == operator for node in view.watch.topology.operators):
-                return view.watch.operator_history(operator)
+                return view.watch.operator_history(operator, begin, step)
         names = dict.fromkeys(node.name for node in self.topology.operators)
         msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
         raise KeyError(msg)
+
+    def application_history(
+        self, begin: float | None = None, step: float | None = None
+    ) -> ApplicationHistoryAnswer:
+        """The last hours of the windows of all regions, by time."""
+        return sums.histories(
+            [(view.name, view.watch.application_history(begin, step)) for view in self.views]
+        )
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows of all regions, by their commits, the newest last."""

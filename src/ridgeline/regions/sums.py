@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 from ridgeline.measure.answers.application import (
@@ -14,6 +15,7 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
     StatsAnswer,
 )
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer, ApplicationStepAnswer
 from ridgeline.measure.answers.operators import StreamAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer
@@ -30,6 +32,16 @@ AnyRow = TypeVar("AnyRow")
 def last(rows: Sequence[AnyRow], limit: int | None) -> list[AnyRow]:
     """The last rows, at most `limit`."""
     return list(rows if limit is None else rows[-limit:])
+
+
+def histories(answers: Sequence[tuple[str, ApplicationHistoryAnswer]]) -> ApplicationHistoryAnswer:
+    """The steps of all regions by time. A region with many operators has longer steps than others."""
+    steps = [{**step, "region": name} for name, answer in answers for step in answer["steps"]]
+    return {
+        "step": max((answer["step"] for _, answer in answers), default=1),
+        "keptSeconds": min((answer["keptSeconds"] for _, answer in answers), default=0),
+        "steps": cast("list[ApplicationStepAnswer]", sorted(steps, key=itemgetter("at"))),
+    }
 
 
 def state_of(region: RegionRun) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ridgeline.measure.age.publish_age import PublishAges
 from ridgeline.measure.age.record_age import AgeTotals, RecordAges
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.events import OperatorWindow, OutputPublished, RunEvent, WindowCommitted
+from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, RunEvent, WindowCommitted
 from ridgeline.measure.topology import OperatorNode, Topology
 
+Listener = Callable[[str, AgeSample, float], None]
+"""Is called with an operator's name, ages, and by how many seconds they are greater."""
 _TRIFLE_SECONDS = 1e-6
 
 
@@ -19,15 +21,19 @@ class AgeFold:
 
     `from_newest`: ages are less that of the newest record that inputs have emitted in the window, or in the
     last one that had any. So a paced replay of old data shows by how much records fall behind it.
+    `listener`: is called with all ages and the name of the logical operator.
     """
 
-    def __init__(self, clocks: ClockOffsets, *, from_newest: bool = False) -> None:
+    def __init__(
+        self, clocks: ClockOffsets, listener: Listener | None = None, *, from_newest: bool = False
+    ) -> None:
         self._clocks = clocks
         self._from_newest = from_newest
         self._newest = 0.0
         """How old the newest record was when it was read. A trifle less: rounding makes no age negative."""
         self._topology = Topology((), ())
         self._ages = RecordAges()
+        self._listener = listener
         self._publish = PublishAges()
 
     # Events in ----------------------------------------------------------------------------------------------
@@ -63,12 +69,13 @@ class AgeFold:
                 if sample.place != "commit":
                     offset = self._clocks.offset(event.host, event.ended)
                     self._ages.add(event.operator, sample, commit.at, offset - self._newest)
+                    self._say(event.operator, sample, offset - self._newest)
                     continue
                 as_of = (sample.as_of or event.ended) + self._newest
-                self._ages.add_committed(event.operator, sample, commit.committed - as_of, commit.at)
+                self._committed(event.operator, sample, commit.committed - as_of, commit.at)
                 name = known[event.operator].name
                 for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
-                    self._ages.add_committed(*found, commit.at)
+                    self._committed(*found, commit.at)
 
     def _read(self, windows: Iterable[OperatorWindow]) -> None:
         """Note how old the newest record was that inputs emitted."""
@@ -84,7 +91,16 @@ class AgeFold:
     def published(self, event: OutputPublished) -> None:
         """Readers may see more."""
         for found in self._publish.published(event):
-            self._ages.add_committed(*found, event.at)
+            self._committed(*found, event.at)
+
+    def _committed(self, operator: int, sample: AgeSample, delay: float, at: float) -> None:
+        self._ages.add_committed(operator, sample, delay, at)
+        self._say(operator, sample, delay)
+
+    def _say(self, operator: int, sample: AgeSample, shift: float) -> None:
+        node = self._topology.by_id.get(operator)
+        if self._listener is not None and node is not None:
+            self._listener(node.name, sample, shift)
 
     # Answers out --------------------------------------------------------------------------------------------
 

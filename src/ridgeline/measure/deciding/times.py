@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.deciding.fold import DecidingFold
 from ridgeline.measure.events import RunEvent, SparkTrigger
+from ridgeline.measure.history.fold import HistoryFold
 from ridgeline.measure.latency.fold import FoldedWindow, LatencyFold
 from ridgeline.measure.latency.window import WindowTimes, assemble
 from ridgeline.measure.topology import Topology
@@ -54,6 +55,8 @@ class TimesFold:
     def __init__(self, clocks: ClockOffsets, behind: Callable[[float], Mapping[int, int]]) -> None:
         self.latency = LatencyFold()
         """Latencies, critical paths and blame; replaced by `Measurement` when a run begins."""
+        self.history = HistoryFold()
+        """The last hours."""
         self.deciding: DecidingFold | None = None
         """Metrics over periods; None until they are needed."""
         self._clocks = clocks
@@ -89,6 +92,7 @@ class TimesFold:
         times = assemble(topology, events, self._clocks)
         behind = self._behind(times.published)
         self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
+        self.history.add(times, self.latency.last, window_seconds)
         if self.deciding is None:
             self._past.add(times, self.latency.last)
         else:

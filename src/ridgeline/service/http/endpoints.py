@@ -11,7 +11,7 @@ from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
 from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
-from ridgeline.measure.answers.history import OperatorHistoryAnswer
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.keys import KeysAnswer
 from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarksAnswer
@@ -64,6 +64,18 @@ _CONTAINER_ID = Parameter("id", "integer", "the id of a container, from `/physic
 _WINDOW_ID = Parameter("id", "integer", "the id of a committed window, from `/windows`", 0)
 _WINDOW = Parameter(
     "windowId", "integer", "the id of a committed window, from `/windows`; default: the last", 0
+)
+_SPAN = (
+    Parameter(
+        "from", "integer", "seconds since 1970; below 0: before now; default: the last 15 minutes", -86_400
+    ),
+    Parameter(
+        "step",
+        "integer",
+        "the least seconds of a step; default: as short as steps are kept so far back",
+        1,
+        86_400,
+    ),
 )
 _STATES = ("PENDING", "RUNNING", "IDLE", "SILENT")
 
@@ -235,10 +247,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/logicalPlan/operators/{name}/history",
-        lambda call: found(call.watch.operator_history, call["name"]),
-        "The last 15 minutes of a logical operator, second by second. The first call begins to keep them.",
+        lambda call: found(
+            lambda name: call.watch.operator_history(name, call.get("from"), call.get("step")), call["name"]
+        ),
+        "The last hours of a logical operator, in steps of a second, ten seconds or a minute.",
         OperatorHistoryAnswer,
         _NAME,
+        query=_SPAN,
     ),
     _stram(
         "/logicalPlan/operators/{name}/ports",
@@ -369,6 +384,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: call.watch.watermarks(),
         "How far event time has come at each operator, who holds it back, and how many records were late.",
         WatermarksAnswer,
+    ),
+    _stram(
+        "/history",
+        lambda call: call.watch.application_history(call.get("from"), call.get("step")),
+        "The last hours of all windows, with record ages, in steps of a second, ten seconds or a minute.",
+        ApplicationHistoryAnswer,
+        query=_SPAN,
     ),
     _stram(
         "/marks",

@@ -1,10 +1,10 @@
 // The metrics that an operator declares, with their last windows.
 
 import {count} from "../format.js";
+import {Lines} from "../parts/lines.js";
 import {Notice} from "../parts/notice.js";
 import {html} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
-import {Lines} from "./lines.js";
 
 export function Metrics({name}) {
   const {answer, problem} = useAnswer("/metrics", {operator: name}, 2_000);

@@ -1,11 +1,13 @@
-// What an operator does now, in figures and in words, and the last minutes.
+// What an operator does now, in figures and in words, and the last hours.
 
 import {bytes, count, duration, milliseconds, percentile, rate} from "../format.js";
+import {Ranges, useHours, useRange} from "../parts/hours.js";
+import {Lines} from "../parts/lines.js";
+import {useMarks} from "../parts/marks.js";
 import {html} from "../vendor/preact.js";
-import {useAnswer} from "./asking.js";
-import {Lines} from "./lines.js";
 import {verdict} from "./verdict.js";
 
+const EACH = {1: "second", 60: "minute"};
 const PLACES = ["source", "state", "emit", "commit", "publish"];
 
 export function Now({name, rows, overview, shown, part}) {
@@ -45,23 +47,29 @@ export function Now({name, rows, overview, shown, part}) {
         <th scope="col" class="operator-number">p99</th><th scope="col" class="operator-number">greatest</th></tr></thead>
       <tbody>${ages.sort((one, other) => PLACES.indexOf(one.at) - PLACES.indexOf(other.at)).map((row) => html`<tr key=${`${row.id} ${row.at}`}>
         <td>${row.at}${own.length > 1 ? ` of ${row.operator}` : ""}</td>${["p50Ms", "p90Ms", "p99Ms", "maxMs"].map((field) => html`<td key=${field} class="operator-number">${milliseconds(row[field] ?? null)}</td>`)}</tr>`)}</tbody></table>`}
-    <${History} name=${name} />
+    <${History} name=${name} chosen=${shown?.asked ? shown.window?.committedAt : null} />
     ${own.some((row) => row.errorTuples?.length) && html`<h3 class="operator-title">Last tuples with errors</h3>
       <ul class="operator-texts">${own.flatMap((row) => row.errorTuples ?? []).slice(-5).map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}`;
 }
 
-function History({name}) {
-  const {answer} = useAnswer(`/logicalPlan/operators/${encodeURIComponent(name)}/history`, {}, 2_000);
-  const seconds = answer?.seconds ?? [];
-  if (seconds.length < 2) return html`<p class="operator-empty" role="status">Its history is kept from now on.</p>`;
-  const at = seconds.map((one) => one.at);
-  const of = (field) => seconds.map((one) => one[field]);
-  const any = (field) => seconds.some((one) => one[field] > 0);
-  return html`<h3 class="operator-title">The last ${duration(at.at(-1) - at[0])}, all partitions</h3>
-    <${Lines} title="latency" at=${at} show=${milliseconds} lines=${[{name: "median", values: of("latencyMs")}, {name: "greatest", values: of("greatestMs"), class: "second"}]} />
-    <${Lines} title="tuples per second" at=${at} show=${rate} lines=${[{name: "in", values: of("tuplesIn")}, {name: "out", values: of("tuplesOut"), class: "second"}]} />
-    <${Lines} title="queue" at=${at} show=${count} lines=${[{name: "queue", values: of("queue")}]} />
-    ${any("stateBytes") && html`<${Lines} title="state written a window" at=${at} show=${bytes} lines=${[{name: "state", values: of("stateBytes")}]} />`}
-    ${(any("errors") || any("late")) && html`<${Lines} title="errors and late records" at=${at} show=${count}
-      lines=${[{name: "errors", values: of("errors"), class: "bad"}, {name: "late", values: of("late"), class: "second"}]} />`}`;
+function History({name, chosen}) {
+  const {seconds} = useRange();
+  const {rows, step, problem} = useHours(`/logicalPlan/operators/${encodeURIComponent(name)}/history`, seconds);
+  const marks = useMarks().filter((mark) => !mark.operator || mark.operator === name);
+  const head = html`<div class="operator-hours"><h3 class="operator-title">${rows.length < 2 ? "Its past"
+    : `The last ${duration(rows.at(-1).at - rows[0].at + rows[0].seconds)}, all partitions`}</h3><${Ranges} /></div>`;
+  if (problem && !rows.length) return html`${head}<p class="operator-empty" role="status">${problem.error}</p>`;
+  if (rows.length < 2) return html`${head}<p class="operator-empty" role="status">There are too few windows yet.</p>`;
+  const at = rows.map((one) => one.at);
+  const of = (field) => rows.map((one) => one[field]);
+  const any = (field) => rows.some((one) => one[field] > 0);
+  const chart = (title, show, ...lines) => html`<${Lines} key=${title} ...${{title, at, show, lines, marks, chosen}} from=${at[0] - rows[0].seconds} gap=${Math.max(30, 3 * step)} />`;
+  return html`${head}
+    ${chart("latency", milliseconds, {name: "median", values: of("latencyMs")}, {name: "greatest", values: of("greatestMs"), class: "second"})}
+    ${chart("tuples per second", rate, {name: "in", values: of("tuplesIn")}, {name: "out", values: of("tuplesOut"), class: "second"})}
+    ${any("greatestAgeMs") && chart("record age", milliseconds, {name: "mean", values: of("ageMs")}, {name: "greatest", values: of("greatestAgeMs"), class: "second"})}
+    ${chart("queue", count, {name: "mean", values: of("queue")}, {name: "greatest", values: of("greatestQueue"), class: "second"})}
+    ${any("stateBytes") && chart("state written a window", bytes, {name: "state", values: of("stateBytes")})}
+    ${(any("errors") || any("late")) && chart(`errors and late records, each ${EACH[step] ?? duration(step)}`, count,
+      {name: "errors", values: of("errors"), class: "bad"}, {name: "late", values: of("late"), class: "second"})}`;
 }

@@ -113,7 +113,7 @@ export function drawMarks(context, marks, xOf, top, bottom, style) {
   context.restore();
 }
 
-function colourOf(mark) {
+export function colourOf(mark) {
   return mark.level === "bad" ? "--bad" : mark.level === "good" ? "--ok" : "--muted";
 }
 

@@ -7,6 +7,7 @@ import { MarkList, Words, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { FEWEST, indexOf, quantile, turn, usualPhases } from "../time/figures.js";
 import { Gantt, Steps } from "../time/gantt.js";
+import { Hours } from "../time/hours.js";
 import { Strip } from "../time/strip.js";
 import { word } from "../time/words.js";
 
@@ -34,6 +35,7 @@ function View() {
       <${Turn} windows=${windows} marks=${marks} />
     </section>
     <${Window} shown=${shown} windows=${windows} marks=${marks} params=${params} />
+    <${Hours} marks=${marks} chosen=${params.window ? shown?.window?.committedAt : null} />
     <section class="card">
       <h2>What happened</h2>
       ${marks.length

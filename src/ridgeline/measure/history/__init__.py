@@ -1,0 +1,1 @@
+"""The history of operators and of the application over hours, in steps."""

@@ -1,0 +1,225 @@
+"""The fold behind the history: windows in steps of a second, of ten and of a minute, for a day."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from ridgeline.measure.clocks import corrected_events
+from ridgeline.measure.events import AgeSample
+from ridgeline.measure.history.codes import Floats
+from ridgeline.measure.history.shape import Shape
+from ridgeline.measure.history.step import PLACES, Ages, Kept, OpenStep, Step, Sum
+from ridgeline.measure.latency.fold import FoldedWindow
+from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.topology import Topology
+
+LEVELS = ((1, 900), (10, 720), (60, 1440))
+"""Seconds of a step, and how many of them are kept: 15 minutes, 2 hours, 24 hours."""
+MOST_BYTES = 96_000_000
+"""All steps take so much at most. With more operators steps are longer, for the same time."""
+_FACTORS = (1, 2, 5, 10, 20, 30, 60)
+_OPERATOR_BYTES = 2 * Kept.COUNT * sum(steps for _, steps in LEVELS)
+_MOST_PENDING = 64
+_MOST_FIGURES = 200_000
+"""Of so many windows, or figures of operators, none waits to be added up."""
+_PLACE_NUMBERS = {place: number for number, place in enumerate(PLACES)}
+
+
+class _Level:
+    """Steps of one length. `shape`: of the windows in the open one."""
+
+    def __init__(self, width: int, most: int) -> None:
+        self.width = width
+        self.kept: deque[Step] = deque(maxlen=most)
+        self.open: OpenStep | None = None
+
+    def begin(self, at: float, operators: int) -> OpenStep:
+        """The open step; one that has `at` in it is begun if there is none."""
+        if self.open is None:
+            begin = math.floor(at / self.width) * self.width
+            self.open = OpenStep(begin, begin + self.width, operators)
+        return self.open
+
+    def close(self, shape: Shape) -> OpenStep | None:
+        """Keep the open step, if there is one; returns it."""
+        step, self.open = self.open, None
+        if step is not None:
+            self.kept.append(step.closed(shape.index, shape.outputs))
+        return step
+
+
+class HistoryFold:
+    """Takes committed windows in, in order, and the ages of their records. One thread at a time.
+
+    A step of a longer level is merged of windows, as one of a shorter level is. Memory is bounded: 92 KB for
+    each logical operator, `MOST_BYTES` for all. A clock that is set back by more than a step drops what was
+    kept of later times.
+    """
+
+    def __init__(self) -> None:
+        self._levels = [_Level(width, most) for width, most in LEVELS]
+        self._shape = Shape(Topology((), ()))
+        self._pending: list[tuple[WindowTimes, FoldedWindow]] = []
+        self._last: tuple[int, float] | None = None
+        """The last window, and when it was committed."""
+        self._places: dict[str, int] = {}
+        """Of each operator, the last place of a record at which it has had ages."""
+
+    # Windows in ---------------------------------------------------------------------------------------------
+
+    def add(self, times: WindowTimes, folded: FoldedWindow, window_seconds: float) -> None:
+        """Take a window in, with what it was found to be; one that came before changes nothing."""
+        if self._last is not None and times.window_id <= self._last[0]:
+            return
+        now = times.committed
+        if folded.topology is not self._shape.topology:
+            self._follow(folded.topology)
+        shortest = self._levels[0]
+        present = shortest.open
+        if present is not None and now < present.begin - shortest.width:
+            self._set_back(now)
+        elif present is not None and now >= present.end:
+            self._close(now)
+        before = self._last[1] if self._last is not None and self._last[1] <= now else times.began
+        self._last = times.window_id, now
+        present = shortest.begin(now, len(self._shape.names))
+        present.at = max(present.at, now)
+        # Time in which no window was due, as while the application is paused, is no part of a step.
+        present.seconds += max(0.0, now - max(before, times.due - window_seconds))
+        self._pending.append((times, folded))
+        if len(self._pending) >= _MOST_PENDING or (
+            len(self._pending) * len(self._shape.topology.operators) >= _MOST_FIGURES
+        ):
+            self._add_up()
+
+    def age(self, operator: str, sample: AgeSample, shift: float) -> None:
+        """Take ages of an operator in, all later by `shift` seconds. They belong to the open step.
+
+        Of several places of an operator the last one of a record counts: `publish` for most outputs.
+        """
+        step, place = self._levels[0].open, _PLACE_NUMBERS.get(sample.place, -1)
+        number = self._shape.index.get(operator)
+        if step is None or number is None or sample.count < 1 or place < self._places.get(operator, 0):
+            return
+        self._places[operator] = place
+        total = sample.total + shift * sample.count
+        step.age(number, Ages(place, sample.count, total, sample.maximum + shift))
+
+    def _follow(self, topology: Topology) -> None:
+        """Take a plan in. Steps continue if it has the same operators, with any partitions."""
+        self._add_up()
+        shape = Shape(topology)
+        if shape.names != self._shape.names:
+            self._close(math.inf)
+            least = len(shape.names) * _OPERATOR_BYTES / MOST_BYTES
+            factor = next((one for one in _FACTORS if one >= least), _FACTORS[-1])
+            for level, (width, most) in zip(self._levels, LEVELS, strict=True):
+                if level.width != width * factor:
+                    level.width = width * factor
+                    level.kept = deque(level.kept, maxlen=max(1, most // factor))
+            self._places = {name: place for name, place in self._places.items() if name in shape.index}
+        self._shape = shape
+
+    def _close(self, now: float) -> None:
+        """Close the steps that are over."""
+        self._add_up()
+        self._merge(self._levels[0].close(self._shape))
+        for level in self._levels[1:]:
+            if level.open is not None and now >= level.open.end:
+                level.close(self._shape)
+
+    def _merge(self, step: OpenStep | None) -> None:
+        """Add a step that is over to those of the longer levels."""
+        if step is None:
+            return
+        for level in self._levels[1:]:
+            level.begin(step.begin, len(self._shape.names)).merge(step)
+
+    def _set_back(self, now: float) -> None:
+        """The clock was set back: times that have not come yet are of no use."""
+        self._close(math.inf)
+        for level in self._levels:
+            while level.kept and level.kept[-1].at > now:
+                level.kept.pop()
+
+    def _add_up(self) -> None:
+        """Add the windows that wait to the open steps."""
+        pending, self._pending = self._pending, []
+        if not pending:
+            return
+        shape = self._shape
+        present = self._levels[0].begin(pending[-1][0].committed, len(shape.names))
+        figures = np.array([folded.figures[:4] for _, folded in pending])
+        counts = np.array([_counts(shape.topology, times) for times, _ in pending])
+        latencies, sums = shape.latencies(figures), shape.sums(counts)
+        present.windows += len(pending)
+        present.sums[Sum.COMPUTE : Sum.TRANSFER + 1] += np.nansum(latencies[:, 1:], axis=0)
+        present.sums[Sum.TUPLES_IN : Sum.STATE + 1] += sums.sum(axis=0)
+        present.sums[Sum.WINDOWS] += np.count_nonzero(~np.isnan(latencies[:, 0]), axis=0)
+        present.greatest = np.fmax(present.greatest, np.fmax.reduce(latencies[:, 0], axis=0))
+        present.queued = np.maximum(present.queued, sums[:, Sum.QUEUE - Sum.TUPLES_IN].max(axis=0))
+        present.entered += float(counts[:, Sum.TUPLES_OUT - Sum.TUPLES_IN][:, shape.inputs].sum())
+        present.left += float(counts[:, 0][:, shape.leaves].sum())
+        samples = latencies[:, 0].astype(np.float32)
+        by_id, index = shape.topology.by_id, shape.index
+        opened = [present, *(level.begin(present.begin, len(shape.names)) for level in self._levels[1:])]
+        for row, (times, folded) in enumerate(pending):
+            whole = times.latency_seconds
+            present.longest = max(present.longest, whole)
+            present.late += times.late_seconds
+            for number in {index[by_id[one].name] for one in folded.path}:
+                present.sums[Sum.ON_PATH, number] += 1
+            for step in opened:
+                step.latencies.add(samples[row])
+                step.whole.add(whole)
+
+    # Steps out ----------------------------------------------------------------------------------------------
+
+    def steps(self, begin: float, now: float, least: float | None = None) -> tuple[int, int, list[Step]]:
+        """How many seconds a step is, how many seconds of them are kept, and those that end after `begin`.
+
+        `least`: they are at least so long, if there are any that are. By default they are the shortest that
+        are kept back to `begin`, or to the first window.
+        """
+        self._add_up()
+        level = self._levels[-1]
+        for one in reversed(self._levels):
+            most = one.kept.maxlen or 0
+            reaches = now - begin <= one.width * most or len(one.kept) < most
+            if one.width >= least if least is not None else reaches:
+                level = one
+        kept = [step for step in level.kept if step.at > begin]
+        present = self._present(level)
+        if present is not None and present.at > begin:
+            kept.append(present)
+        return level.width, level.width * (level.kept.maxlen or 0), kept
+
+    def _present(self, level: _Level) -> Step | None:
+        """The open step as it is now, with the windows of the shortest level's open step."""
+        shape, shortest = self._shape, self._levels[0].open
+        if level.open is None or (shortest is None and not level.open.windows):
+            return None
+        if level is self._levels[0] or shortest is None:
+            return level.open.closed(shape.index, shape.outputs)
+        return level.open.with_windows_of(shortest).closed(shape.index, shape.outputs)
+
+
+def _counts(topology: Topology, times: WindowTimes) -> Floats:
+    """Of a window the rows `Sum.TUPLES_IN` to `Sum.STATE` by physical operator; 0: it did not report."""
+    found = np.zeros((len(topology.operators), Sum.STATE - Sum.TUPLES_IN + 1))
+    reported = corrected_events(times.operators).reported
+    for place, node in enumerate(topology.operators):
+        one = reported.get(node.id)
+        if one is not None:
+            found[place] = (
+                sum(one.tuples_in.values()),
+                sum(one.tuples_out.values()),
+                one.queue,
+                one.errors,
+                one.late,
+                one.state_bytes,
+            )
+    return found.T
