@@ -153,6 +153,10 @@ def test_an_operator_of_ones_own_must_have_the_key() -> None:
     [
         ({}, "step `counts` has no aggregate"),
         ({"partitions": 2}, "step `counts` has no aggregate"),
+        (
+            {"n": agg.count(), "close_after": "10s"},
+            r"it is an option of the windows: `window\(\.\.\., close_after=\.\.\.\)`",
+        ),
         ({"n": agg.count}, r"`n` of step `counts` is a function; call it: `n=agg.count\(...\)`"),
     ],
 )

@@ -18,7 +18,7 @@ from ridgeline import (
     Stream,
     ValidationError,
 )
-from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, rate, tumbling
+from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, aggregate, rate, tumbling
 from ridgeline.plan import validation
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
@@ -110,16 +110,16 @@ def test_joins_of_two_streams_by_their_times() -> None:
     assert found == {"within": [1] * 4 + [2, 3], "window": [1] * 4 + [2, 3], "as_of": [1, 1, 2, 3]}
 
 
+def one_late(app: Application, name: str, first: int) -> Stream[Any]:
+    """Three records, of which the last is late."""
+    rows = [Order(first + minute, "ann", AT + timedelta(minutes=minute)) for minute in (0, 9, 3)]
+    return app.read(name, ListInput(Order, [*rows[:2], END_WINDOW, rows[2]], "time", lateness="1s"))
+
+
 def test_records_that_are_late_for_a_step_have_a_stream() -> None:
     """Those of both sides of a join, and of steps that put records in order."""
     app = Application("shop")
-    start = datetime(2026, 3, 29, tzinfo=UTC)
-
-    def source(name: str, first: int) -> Stream[Any]:
-        rows = [Order(first + minute, "ann", start + timedelta(minutes=minute)) for minute in (0, 9, 3)]
-        return app.read(name, ListInput(Order, [*rows[:2], END_WINDOW, rows[2]], "time", lateness="1s"))
-
-    left, right = source("left", 0), source("right", 10)
+    left, right = one_late(app, "left", 0), one_late(app, "right", 10)
     for name, pairs in {
         "within": left.join_within("within", right, on="customer", within="1s"),
         "window": left.join_in_window("window", right, "customer", tumbling("1s")),
@@ -141,6 +141,22 @@ def test_records_that_are_late_for_a_step_have_a_stream() -> None:
     assert [row["id"] for row in run.collected("line_late")] == [3.0]
     for name in ("within_late_right", "window_late_right", "as_of_late_right"):
         assert [order.id for order in run.collected(name)] == [13]
+
+
+LATE: dict[str, Callable[[Stream_], Any]] = {
+    "window": lambda s: s.group_by("customer").window(tumbling("1m")).aggregate("n", n=aggregate.count()),
+    "within": lambda s: s.join_within("n", one_late(s.app, "right", 10), on="customer", within="1s"),
+    "as_of": lambda s: s.join_as_of("n", one_late(s.app, "right", 10), on="customer"),
+    "sort": lambda s: s.sort_within("n"),
+    "resample": lambda s: s.resample("n", "1m", "customer", forward="id", within="1m"),
+    "interpolate": lambda s: s.cast("f", {"id": float}).interpolate("n", "id", within="1m"),
+}
+
+
+@pytest.mark.parametrize("step", LATE.values(), ids=LATE)
+def test_late_records_can_be_read_alone(step: Callable[[Stream_], Any]) -> None:
+    late = step(one_late(Application("shop"), "left", 0)).late
+    assert [row.id if isinstance(row, Order) else row["id"] for row in late.collect()] == [3]
 
 
 class Alert(NamedTuple):

@@ -337,6 +337,8 @@ def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[st
             close = nearest(column, known)
             remedy = f"give one, such as `{column}=agg.count()`"
             remedy += f"; or did you mean `{close}`?" if close else ""
+            if column in WindowOptions.__annotations__:
+                remedy = f"it is an option of the windows: `window(..., {column}=...)`"
             msg = f"`{column}` of step `{name}` is {shorten(one)}, which is no aggregate; {remedy}"
             raise RidgelineError(msg)
     if not values:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.cell import StateCell
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, described
-from ridgeline.api.operator import InputOperator, Operator, operator_type, state_cells
+from ridgeline.api.operator import InputOperator, Operator, operator_type, port_schema, state_cells
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
 from ridgeline.api.push_input import PushInput
@@ -158,8 +159,9 @@ class Instance:
         takes_times = self.level is not RecordingLevel.OFF or self.keeps_time
         for name, point in self.outputs.items():
             point.connected = name in self.spec.outputs
-            if point.connected:
-                point.port_schema = self.spec.outputs[name]
+            point.port_schema = (
+                self.spec.outputs[name] if point.connected else _unread(self.operator, name, self.spec.inputs)
+            )
             point.timed = takes_times and (source or point.connected)
 
     # What it holds between callbacks ------------------------------------------------------------------------
@@ -199,3 +201,17 @@ class Instance:
         """Refuse what a thread of the operator emitted between windows. Raises OperatorError."""
         for point in self.outputs.values():
             self.call("emit", point.refuse_strays)
+
+
+def _unread(operator: Operator, name: str, inputs: Mapping[str, Schema]) -> Schema | None:
+    """The schema of an output port that no stream reads, which the operator may ask for all the same.
+
+    As the plan resolves it for those that are read; None if nothing says it.
+    """
+    if port_schema(operator, name) is not None:
+        return None  # the declared one
+    made = operator.derived_schema(name, inputs)
+    if made is not None:
+        return Schema(made)
+    taken = [one for one in operator_type(type(operator)).inputs if port_schema(operator, one) is None]
+    return next((inputs[one] for one in taken if one in inputs), None)
