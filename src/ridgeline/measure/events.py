@@ -47,6 +47,8 @@ class ApplicationPlanned:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
     """Facts of the run: user, master, checkpoint, versions."""
+    logical: Mapping[str, Any] = field(default_factory=dict)
+    """The logical plan as `/logicalPlan` answers it, for event logs; empty: not kept."""
 
 
 @dataclass(frozen=True, slots=True)

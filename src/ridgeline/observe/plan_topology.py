@@ -37,7 +37,12 @@ def topology_of(plan: Plan) -> Topology:
 
 
 def planned_event(
-    plan: Plan, *, at: float, application_id: str, info: Mapping[str, object] = _NOTHING
+    plan: Plan,
+    *,
+    at: float,
+    application_id: str,
+    info: Mapping[str, object] = _NOTHING,
+    logical: Mapping[str, object] = _NOTHING,
 ) -> ApplicationPlanned:
     """The event that a run of the plan begins with.
 
@@ -46,11 +51,19 @@ def planned_event(
         at: STRAM's wall clock, seconds since 1970.
         application_id: The id of this run of the application.
         info: More about the run: `user`, `master`, `checkpoint`, `version`, and `host`, where STRAM runs.
+        logical: The logical plan as `/logicalPlan` answers it, where an event log keeps it.
     """
     attributes = {name: plain(value) for name, value in plan.logical.attributes.items()}
-    name, width = plan.logical.application, plan.logical.window_seconds
     return ApplicationPlanned(
-        at, name, application_id, plan.version, width, topology_of(plan), attributes, dict(info)
+        at,
+        plan.logical.application,
+        application_id,
+        plan.version,
+        plan.logical.window_seconds,
+        topology_of(plan),
+        attributes,
+        dict(info),
+        dict(logical),
     )
 
 

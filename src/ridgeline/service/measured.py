@@ -236,7 +236,10 @@ class MeasuredRun:
             """The plan that the run begins with, or that it has now."""
             shown = {} if self._planner is None else self._planner.shown
             info = run_info(self._master, uri, shown)
-            return planned_event(plan, at=self._clock.wall(), application_id=number, info=info)
+            logged = self._logged(plan)
+            return planned_event(
+                plan, at=self._clock.wall(), application_id=number, info=info, logical=logged
+            )
 
         run.on_plan(planned)
         event = planned(self._plan)
@@ -257,6 +260,14 @@ class MeasuredRun:
                 server, self._service.token, self._plan, number, at, event.info, self._console
             )
             surroundings.enter_context(announced)
+
+    def _logged(self, plan: Plan) -> Mapping[str, object]:
+        """The logical plan for an event log, which alone needs it."""
+        if self._service.event_log is None:
+            return {}
+        from ridgeline.service.http.apex import logical_plan
+
+        return logical_plan(plan.logical)
 
     @contextlib.contextmanager
     def _until_the_end(self) -> Iterator[list[str]]:

@@ -118,7 +118,14 @@ def _described(call: Call, operators: Sequence[LogicalOperator]) -> list[Logical
     rows, latencies, totals = call.watch.operators(), _logical_latencies(call), call.watch.operator_totals()
     metrics = by_operator(call.watch.own_metrics()["metrics"])
     return [
-        apex.logical_operator(one, rows, latencies, metrics.get(one.name, {}), totals.get(one.name))
+        apex.logical_operator(
+            one.name,
+            apex.class_name(one),
+            rows,
+            latencies,
+            metrics.get(one.name, {}),
+            totals.get(one.name),
+        )
         for one in operators
     ]
 

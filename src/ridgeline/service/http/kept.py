@@ -84,8 +84,8 @@ def _sinks(call: Call) -> SinksAnswer:
                 "visibleAt": None if shown is None else shown["visibleAt"],
                 "timesPublished": 0 if shown is None else shown["timesPublished"],
                 "problem": "" if shown is None else shown["problem"],
-                "committedAge": _worst(ages, one.name, "commit"),
-                "visibleAge": _worst(ages, one.name, "publish"),
+                "committedAge": worst(ages, one.name, "commit"),
+                "visibleAge": worst(ages, one.name, "publish"),
             }
         )
     return {"sinks": sinks}
@@ -97,7 +97,7 @@ def _protocol(publisher: object) -> str:
     return publisher.protocol if isinstance(publisher, SinkPublisher) else "staged"
 
 
-def _worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | None:
+def worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | None:
     """The ages of the partition whose p99 is highest, of those that had records."""
     rows = [
         row

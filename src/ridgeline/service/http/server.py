@@ -40,6 +40,7 @@ class WebServer:
         port: The port; 0: a free one.
         allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of
             a proxy.
+        read_only: There is nothing that a request could change, so no token is made for it.
 
     Raises:
         RidgelineError: If the port is in use or the address is not this machine's, before anything else is
@@ -47,14 +48,20 @@ class WebServer:
     """
 
     def __init__(
-        self, app: Starlette, host: str = "127.0.0.1", port: int = 0, allowed_hosts: Collection[str] = ()
+        self,
+        app: Starlette,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        allowed_hosts: Collection[str] = (),
+        *,
+        read_only: bool = False,
     ) -> None:
         self._app = app
         self._socket = _listen(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
         app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
         address = ipaddress.ip_address(self.host)
-        if app.state.token is None:
+        if app.state.token is None and not (read_only and address.is_loopback):
             made = secrets.token_urlsafe(32)
             if address.is_loopback and app.state.read_token is None:
                 app.state.write_token = made

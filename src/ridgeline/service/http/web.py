@@ -16,14 +16,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.sums import state_of
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer, PagePathAnswer
-from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.configuration import configuration_endpoints
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
@@ -32,6 +30,7 @@ from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.kept import kept_endpoints
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
+from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
 from ridgeline.service.http.stream import OverviewStream, most_clients
 from ridgeline.service.page.assets import SafeHeaders
 from ridgeline.service.page.live import EVERY_MS, LiveStream
@@ -178,9 +177,9 @@ def create_app(
         routes=[*routes, page_routes()],
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],
         exception_handlers={
-            AnswerError: _answer_error,
-            HTTPException: partial(_http_error, paths=[endpoint.path for endpoint in endpoints]),
-            Exception: _server_error,
+            AnswerError: answer_error,
+            HTTPException: partial(http_error, paths=[endpoint.path for endpoint in endpoints]),
+            Exception: server_error,
         },
     )
     app.state.plan = plan
@@ -210,7 +209,7 @@ class _EventStream(StreamingResponse):
                 await super().__call__(scope, receive, send)
                 return
         hint = "close some of them, or read `/metrics`"
-        full = _json({"error": f"{most_clients()} clients read events already", "hint": hint}, 503)
+        full = reply({"error": f"{most_clients()} clients read events already", "hint": hint}, 503)
         await full(scope, receive, send)
 
 
@@ -226,7 +225,7 @@ def _route(endpoint: Endpoint, handler: Handler, watch: Answers, stack_of: Stack
     def result(request: Request, body: Mapping[str, Any]) -> Response:
         state = request.app.state
         values = {**endpoint.parse(request), **body}
-        return _json(handler(Call(watch, _plan(state), values, stack_of, state.run, state.origin)))
+        return reply(handler(Call(watch, _plan(state), values, stack_of, state.run, state.origin)))
 
     def answer(request: Request) -> Response:
         return result(request, {})
@@ -274,37 +273,3 @@ def _index(call: Call, version: str) -> IndexAnswer:
         "metrics": _METRICS.path,
     }
     return {"name": call.plan.logical.application, "version": version, "links": links}
-
-
-def _json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(
-        to_json(value), status, {"cache-control": "no-store", **(headers or {})}, "application/json"
-    )
-
-
-def _answer_error(_request: Request, error: Exception) -> Response:
-    if not isinstance(error, AnswerError):
-        raise error
-    return _json({"error": error.error, "hint": error.hint}, error.status, error.headers)
-
-
-def _http_error(request: Request, error: Exception, paths: list[str]) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
-    if error.status_code == 404:  # noqa: PLR2004  HTTP's number
-        what, hint = f"there is no `{request.url.path[:200]}`", did_you_mean(request.url.path[:200], paths)
-    elif error.status_code == 405:  # noqa: PLR2004  HTTP's number
-        what, hint = f"`{request.method}` is not allowed here", "use GET; the description says where POST is"
-    else:
-        what, hint = error.detail, ""
-    return _json({"error": what, "hint": hint}, error.status_code, error.headers)
-
-
-def _server_error(_request: Request, error: Exception) -> Response:
-    return _json(
-        {
-            "error": f"the service failed: {type(error).__name__}",
-            "hint": "this is a fault of Ridgeline; please report it",
-        },
-        500,
-    )

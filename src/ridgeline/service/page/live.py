@@ -20,7 +20,7 @@ from ridgeline.measure.events import (
     WindowCommitted,
 )
 from ridgeline.service.http.bodies import to_json
-from ridgeline.service.page.state import PageState, merge_patch
+from ridgeline.service.page.state import KeptPlan, PageState, merge_patch
 
 if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
@@ -49,7 +49,7 @@ class LiveStream:
     an event as often share a `Feed`. A client holds nothing but the number of the last event that it has.
     """
 
-    def __init__(self, watch: Answers, plan: Callable[[], Plan]) -> None:
+    def __init__(self, watch: Answers, plan: Callable[[], Plan | KeptPlan]) -> None:
         self.closed = False
         self.ended = False
         self.watch = watch

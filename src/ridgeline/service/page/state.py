@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.measure.wording.sentence import sentence_of
@@ -13,6 +14,15 @@ from ridgeline.service.http.bodies import to_json
 if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
+    from ridgeline.service.http.answers import LogicalPlanAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """A plan of which there is only what `/logicalPlan` answers about it."""
+
+    application: str
+    answer: LogicalPlanAnswer
 
 
 class PageState:
@@ -23,9 +33,9 @@ class PageState:
 
     def __init__(self, watch: Answers) -> None:
         self._watch = watch
-        self._planned: tuple[Plan | None, object, dict[str, Any]] = (None, None, {})
+        self._planned: tuple[Plan | KeptPlan | None, object, dict[str, Any]] = (None, None, {})
 
-    def of(self, plan: Plan) -> dict[str, Any]:
+    def of(self, plan: Plan | KeptPlan) -> dict[str, Any]:
         """The state as of now."""
         overview = self._watch.overview()
         version = overview["info"].get("planVersion")
@@ -51,12 +61,14 @@ class PageState:
             },
         }
 
-    def _plan(self, plan: Plan) -> dict[str, Any]:
+    def _plan(self, plan: Plan | KeptPlan) -> dict[str, Any]:
         """The logical plan without values, and the physical streams."""
-        logical = apex.logical_plan(plan.logical)
+        if not isinstance(plan, KeptPlan):
+            plan = KeptPlan(plan.logical.application, apex.logical_plan(plan.logical))
+        logical = plan.answer
         kept = ("name", "type", "connected")
         shown = {
-            "application": plan.logical.application,
+            "application": plan.application,
             "operators": [
                 {
                     "name": operator["name"],

@@ -3,8 +3,8 @@ import { html, render, useState, useEffect } from "./vendor/preact.js";
 import { exchangeCode, rights } from "./api.js";
 import { soon, timeOfDay } from "./format.js";
 import { current, go, href, isCode, useRoute } from "./router.js";
-import { begin, reconnect, store, useStore } from "./store.js";
-import { views } from "./views/index.js";
+import { begin, reconnect, store, useReadOnly, useStore } from "./store.js";
+import { viewsOf } from "./views/index.js";
 import { Keys, onKey } from "./parts/keys.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { Search } from "./parts/search.js";
@@ -16,6 +16,7 @@ import { RunMenu } from "./parts/run_menu.js";
 function Frame() {
   const route = useRoute();
   const refused = useStore((state) => state.connection.refused);
+  const readOnly = useReadOnly();
   const [open, setOpen] = useState(null);
   useEffect(() => {
     const forget = [
@@ -38,7 +39,7 @@ function Frame() {
         <div class="frame-tools">
           <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>
           <button type="button" class="button quiet frame-keys" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
-          <${RunMenu} />
+          ${!readOnly && html`<${RunMenu} />`}
           <${ThemeButton} />
         </div>
       </div>
@@ -46,7 +47,7 @@ function Frame() {
     </header>
     <nav class="frame-nav" aria-label="Views">
       <ul>
-        ${views.map((view) => html`<li key=${view.name}>
+        ${viewsOf(readOnly).map((view) => html`<li key=${view.name}>
           <a href=${href({ view: view.name })} aria-current=${view.name === route.view ? "page" : undefined}>${view.title}</a>
         </li>`)}
       </ul>
@@ -62,6 +63,7 @@ function Frame() {
 }
 
 function step(by) {
+  const views = viewsOf(store.state.rights?.readOnly);
   const index = views.findIndex((one) => one.name === current().view);
   go({ view: views[(views.length + index + by) % views.length].name });
 }
@@ -146,6 +148,7 @@ const loaded = new Map();
 
 function Place({ name }) {
   const [, again] = useState(0);
+  const views = viewsOf(useReadOnly());
   const view = views.find((one) => one.name === name);
   const found = loaded.get(name);
   useEffect(() => {

@@ -43,6 +43,11 @@ export function useStore(selector, equal = Object.is) {
   return value;
 }
 
+// True if the page shows a run that cannot be changed: one that is read from its log.
+export function useReadOnly() {
+  return useStore((state) => state.rights?.readOnly === true);
+}
+
 // JSON merge patch (RFC 7396). What does not change stays the same object.
 export function merge(target, patch) {
   if (patch === null || typeof patch !== "object" || Array.isArray(patch)) return patch;
@@ -163,7 +168,8 @@ export async function live() {
     }
     cut();
     if (store.state.connection.ended) return;
-    if (Date.now() - begun > 10_000) pause = 1;
+    const isBeingRead = problem?.status === 503 && store.state.rights?.readOnly; // a log, which comes soon
+    if (Date.now() - begun > 10_000 || isBeingRead) pause = 1;
     const wait = pause * (0.75 + Math.random() / 2);
     if (!store.state.connection.refused) connection({ again: Date.now() / 1000 + wait, problem });
     await new Promise((resolve) => {

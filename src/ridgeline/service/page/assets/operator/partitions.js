@@ -2,6 +2,7 @@
 
 import {count, milliseconds, percent, rate} from "../format.js";
 import {go} from "../router.js";
+import {useReadOnly} from "../store.js";
 import {html, useState} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
 import {ChangeDialog} from "./change.js";
@@ -12,13 +13,13 @@ export function Partitions({name, rows, overview, shown, part}) {
   const partitions = rows.filter((row) => !row.unifierClass).map((row) => figured(row, latency));
   const unifiers = rows.filter((row) => row.unifierClass).map((row) => figured(row, latency));
   const most = Math.max(...[...partitions, ...unifiers].map((one) => one.total), 0);
+  const readOnly = useReadOnly();
   const worst = partitions.reduce((one, other) => (one === null || other.ownMs > one.ownMs ? other : one), null);
   return html`
     ${partitions.length > 1 && html`<p class="operator-verdict">${skew(partitions)}</p>`}
     <${Table} caption=${partitions.length === 1 ? "One partition" : `${partitions.length} partitions`} list=${partitions} ...${{most, part}} worst=${partitions.length > 1 ? worst : null} />
     ${unifiers.length > 0 && html`<${Table} caption=${unifiers.length === 1 ? "One unifier" : `${unifiers.length} unifiers`} list=${unifiers} ...${{most, part}} worst=${null} />`}
-    <${Keys} name=${name} />
-    <${Repartition} name=${name} now=${partitions.length} />`;
+    ${!readOnly && html`<${Keys} name=${name} /><${Repartition} name=${name} now=${partitions.length} />`}`;
 }
 
 function figured(row, latency) {

@@ -4,7 +4,7 @@ import {get, post} from "../api.js";
 import {bytes, count, rate} from "../format.js";
 import {Notice} from "../parts/notice.js";
 import {SignIn} from "../parts/sign_in.js";
-import {useStore} from "../store.js";
+import {useReadOnly, useStore} from "../store.js";
 import {html, useEffect, useRef, useState} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
 
@@ -38,6 +38,7 @@ function Port({name, port, figures, onRecorded}) {
     over.current = true;
   }, []);
   const writes = useStore((state) => state.rights?.writes);
+  const readOnly = useReadOnly();
   const show = async () => {
     if (!writes) {
       setTail({state: "asking"});
@@ -57,7 +58,7 @@ function Port({name, port, figures, onRecorded}) {
     <h3>${port.name} <span>${port.type}</span></h3>
     <p class="operator-rates">${port.connected ? `${rate(figures.rate)}/s · ${count(figures.total)} in all` : "not connected"}</p>
     ${port.schema && html`<p class="operator-schema"><code>${port.schema}</code></p>`}
-    ${port.connected && html`<button type="button" class="operator-show" disabled=${tail.state === "waiting"} onClick=${show}>
+    ${port.connected && !readOnly && html`<button type="button" class="operator-show" disabled=${tail.state === "waiting"} onClick=${show}>
       ${tail.state === "waiting" ? "Recording" : tail.state === "shown" ? "Show newer tuples" : "Show tuples"}</button>`}
     ${tail.state === "asking" && !writes && html`<${SignIn} why="Tuples are shown to those who may change something: it needs the token." onDone=${() => setTail({state: "none"})} />`}
     ${tail.state === "failed" && html`<${Notice} problem=${tail.problem} />`}

@@ -1,7 +1,7 @@
 // Properties and attributes: what they are, what was changed while it runs, and a change of them.
 
 import {timeOfDay} from "../format.js";
-import {useStore} from "../store.js";
+import {useReadOnly, useStore} from "../store.js";
 import {html, useState} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
 import {ChangeDialog} from "./change.js";
@@ -64,6 +64,7 @@ export function saidBy(changes, configured, operator, kept) {
 function Values({title, values, said, none, onChange}) {
   const [editing, setEditing] = useState(null);
   const [text, setText] = useState("");
+  const readOnly = useReadOnly();
   if (!values) return html`<p class="operator-empty" role="status">Asking for its ${title.toLowerCase()}.</p>`;
   const names = Object.keys(values);
   if (!names.length) return html`<h3 class="operator-title">${title}</h3><p class="operator-empty">${none}</p>`;
@@ -83,7 +84,7 @@ function Values({title, values, said, none, onChange}) {
             }
           }} />
         <button type="submit">See what would change</button></form>` : html`<code>${values[name] === null ? "none" : said_(values[name])}</code>`}</td>
-      <td class="operator-number">${editing !== name && html`<button type="button" class="operator-edit" aria-label=${`Change ${name}`} onClick=${() => {
+      <td class="operator-number">${editing !== name && !readOnly && html`<button type="button" class="operator-edit" aria-label=${`Change ${name}`} onClick=${() => {
         setText(values[name] === null ? "" : said_(values[name]));
         setEditing(name);
       }}>Change</button>`}</td></tr>`)}</tbody></table>`;

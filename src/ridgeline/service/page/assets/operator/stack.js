@@ -2,6 +2,7 @@
 
 import {duration, percent, timeOfDay} from "../format.js";
 import {Notice} from "../parts/notice.js";
+import {useReadOnly} from "../store.js";
 import {html} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
 
@@ -27,9 +28,10 @@ function Lines({name}) {
 
 function Process({row, titles}) {
   const {answer, problem, again} = useAnswer(`/physicalPlan/containers/${row.container}/stackTrace`, {}, 0);
+  const readOnly = useReadOnly(); // then no process is left to say where it is, but for its last heartbeat
   const stack = answer?.fresh ?? answer?.stack ?? "";
   return html`<section class="operator-port"><h3>${row.host ?? "-"}:${row.pid ?? "-"} <span>runs ${titles.join(", ")}</span></h3>
-    <button type="button" class="operator-show" onClick=${again}>Look again</button>
+    ${!readOnly && html`<button type="button" class="operator-show" onClick=${again}>Look again</button>`}
     ${problem && html`<${Notice} problem=${problem} />`}
     ${answer && (stack ? html`<pre class="operator-stack" tabindex="0" aria-label="Stack">${threads(stack)}</pre>`
       : html`<p class="operator-empty" role="status">Its process says no stack: it waits for a window.</p>`)}

@@ -1,0 +1,65 @@
+"""`ridgeline history`: the page over event logs of runs that have ended."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+import typer
+
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.output import write
+
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Event logs, as `ridgeline run --event-log FILE` writes them.",
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    int, typer.Option(min=0, max=65_535, metavar="PORT", help="The port to listen on; 0: a free one.")
+]
+Open = Annotated[bool, typer.Option("--open", help="Open it in the browser of this machine.")]
+
+
+def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
+    """Show runs that have ended in the page of applications, from their event logs.
+
+    It prints an address of this machine, and answers there until Ctrl-C. Nothing can be changed. A log that
+    is still written is followed.
+
+    Example: `ridgeline history run.jsonl`
+
+    Exit codes: 0 ended by Ctrl-C, 2 there is no such log.
+    """
+    from pathlib import Path
+
+    from ridgeline.service.history.runs import Runs
+    from ridgeline.service.history.tail import SUFFIXES
+    from ridgeline.service.history.web import serve
+
+    found = []
+    for path in paths:
+        if not Path(path).exists():
+            msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
+            raise CommandError(msg)
+        if Path(path).suffix not in SUFFIXES:
+            msg = f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`"
+            raise CommandError(msg)
+        found.append(Path(path).resolve())
+    runs = Runs(found)
+    server = serve(runs, port)
+    try:
+        address = f"{server.url}/run/{next(iter(runs.paths))}/"
+        write(address)
+        if browser:
+            import webbrowser
+
+            webbrowser.open(address)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.close()

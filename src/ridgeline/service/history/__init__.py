@@ -1,0 +1,1 @@
+"""Runs that are read from what they have left: their figures, and the page over them."""

@@ -1,0 +1,168 @@
+"""A run that is read from its event log, and followed if it is still written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent
+from ridgeline.observe.watch import Watch
+from ridgeline.service.history.planned import plan_of
+from ridgeline.service.history.tail import Tail
+from ridgeline.service.page.live import LiveStream
+from ridgeline.service.page.state import KeptPlan
+
+FOLLOW_SECONDS = 0.5
+"""How often a log that is still written is looked at."""
+FRESH_SECONDS = 30.0
+"""A log without an end that was written to so lately is taken to be still written."""
+BROKEN_OFF = (
+    "the event log breaks off here: the driver was killed, or could not write it any more; what came after "
+    "is not known"
+)
+
+
+class NotALogError(RidgelineError):
+    """A file that is no event log, or that does not begin with the start of a run."""
+
+
+class LoggedRun:
+    """The figures of one run as of the end of its log. Thread-safe.
+
+    Args:
+        path: The event log.
+        runs: Whether the application of an id runs, as far as this machine knows.
+        clock: Where the time comes from.
+    """
+
+    def __init__(self, path: Path, runs: Callable[[str], bool], clock: Clock | None = None) -> None:
+        self.path = path
+        self.problem = ""
+        """Why the log is not read to its end."""
+        self._clock = clock or SystemClock()
+        self._runs = runs
+        self._tail = Tail(path)
+        self._at = 0.0
+        self._plan: KeptPlan | None = None
+        self._id = ""
+        self._ended = False
+        self.watch = Watch(lambda: self._at)
+        self._pages: LiveStream | None = None
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._follower: threading.Thread | None = None
+
+    @property
+    def plan(self) -> KeptPlan:
+        """The plan of the run's last windows. Raises NotALogError before the first event is read."""
+        if self._plan is None:
+            msg = f"`{self.path.name}` has no run yet"
+            raise NotALogError(msg)
+        return self._plan
+
+    @property
+    def pages(self) -> LiveStream:
+        """The streams of the pages that show it."""
+        with self._lock:
+            if self._pages is None:
+                self._pages = LiveStream(self.watch, lambda: self.plan)
+                if self._closed.is_set():
+                    self._pages.close()
+            return self._pages
+
+    def share(self) -> float:
+        """How much of the log is read, from 0 to 1."""
+        try:
+            return min(1.0, self._tail.read / max(1, self._tail.size()))
+        except RidgelineError:
+            return 1.0
+
+    def load(self, *, follow: bool = True) -> None:
+        """Read the log; with `follow`, a thread reads on if it is still written. To be called once.
+
+        A line that is no event ends the figures there, with a note. Raises NotALogError.
+        """
+        self._read()
+        if self._plan is None:
+            why = self.problem or "it has no events"
+            msg = f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
+            raise NotALogError(msg)
+        if self._ended:
+            return
+        if follow and not self.problem and self._is_written():
+            self._follower = threading.Thread(target=self._follow, name="ridgeline-history", daemon=True)
+            self._follower.start()
+        else:
+            self._break_off()
+
+    def close(self) -> None:
+        """End what follows the log, and the streams of pages. May be called twice."""
+        self._closed.set()
+        if self._follower is not None:
+            self._follower.join()
+        with self._lock:
+            if self._pages is not None:
+                self._pages.close()
+
+    def _read(self) -> None:
+        """Take in the events since the last call."""
+        try:
+            for event in self._tail.events():
+                if self._closed.is_set():
+                    return
+                self._take(event)
+        except NotALogError:
+            raise
+        except Exception as error:  # noqa: BLE001  what a damaged log does to the figures must not end the service
+            self.problem = str(error) or type(error).__name__
+
+    def _take(self, event: RunEvent) -> None:
+        """Fold an event. Raises NotALogError for a first one that begins no run."""
+        first = self._plan is None
+        if isinstance(event, ApplicationPlanned):
+            self._plan, self._id = plan_of(event), event.application_id or self._id
+        elif first:
+            msg = (
+                f"`{self.path.name}` begins with `{type(event).__name__}`, in the middle of a run; its first "
+                "part is missing"
+            )
+            raise NotALogError(msg)
+        if isinstance(event, ApplicationEnded):
+            self._ended = True
+        self._at = max(self._at, event.at)
+        self.watch.observe(event)
+        if first:
+            self.watch.keep_figures()
+
+    def _is_written(self) -> bool:
+        """Whether more may come."""
+        if self._runs(self._id):
+            return True
+        try:
+            parts = [self.path, *(self.path.iterdir() if self.path.is_dir() else ())]
+            return max(part.stat().st_mtime for part in parts) > self._clock.wall() - FRESH_SECONDS
+        except OSError:
+            return False
+
+    def _follow(self) -> None:
+        while not self._closed.is_set() and not self._ended:
+            self._read()
+            if self._ended:
+                return
+            if self.problem or not self._is_written():
+                self._break_off()
+                return
+            self._clock.wait(FOLLOW_SECONDS, self._closed)
+
+    def _break_off(self) -> None:
+        """The log has no end of the run: it is one that failed, as far as is known."""
+        damaged = f"the event log is damaged: {self.problem}; what comes after is not shown"
+        why = damaged if self.problem else BROKEN_OFF
+        self._ended = True
+        try:
+            self.watch.observe(ApplicationEnded(self._at, "failed", why))
+        except Exception as error:  # noqa: BLE001  as in `_read`
+            self.problem = self.problem or str(error) or type(error).__name__

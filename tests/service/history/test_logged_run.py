@@ -1,0 +1,188 @@
+"""Runs that are read from their event logs: the answers of the running application, and logs of all kinds."""
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from ridgeline.measure.encoding import to_dict
+from ridgeline.measure.events import ApplicationEnded
+from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.history.answering import ENDPOINTS
+from ridgeline.service.http.apex import logical_plan
+from ridgeline.service.http.endpoints import BASE
+from support.cli.windows import watch_of
+from support.service.history import PLAN, events, history, write_log
+from support.service.watched import events_of, payments, serving
+from support.waiting import wait_until
+
+EARLIER = Path(__file__).parents[2] / "support" / "service" / "log-of-0.1.0.jsonl"
+FIGURES = ("latency", "criticalPath", "recordAge", "operators", "window")
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.parquet"])
+def test_the_page_gets_the_figures_of_the_runs_end(tmp_path, name):
+    found = events(5)
+    live = watch_of(PLAN, found[1:], now=found[-1].at)
+    log = write_log(tmp_path / name, found)
+    with history(log) as client:
+        whole, then = client.whole(log)
+        assert then == "end"
+        assert whole["sentence"]["state"] == "ended"
+        assert [window["windowId"] for window in whole["windows"]] == [0, 1, 2, 3, 4]
+        assert whole["windows"] == json.loads(json.dumps(live.windows()))
+        assert client.of(log, "/windows/2") == json.loads(json.dumps(live.window(2)))
+        assert client.of(log, "/latency?windowId=2") == json.loads(json.dumps(live.latency(2)))
+        overview = json.loads(json.dumps(live.overview()))
+        assert whole["overview"]["criticalPath"] == overview["criticalPath"]
+        assert whole["overview"]["operators"] == {str(row["id"]): row for row in overview["operators"]}
+
+
+def test_the_plan_is_the_applications_where_the_log_keeps_it_and_else_what_runs(tmp_path):
+    plan, found = events_of(payments())
+    kept = found[0].__class__(**{**vars_of(found[0]), "logical": logical_plan(plan.logical)})
+    logs = [write_log(tmp_path / "kept.jsonl", [kept, *found[1:]]), write_log(tmp_path / "not.jsonl", found)]
+    live = watch_of(PLAN, ())
+    with serving(live, plan) as running, history(*logs) as client:
+        said = running.get("/logicalPlan")
+        assert client.of(logs[0], "/logicalPlan") == said
+        for part in ("ports", "attributes", "properties"):
+            path = f"/logicalPlan/operators/balances/{part}"
+            assert client.of(logs[0], path) == running.get(path)
+        shown = client.of(logs[1], "/logicalPlan")
+    for part in ("name", "class", "module"):
+        assert [one[part] for one in shown["operators"]] == [one[part] for one in said["operators"]]
+    for part in ("name", "source", "sinks"):
+        assert [one[part] for one in shown["streams"]] == [one[part] for one in said["streams"]]
+    assert "hunter2" not in logs[0].read_text()
+
+
+def vars_of(event):
+    return {name: getattr(event, name) for name in event.__dataclass_fields__}
+
+
+def test_every_path_answers_or_says_that_it_needs_the_running_application(tmp_path):
+    _, found = events_of(payments())
+    log = write_log(tmp_path / "run.jsonl", [*found, ApplicationEnded(found[-1].at + 1, "finished")])
+    given = {"name": "balances", "port": "payments", "metric": "taken", "id": "2"}
+    refused = set()
+    with history(log) as client:
+        for endpoint in ENDPOINTS:
+            path = re.sub(r"\{(\w+)\}", lambda match: given[match[1]], endpoint.path)
+            prefix = f"/run/{next(iter(client.runs()))}"
+            status, _, body = client.ask(prefix + path, endpoint.method)
+            assert status in {200, 404, 409}, (endpoint.path, body)
+            assert status == 409 or endpoint.method == "GET", endpoint.path
+            if status == 409:
+                refused.add((endpoint.method, endpoint.path.removeprefix(BASE)))
+                assert "needs the running application" in json.loads(body)["hint"]
+    gets = {path for method, path in refused if method == "GET"}
+    assert gets == {"/keys", "/debugDump", "/specification"}
+
+
+def test_a_log_of_an_earlier_version(tmp_path):
+    log = tmp_path / "old.jsonl"
+    log.write_bytes(EARLIER.read_bytes())
+    with history(log) as client:
+        whole, _ = client.whole(log)
+    assert whole["sentence"]["text"].startswith("stopped after 22 windows")
+    assert [one["name"] for one in whole["plan"]["operators"]] == ["source", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it has no events"),
+        (b'{"eve', "it has no events"),
+        (b'{"name": "ann"}\n', "line 1 is no event"),
+        (b"\x00\xff\xfe\n", "line 1 is no event"),
+        (b"[" * 100_000 + b"\n", "line 1 is no event"),
+        (b'{"event":"ApplicationEnded","at":1.0,"outcome":"finished"}\n', "in the middle of a run"),
+        (b'{"event":"ApplicationPlanned","at":1.0}\n', "line 1 is no event"),
+    ],
+)
+def test_what_is_no_log_is_refused_with_its_name(tmp_path, content, why):
+    log = tmp_path / "some.jsonl"
+    log.write_bytes(content)
+    with history(log) as client:
+        answer = client.of(log, "/info", 409)
+    assert "`some.jsonl`" in answer["error"]
+    assert why in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (b'{"event":"WindowComm', "breaks off"),
+        (b'{"event":"Unheard","at":1}\n', "is damaged: line 38 is no event: `Unheard` is no event"),
+    ],
+)
+def test_a_log_that_breaks_off_or_is_damaged_shows_what_it_has(tmp_path, end, why):
+    log = write_log(tmp_path / "cut.jsonl", events(3, end=None))
+    log.write_bytes(log.read_bytes() + end + (b"\n" if end.endswith(b"\n") else b""))
+    with history(log) as client:
+        make_old(log)
+        info = client.of(log, "/info")
+        assert info["state"] == "FAILED"
+        assert why in info["reason"]
+        assert info["stats"]["windowsCommitted"] == 3
+        assert [mark["kind"] for mark in client.of(log, "/marks")["marks"]] == ["end"]
+
+
+def make_old(log):
+    import os
+
+    os.utime(log, (1, 1))
+
+
+def test_any_damage_leaves_an_answer(tmp_path):
+    whole = write_log(tmp_path / "whole.jsonl", events(4)).read_bytes()
+    chance = random.Random(7)
+    logs = []
+    for number in range(40):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice([1, 3, 30])):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        log = tmp_path / f"{number}.jsonl"
+        log.write_bytes(damaged[: chance.randrange(len(damaged))] if number % 3 == 0 else damaged)
+        make_old(log)
+        logs.append(log)
+    with history(*logs) as client:
+        for run in client.runs():
+            status, _, _ = client.ask(f"/run/{run}{BASE}/info")
+            assert status in {200, 409}
+            status, _, _ = client.ask(f"/run/{run}{BASE}/live")
+            assert status in {200, 409}
+
+
+def test_a_log_that_is_still_written_is_followed_to_its_end(tmp_path):
+    found = events(6)
+    log = tmp_path / "run.jsonl"
+    writer = EventLogWriter(str(log))
+    half = len(found) // 2
+    for event in found[:half]:
+        writer.write(event)
+    with history(log, runs=lambda app: app == "numbers-1") as client:
+        info = client.of(log, "/info")
+        assert info["state"] == "RUNNING"
+        before = info["stats"]["windowsCommitted"]
+        for event in found[half:]:
+            writer.write(event)
+        writer.close()
+        wait_until(lambda: client.of(log, "/info")["state"] == "FINISHED", "the end of the log")
+        assert before < client.of(log, "/info")["stats"]["windowsCommitted"] == 6
+
+
+def test_hostile_names_stay_data(tmp_path):
+    name = "</script><script>alert(1)</script>\u2028\n\ndata: x"
+    found = [
+        json.loads(json.dumps(to_dict(event)).replace('"numbers"', json.dumps(name))) for event in events()
+    ]
+    log = tmp_path / "run.jsonl"
+    log.write_text("".join(json.dumps(one) + "\n" for one in found))
+    with history(log) as client:
+        whole, _ = client.whole(log)
+        assert whole["overview"]["info"]["name"] == name
+        assert whole["plan"]["application"] == name
