@@ -2,8 +2,7 @@
 
 import pytest
 
-from ridgeline.service.history.runs import id_of
-from support.service.history import events, history, write_log
+from support.service.history import events, history, place, write_log
 from support.service.watched import events_of, payments
 
 pytestmark = pytest.mark.slow
@@ -27,7 +26,7 @@ def client(logs):
 
 @pytest.fixture
 def page(client, logs, open_page):
-    return open_page(f"http://{client.host}:{client.port}/run/{id_of(logs[0])}/")
+    return open_page(f"http://{client.host}:{client.port}{place(logs[0])}/")
 
 
 def test_a_run_that_has_ended_is_shown_and_not_changed(page, accessible):

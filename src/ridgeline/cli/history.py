@@ -36,8 +36,8 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     """
     from pathlib import Path
 
+    from ridgeline.service.event_log import LINES, PARQUET
     from ridgeline.service.history.runs import Runs
-    from ridgeline.service.history.tail import SUFFIXES
     from ridgeline.service.history.web import serve
 
     found = []
@@ -45,7 +45,7 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
         if not Path(path).exists():
             msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
             raise CommandError(msg)
-        if Path(path).suffix not in SUFFIXES:
+        if Path(path).suffix not in {*LINES, PARQUET}:
             msg = f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`"
             raise CommandError(msg)
         found.append(Path(path).resolve())

@@ -52,8 +52,9 @@ SCHEMA = pa.schema(
 """The columns of a Parquet log; `payload` is the line that a JSON log would have."""
 CONTINUED = "LogContinued"
 """The `event` of the first line of a file that continues a run."""
-_LINES = frozenset({".jsonl", ".json"})
-_PARQUET = ".parquet"
+LINES = frozenset({".jsonl", ".json"})
+PARQUET = ".parquet"
+_FIRST = b'{"event":'
 _BURST = (ContainerWindow, OperatorWindow, SourceProgress)  # a `WindowCommitted` follows them at once
 _UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -251,7 +252,7 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
     """
     _check_suffix(path)
     try:
-        files = _Files(Path(path))
+        files = RunFiles(Path(path))
         found = files.first()
         part = 0 if found is None else found[1].part
         if part and note is not None:
@@ -284,7 +285,7 @@ def _several(files: int) -> str:
 
 def _read_file(file: Path, note: Callable[[str], None] | None) -> Iterator[RunEvent]:
     """The events of one file, without the line that continues a run. Raises as `read_event_log`."""
-    lines = _parquet_lines(file) if file.suffix == _PARQUET else _text_lines(file)
+    lines = _parquet_lines(file) if file.suffix == PARQUET else _text_lines(file)
     for number, (where, text, torn) in enumerate(lines):
         try:
             data = json.loads(text)
@@ -347,9 +348,9 @@ def event_logs(folder: str) -> list[str]:
     """
     runs: dict[tuple[object, ...], tuple[int, str]] = {}
     for path in sorted(Path(folder).iterdir()):
-        if path.suffix not in {*_LINES, _PARQUET} or path.name.startswith("."):
+        if path.suffix not in {*LINES, PARQUET} or path.name.startswith("."):
             continue
-        head = _head(path)
+        head = head_of(path)
         if head is not None and head.part >= runs.get((base_of(path), head.run), (0, ""))[0]:
             runs[base_of(path), head.run] = head.part, str(path)
     return sorted(path for _, path in runs.values())
@@ -358,7 +359,7 @@ def event_logs(folder: str) -> list[str]:
 # Files ------------------------------------------------------------------------------------------------------
 
 
-class _Head:
+class FileHead:
     """The first line of a file: of which run it is, and the how many-th file.
 
     `repeated`: so many events after it are known from the files before. `lost`: events that are missing
@@ -376,46 +377,60 @@ class _Head:
         self.lost = int(data["lost"]) if continued else 0
 
 
-def _head(file: Path) -> _Head | None:
+def head_of(file: Path) -> FileHead | None:
     """The head of a file, None if it has no event or another content. Raises OSError."""
-    lines = _parquet_lines(file) if file.suffix == _PARQUET else _text_lines(file)
+    if file.suffix != PARQUET and not _begins(file):
+        return None  # also of a file of another content whose first line is huge
+    lines = _parquet_lines(file) if file.suffix == PARQUET else _text_lines(file)
     try:
-        return next((_Head(text) for _, text, _ in lines), None)
-    except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
+        return next((FileHead(text) for _, text, _ in lines), None)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pa.ArrowException):
         return None
     finally:
         lines.close()
 
 
-class _Files:
-    """The files of the run that a path names. A run that writes may rename them meanwhile."""
+def _begins(file: Path) -> bool:
+    """Whether a file begins as an event log does. Raises OSError."""
+    with file.open("rb") as opened:
+        return opened.read(len(_FIRST)) == _FIRST
 
-    def __init__(self, path: Path) -> None:
+
+class RunFiles:
+    """The files of the run that a path names. A run that writes may rename them meanwhile.
+
+    `run`: as `FileHead.run`; by default that of the file at the path.
+    """
+
+    def __init__(self, path: Path, run: object = None) -> None:
         self._path = path
         self._base = base_of(path)
-        self._heads: dict[tuple[int, int], _Head | None] = {}
-        self._run: object = None
+        self._heads: dict[tuple[int, int], FileHead | None] = {}
+        self._run = run
 
-    def first(self) -> tuple[Path, _Head] | None:
+    def first(self) -> tuple[Path, FileHead] | None:
         """The first file that is there; None if it holds nothing. Raises OSError."""
+        if self._run is not None:
+            return min(self.of_run(), key=lambda one: one[1].part, default=None)
         path = self._path
         if path == self._base and not path.exists():
             path = (earlier(path) or [path])[-1]
         path.stat()
         head = self._head(path)
         if head is None:  # let the reader say what is wrong with it
-            none = _Head('{"event":"","at":0}')
+            none = FileHead('{"event":"","at":0}')
             return path, none
         self._run = head.run
-        found = self._of_run()
+        found = self.of_run()
         return min(found, key=lambda one: one[1].part) if found else (path, head)
 
-    def after(self, head: _Head) -> tuple[Path, _Head] | None:
+    def after(self, head: FileHead) -> tuple[Path, FileHead] | None:
         """The next file. Raises OSError."""
-        found = [one for one in self._of_run() if one[1].part > head.part]
+        found = [one for one in self.of_run() if one[1].part > head.part]
         return min(found, key=lambda one: one[1].part, default=None)
 
-    def _of_run(self) -> list[tuple[Path, _Head]]:
+    def of_run(self) -> list[tuple[Path, FileHead]]:
+        """The files of the run that are there, with their heads. Raises OSError."""
         found = []
         for path in [*earlier(self._base), self._base]:
             with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
@@ -424,12 +439,12 @@ class _Files:
                     found.append((path, head))
         return found
 
-    def _head(self, path: Path) -> _Head | None:
+    def _head(self, path: Path) -> FileHead | None:
         """The head of a file, read once. Raises OSError."""
         status = path.stat()
         key = status.st_dev, status.st_ino
         if self._heads.get(key) is None:
-            self._heads[key] = _head(path)
+            self._heads[key] = head_of(path)
         return self._heads[key]
 
 
@@ -442,7 +457,7 @@ def _open(path: str) -> _Sink:
     file = Path(path)
     try:
         _put_away(file)
-        return _Parts(file) if file.suffix == _PARQUET else _Lines(file)
+        return _Parts(file) if file.suffix == PARQUET else _Lines(file)
     except OSError as error:
         msg = (
             f"event log `{path}` cannot be written: {_reason(error)}; give a path in a folder that exists "
@@ -461,7 +476,7 @@ def _put_away(file: Path) -> None:
         _lock(descriptor, file)
         empty = not any(file.iterdir()) if file.is_dir() else file.stat().st_size == 0
         if not empty:
-            if _head(file) is None and not _is_torn(file):
+            if head_of(file) is None and not _is_torn(file):
                 msg = f"`{file}` exists already, and is no event log; give another name, or remove it"
                 raise RidgelineError(msg)
             put_away(file)
@@ -475,7 +490,7 @@ def _is_torn(file: Path) -> bool:
         return not any(file.glob("[!.]*"))
     with file.open("rb") as opened:
         first = opened.readline()
-    return first.startswith(b'{"event":') and not first.endswith(b"\n")
+    return first.startswith(_FIRST) and not first.endswith(b"\n")
 
 
 def _lock(descriptor: int, file: Path) -> None:
@@ -491,7 +506,7 @@ def _lock(descriptor: int, file: Path) -> None:
 
 
 def _check_suffix(path: str) -> None:
-    if Path(path).suffix not in {*_LINES, _PARQUET}:
+    if Path(path).suffix not in {*LINES, PARQUET}:
         msg = (
             f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`; did you mean "
             f"`{Path(path).with_suffix('.jsonl')}`?"

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.engine.files.rotation import Rotation
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.history.answering import ENDPOINTS
+from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.http.apex import logical_plan
 from ridgeline.service.http.endpoints import BASE
 from support.cli.windows import watch_of
@@ -116,7 +118,10 @@ def test_what_is_no_log_is_refused_with_its_name(tmp_path, content, why):
     ("end", "why"),
     [
         (b'{"event":"WindowComm', "breaks off"),
-        (b'{"event":"Unheard","at":1}\n', "is damaged: line 38 is no event: `Unheard` is no event"),
+        (
+            b'{"event":"Unheard","at":1}\n',
+            "is damaged: `cut.jsonl`, line 38 is no event",
+        ),
     ],
 )
 def test_a_log_that_breaks_off_or_is_damaged_shows_what_it_has(tmp_path, end, why):
@@ -173,6 +178,30 @@ def test_a_log_that_is_still_written_is_followed_to_its_end(tmp_path):
         writer.close()
         wait_until(lambda: client.of(log, "/info")["state"] == "FINISHED", "the end of the log")
         assert before < client.of(log, "/info")["stats"]["windowsCommitted"] == 6
+
+
+def test_all_files_of_a_run_are_one_and_what_is_missing_is_noted(tmp_path):
+    found, log = events(12), tmp_path / "run.jsonl"
+    half = len(found) // 2
+    writer = EventLogWriter(str(log), rotation=Rotation(size_bytes=20_000))
+    for event in found[:half]:
+        writer.write(event)
+    with history(log, runs=lambda app: app == "numbers-1") as client:
+        assert client.of(log, "/info")["state"] == "RUNNING"
+        for event in found[half:]:
+            writer.write(event)
+        writer.close()
+        wait_until(lambda: client.of(log, "/info")["state"] == "FINISHED", "the end of the log")
+        assert [row["windowId"] for row in client.of(log, "/windows")["windows"]] == list(range(12))
+    files = sorted(tmp_path.iterdir())
+    assert len(files) > 2
+    files[0].unlink()
+    run = LoggedRun(log, lambda _: False)
+    run.load()
+    [note] = run.notes
+    assert note == "it begins in the middle of the run: a file is missing"
+    assert run.watch.info()["state"] == "FINISHED"
+    assert len(run.watch.windows()) < 12
 
 
 def test_hostile_names_stay_data(tmp_path):

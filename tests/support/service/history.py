@@ -4,7 +4,7 @@ import json
 from contextlib import contextmanager
 
 from ridgeline.measure.events import ApplicationEnded
-from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.event_log import EventLogWriter, head_of
 from ridgeline.service.history.runs import Runs, id_of
 from ridgeline.service.history.web import serve
 from support.cli.windows import make_plan, planned, window
@@ -32,12 +32,18 @@ def write_log(path, found):
     return path
 
 
+def place(log):
+    """The path of a log's run."""
+    head = head_of(log)
+    return f"/run/{id_of(log.resolve(), None if head is None else head.run)}"
+
+
 class HistoryClient(Client):
     """Asks a history; `run`: the path of a log."""
 
     def of(self, run, path, status=200):
         """The JSON of a run below the base path."""
-        return self.json(f"/run/{id_of(run.resolve())}{BASE}{path}", status)
+        return self.json(f"{place(run)}{BASE}{path}", status)
 
     def runs(self):
         """The ids of the runs."""
@@ -52,7 +58,7 @@ class HistoryClient(Client):
 
     def whole(self, run):
         """The state that a page gets of a run, and the name of the event after it."""
-        _, _, body = self.ask(f"/run/{id_of(run.resolve())}{BASE}/live")
+        _, _, body = self.ask(f"{place(run)}{BASE}/live")
         first, second = body.decode().split("\n\n")[:2]
         assert first.startswith("event: whole\ndata: ")
         return json.loads(first.partition("data: ")[2]), second.partition("\n")[0].removeprefix("event: ")

@@ -33,18 +33,28 @@ class LoggedRun:
     """The figures of one run as of the end of its log. Thread-safe.
 
     Args:
-        path: The event log.
+        path: The event log, or one of its files.
         runs: Whether the application of an id runs, as far as this machine knows.
+        run: As `FileHead.run`, of a log whose files may be of several runs.
         clock: Where the time comes from.
     """
 
-    def __init__(self, path: Path, runs: Callable[[str], bool], clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        runs: Callable[[str], bool],
+        *,
+        run: object = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.path = path
         self.problem = ""
         """Why the log is not read to its end."""
         self._clock = clock or SystemClock()
         self._runs = runs
-        self._tail = Tail(path)
+        self.notes: list[str] = []
+        """The parts of the log that are missing."""
+        self._tail = Tail(path, self.notes.append, run)
         self._at = 0.0
         self._plan: KeptPlan | None = None
         self._id = ""
@@ -85,18 +95,22 @@ class LoggedRun:
 
         A line that is no event ends the figures there, with a note. Raises NotALogError.
         """
-        self._read()
-        if self._plan is None:
-            why = self.problem or "it has no events"
-            msg = f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
-            raise NotALogError(msg)
-        if self._ended:
-            return
-        if follow and not self.problem and self._is_written():
-            self._follower = threading.Thread(target=self._follow, name="ridgeline-history", daemon=True)
-            self._follower.start()
-        else:
-            self._break_off()
+        try:
+            self._read()
+            if self._plan is None:
+                why = self.problem or "it has no events"
+                msg = f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
+                raise NotALogError(msg)
+            if self._ended:
+                return
+            if follow and not self.problem and self._is_written():
+                self._follower = threading.Thread(target=self._follow, name="ridgeline-history", daemon=True)
+                self._follower.start()
+            else:
+                self._break_off()
+        finally:
+            if self._follower is None:
+                self._tail.close()
 
     def close(self) -> None:
         """End what follows the log, and the streams of pages. May be called twice."""
@@ -139,23 +153,21 @@ class LoggedRun:
 
     def _is_written(self) -> bool:
         """Whether more may come."""
-        if self._runs(self._id):
-            return True
-        try:
-            parts = [self.path, *(self.path.iterdir() if self.path.is_dir() else ())]
-            return max(part.stat().st_mtime for part in parts) > self._clock.wall() - FRESH_SECONDS
-        except OSError:
-            return False
+        return self._runs(self._id) or self._tail.written_at() > self._clock.wall() - FRESH_SECONDS
 
     def _follow(self) -> None:
-        while not self._closed.is_set() and not self._ended:
-            self._read()
-            if self._ended:
-                return
-            if self.problem or not self._is_written():
-                self._break_off()
-                return
-            self._clock.wait(FOLLOW_SECONDS, self._closed)
+        """Read what is written, until the run has ended or nothing is written any more."""
+        try:
+            while not self._closed.is_set() and not self._ended:
+                self._read()
+                if self._ended:
+                    return
+                if self.problem or not self._is_written():
+                    self._break_off()
+                    return
+                self._clock.wait(FOLLOW_SECONDS, self._closed)
+        finally:
+            self._tail.close()
 
     def _break_off(self) -> None:
         """The log has no end of the run: it is one that failed, as far as is known."""

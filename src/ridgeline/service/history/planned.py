@@ -44,7 +44,7 @@ def _plan_of(topology: Topology, attributes: Mapping[str, Any]) -> LogicalPlanAn
 def _operator(node: OperatorNode) -> dict[str, Any]:
     """An operator as its partitions show it; ports that are not connected are not known."""
     ports = [*(("input", name) for name in node.inputs), *(("output", name) for name in node.outputs)]
-    unknown = {"schema": None, "attributes": {}, "unifierAttributes": {}}
+    unknown: dict[str, Any] = {"schema": None, "attributes": {}, "unifierAttributes": {}}
     return {
         "name": node.name,
         "module": module_of(node.name) or None,

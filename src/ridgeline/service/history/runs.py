@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.engine.files.rotation import base_of
+from ridgeline.service.event_log import head_of
 from ridgeline.service.history.logged_run import LoggedRun, NotALogError
 from ridgeline.service.http.endpoint import AnswerError
 from ridgeline.service.registry import running
@@ -21,14 +23,25 @@ PATIENCE_SECONDS = 2.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def id_of(path: Path) -> str:
-    """The id of a run, good for an address: the same for the same file.
+def id_of(path: Path, run: object) -> str:
+    """The id of a run, good for an address: the same as long as its log has that name.
 
-    >>> id_of(Path("/logs/run 1.jsonl"))
-    'run-1-f1c1'
+    >>> from pathlib import Path
+    >>> id_of(Path("/logs/run 1.000002.jsonl"), ("shop-1", 1.0))
+    'run-1-f85e3f9f'
     """
-    digest = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()
-    return f"{_UNSAFE.sub('-', path.stem)[:60].strip('-.') or 'run'}-{digest[:8]}"
+    base = base_of(path)
+    digest = hashlib.sha256(f"{base}\n{run}".encode(errors="surrogateescape")).hexdigest()
+    return f"{_UNSAFE.sub('-', base.stem)[:60].strip('-.') or 'run'}-{digest[:8]}"
+
+
+def _run_of(path: Path) -> object:
+    """The run that a log begins with; None if it is no log."""
+    try:
+        head = head_of(path)
+    except OSError:
+        return None
+    return None if head is None else head.run
 
 
 def runs_here(application_id: str) -> bool:
@@ -44,14 +57,14 @@ class Runs:
 
     def __init__(self, paths: Sequence[Path], runs: Callable[[str], bool] = runs_here) -> None:
         self._runs = runs
-        self._paths = {id_of(path): path for path in paths}
+        self._logs = {id_of(path, run): (path, run) for path in paths for run in (_run_of(path),)}
         self._lock = threading.Lock()
         self._loaded: OrderedDict[str, _Loading] = OrderedDict()
 
     @property
     def paths(self) -> dict[str, Path]:
         """The logs, by the ids of their runs."""
-        return dict(self._paths)
+        return {run: path for run, (path, _) in self._logs.items()}
 
     def of(self, run: str) -> LoggedRun:
         """A run that is read.
@@ -59,14 +72,14 @@ class Runs:
         Raises AnswerError: 404 for an id that there is not, 503 as long as it is being read, 409 if it
         cannot be.
         """
-        path = self._paths.get(run)
-        if path is None:
-            raise AnswerError(404, f"there is no run `{run[:100]}`", did_you_mean(run, self._paths))
+        if run not in self._logs:
+            raise AnswerError(404, f"there is no run `{run[:100]}`", did_you_mean(run, self._logs))
+        path, known = self._logs[run]
         old = []
         with self._lock:
             loading = self._loaded.get(run)
             if loading is None:
-                loading = self._loaded[run] = _Loading(LoggedRun(path, self._runs))
+                loading = self._loaded[run] = _Loading(LoggedRun(path, self._runs, run=known))
             self._loaded.move_to_end(run)
             while len(self._loaded) > MOST_LOADED:
                 old.append(self._loaded.popitem(last=False)[1])

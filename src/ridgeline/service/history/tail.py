@@ -1,9 +1,9 @@
-"""An event log read as far as it is written, and on from there."""
+"""The events of a run, read from its log as far as it is written, and on from there."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -11,37 +11,50 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.files.rotation import size_of
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import RunEvent
+from ridgeline.service.event_log import CONTINUED, PARQUET, FileHead, RunFiles
 
-PARQUET = ".parquet"
-SUFFIXES = frozenset({".json", ".jsonl", PARQUET})
 _LONGEST = 256 * 1024 * 1024
 """The longest line that is read: a plan of 5,000 operators has 15 MB."""
 
 
 class Tail:
-    """Reads the events of a log once, in order. One thread at a time.
+    """Reads the events of a run once, in order, from all files of its log. One thread at a time.
 
-    `torn`: bytes of an event that is not written to its end.
+    Files may be renamed while it reads.
+
+    Args:
+        path: One of its files.
+        note: Called with each thing that is missing.
+        run: As `FileHead.run`, of a log whose files may be of several runs; default: that of the path.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, note: Callable[[str], None], run: object = None) -> None:
         self.path = path
         self.read = 0
         """Bytes that were read."""
-        self.torn = 0
-        self._lines = 0
-        self._parts: set[str] = set()
+        self._note = note
+        self._files = RunFiles(path, run)
+        self._file: _Lines | _Parts | None = None
+        self._head: FileHead | None = None
 
     def size(self) -> int:
         """The bytes that the log has now. Raises RidgelineError if it cannot be read."""
         try:
-            if not self.path.is_dir():
-                return self.path.stat().st_size
-            return sum(part.stat().st_size for part in self._all_parts())
+            return sum(size_of(file) for file, _ in self._files.of_run())
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise _unreadable(error) from error
+
+    def written_at(self) -> float:
+        """When it was written to last, seconds since 1970; 0 if that is not known."""
+        try:
+            files = [file for file, _ in self._files.of_run()]
+            files += [part for file in files if file.is_dir() for part in file.iterdir()]
+            return max((file.stat().st_mtime for file in files), default=0.0)
+        except OSError:
+            return 0.0
 
     def events(self) -> Iterator[RunEvent]:
         """The events since the last call, as far as they are whole.
@@ -49,57 +62,125 @@ class Tail:
         Raises RidgelineError naming the line that is no event, or if the log cannot be read.
         """
         try:
-            for where, text in self._parquet() if self.path.suffix == PARQUET else self._text():
-                try:
-                    event = from_dict(json.loads(text))
-                except (ValueError, AttributeError, RecursionError) as error:
-                    msg = f"{where} is no event: {str(error).partition('; known are')[0][:200]}"
-                    raise RidgelineError(msg) from error
-                yield event
-        except (OSError, pa.ArrowException) as error:
-            raise self._unreadable(error) from error
-
-    def _text(self) -> Iterator[tuple[str, bytes]]:
-        """Where a line stands, and the line; one without its end is left for the next call."""
-        with self.path.open("rb") as file:
-            if self.path.stat().st_size < self.read:
-                msg = "it has become shorter while it was read"
-                raise RidgelineError(msg)
-            file.seek(self.read)
-            while line := self._line(file):
-                if not line.endswith(b"\n"):
-                    self.torn = len(line)
+            if self._file is None and not self._open(self._files.first()):
+                return
+            while self._file is not None and self._head is not None:
+                following = self._files.after(self._head)  # before reading: the file is whole if there is one
+                yield from self._rest(self._file, self._head)
+                if following is None:
                     return
-                self.torn = 0
-                self.read += len(line)
-                self._lines += 1
-                yield f"line {self._lines}", line
+                self._file.close()
+                gone = following[1].part - self._head.part - 1
+                if gone:
+                    self._note(f"{_several(gone)} missing before `{following[0].name}`")
+                self._open(following)
+        except (OSError, pa.ArrowException) as error:
+            raise _unreadable(error) from error
 
-    def _line(self, file: IO[bytes]) -> bytes:
-        line = file.readline(_LONGEST)
-        if len(line) == _LONGEST:
-            msg = f"line {self._lines + 1} has more than {_LONGEST:,} bytes"
-            raise RidgelineError(msg)
-        return line
+    def close(self) -> None:
+        """Close the file that is read."""
+        if self._file is not None:
+            self._file.close()
 
-    def _parquet(self) -> Iterator[tuple[str, str]]:
-        """Where a row stands, and its event; parts that were read are left out."""
-        for part in self._all_parts():
-            if part.name in self._parts:
+    def _open(self, found: tuple[Path, FileHead] | None) -> bool:
+        """Begin with a file; False if there is none."""
+        if found is None:
+            return False
+        path, head = found
+        is_first = self._head is None
+        self._head = head
+        if path.suffix == PARQUET:
+            self._file = _Parts(path, self._files, head)
+        else:
+            self._file = _Lines(path)
+        self._file.skip = 0 if is_first else head.repeated
+        if is_first and head.part:
+            self._note(f"it begins in the middle of the run: {_several(head.part)} missing")
+        if head.lost:
+            self._note(f"{head.lost:,} events before `{path.name}` are missing: it could not be written")
+        return True
+
+    def _rest(self, file: _Lines | _Parts, head: FileHead) -> Iterator[RunEvent]:
+        """The events of a file that were not read. Raises RidgelineError."""
+        for where, text, size in file.lines():
+            self.read += size
+            try:
+                data = json.loads(text)
+                if isinstance(data, dict) and data.get("event") == CONTINUED:
+                    continue
+                if file.skip:
+                    file.skip -= 1
+                    continue
+                event = from_dict(data)
+            except (ValueError, AttributeError, RecursionError) as error:
+                why = str(error).partition("; known are")[0][:200]
+                msg = f"`{file.path.name}`, {where} is no event: {why}"
+                raise RidgelineError(msg) from error
+            yield event
+
+
+class _Lines:
+    """A file of JSON lines, which stays open: it may be renamed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skip = 0
+        self._opened: IO[bytes] = path.open("rb")
+        self._number = 0
+
+    def lines(self) -> Iterator[tuple[str, bytes, int]]:
+        """The lines that are whole: where each stands, it, and its bytes. Raises OSError, RidgelineError."""
+        while True:
+            at = self._opened.tell()
+            line = self._opened.readline(_LONGEST)
+            if len(line) == _LONGEST:
+                msg = f"`{self.path.name}`, line {self._number + 1} has more than {_LONGEST:,} bytes"
+                raise RidgelineError(msg)
+            if not line.endswith(b"\n"):
+                self._opened.seek(at)
+                return
+            self._number += 1
+            yield f"line {self._number}", line, len(line)
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class _Parts:
+    """A folder of Parquet files, each of which is whole once it is there; or one such file."""
+
+    def __init__(self, path: Path, files: RunFiles, head: FileHead) -> None:
+        self.path = path
+        self.skip = 0
+        self._files = files
+        self._head = head
+        self._read: set[str] = set()
+
+    def lines(self) -> Iterator[tuple[str, str, int]]:
+        """The events of parts that were not read. Raises OSError, ArrowException."""
+        for path, head in self._files.of_run():
+            if head.part == self._head.part:
+                self.path = path  # it was renamed
+        parts = sorted(self.path.glob("[!.]*.parquet")) if self.path.is_dir() else [self.path]
+        for part in parts:
+            if part.name in self._read:
                 continue
-            size = part.stat().st_size
             with pq.ParquetFile(part) as opened:
                 row = 0
                 for batch in opened.iter_batches(1000, columns=["payload"]):
                     for payload in batch.column(0).to_pylist():
                         row += 1
-                        yield f"{part.name}, row {row}", payload or ""
-            self._parts.add(part.name)
-            self.read += size
+                        yield f"{part.name}, row {row}", payload or "", len(payload or "")
+            self._read.add(part.name)
 
-    def _all_parts(self) -> list[Path]:
-        return sorted(self.path.glob("[!.]*.parquet")) if self.path.is_dir() else [self.path]
+    def close(self) -> None:
+        """Nothing stays open."""
 
-    def _unreadable(self, error: Exception) -> RidgelineError:
-        reason = error.strerror if isinstance(error, OSError) else None
-        return RidgelineError(f"it cannot be read: {(reason or str(error) or type(error).__name__)[:200]}")
+
+def _several(files: int) -> str:
+    return "a file is" if files == 1 else f"{files} files are"
+
+
+def _unreadable(error: Exception) -> RidgelineError:
+    reason = error.strerror if isinstance(error, OSError) else None
+    return RidgelineError(f"it cannot be read: {(reason or str(error) or type(error).__name__)[:200]}")
