@@ -132,7 +132,10 @@ def say_unread(console: Console) -> None:
 
 
 class MeasuredRun:
-    """One run and its surroundings. `watch`: has its figures. `share`: as of `launch`."""
+    """One run and its surroundings. `watch`: has its figures. `share`: as of `launch`.
+
+    `page`: the address of the page that shows it, where it has no web service of its own.
+    """
 
     def __init__(  # noqa: PLR0913  what surrounds a run
         self,
@@ -146,10 +149,12 @@ class MeasuredRun:
         watch: Watch | None = None,
         share: int | None = None,
         origin: Origin | None = None,
+        page: str = "",
     ) -> None:
         self.watch = watch or Watch(clock.wall, own_host())
         self._end_lines = self.watch.subscribe(EventLines().apply)
         self._share = share
+        self._page = page
         self._plan = plan
         self._planner = planner
         self._origin = origin
@@ -201,6 +206,7 @@ class MeasuredRun:
                     settle=self.watch.settle,
                     planner=self._planner,
                     share=self._share,
+                    page=self._page if server is None else server.url,
                 )
                 end.append("finished" if outcome.ended else "stopped")
             return outcome

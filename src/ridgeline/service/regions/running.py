@@ -111,6 +111,7 @@ class _Regions:
         root = options.checkpoint or temporary_checkpoint(self._name)
         self._root = local_path(root) if is_local(root) else root
         self._regions: list[RegionRun] = []
+        self._page = ""
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
 
@@ -180,6 +181,7 @@ class _Regions:
                 planned.planner,
                 watch=region.watch,
                 share=share,
+                page=self._page,
             )
             return run.launch(region.stop, context, before_first_window)
 
@@ -208,6 +210,7 @@ class _Regions:
             surroundings.callback(OtelExporter(watch, self._service.otlp_endpoint).close)
         serves = serving(self._regions, watch, run, self._service, self._console, self._origin)
         server = surroundings.enter_context(serves)
+        self._page = "" if server.web is None else server.web.url
         try:
             self._start(stop)
             if not stop.is_set():

@@ -67,6 +67,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     settle: Callable[[], bool] | None = None,
     planner: Planner | None = None,
     share: int | None = None,
+    page: str = "",
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
@@ -75,7 +76,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
     watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it again if
     the checkpoint keeps other properties than it had found; without one the run keeps none. `share`: the most
-    slots that it may have. Raises RidgelineError and its subclasses; what was committed stays, and a run with
+    slots that it may have. `page`: the address of the run's page, which Spark's UI shows beside its jobs; ""
+    for none. Raises RidgelineError and its subclasses; what was committed stays, and a run with
     the same checkpoint continues.
     """
     clock = clock or SystemClock()
@@ -109,7 +111,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             plan = _settled(planner, plan, checkpoint)
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
         plan = _rewound(back, planner, plan, checkpoint, clock, opened)
-        slots = SparkSlots(context, checkpoint.epoch, clock, stop, share)
+        slots = SparkSlots(context, checkpoint.epoch, clock, stop, share, page)
         executor = _slot_executor(slots, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner)
         first = run.next_window

@@ -10,6 +10,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.container.feed import fed_by
+from ridgeline.engine.driver.slots.jobs import DESCRIPTION
 from ridgeline.engine.driver.slots.spark_errors import is_clusters, job_text
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.slot import feed_task
@@ -57,8 +58,10 @@ class Feed(Protocol):
 class SparkFeed:
     """A job of Spark over the partitions of a micro-batch; a `Feed`. Raises what Spark raises."""
 
-    def __init__(self, context: SparkContext, rdds: ByteRdds, batch: SourceBatch) -> None:
+    def __init__(self, context: SparkContext, rdds: ByteRdds, batch: SourceBatch, page: str = "") -> None:
+        """`page`: as of `SparkSlots`."""
         self._context = context
+        self._page = page
         self._batch = batch
         self._job: JavaObject | None = None
         messages, self.tasks = batch.messages()
@@ -68,6 +71,8 @@ class SparkFeed:
     def start(self, task: FeedTask) -> None:
         """As `Feed.start`."""
         self._context.setLocalProperty(feed_task.PROPERTY, task.encode())
+        text = f"window {task.window_id}: rows of Spark sources for the slots{self._page}"
+        self._context.setLocalProperty(DESCRIPTION, text)
         self._batch.jobs += 1
         self._job = self._rdd.toJavaRDD().collectAsync()
         self._batch.reading.append(self._job)

@@ -28,7 +28,8 @@ _LOOK_SECONDS = 0.2
 _REST_SECONDS = 60.0
 _NAMING_SECONDS = 1.0
 _SUBMIT, _CANCEL = "submit", "cancel"
-_DESCRIPTION = "spark.job.description"
+DESCRIPTION = "spark.job.description"
+"""The local property with what Spark's UI shows of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class _Submitter:
     def submit(self, slot: int, hosts: Sequence[str]) -> JavaObject:
         """The job, which has begun. Raises what Spark raises."""
         self._context.setLocalProperty(self._name, self._task(slot))
-        self._context.setLocalProperty(_DESCRIPTION, self._describe(slot))
+        self._context.setLocalProperty(DESCRIPTION, self._describe(slot))
         rdd = (
             self._rdds.preferring(hosts, self._function)
             if hosts

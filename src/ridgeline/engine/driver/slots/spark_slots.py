@@ -182,7 +182,8 @@ class SlotPlatform(Protocol):
 class SparkSlots:
     """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong.
 
-    `stop` ends a wait for executors. `share`: the most places that the run may take; None: all.
+    `stop` ends a wait for executors. `share`: the most places that the run may take; None: all. `page`: the
+    address of the run's page, which the description of each job ends with; "": none.
     """
 
     def __init__(
@@ -192,6 +193,7 @@ class SparkSlots:
         clock: Clock,
         stop: threading.Event | None = None,
         share: int | None = None,
+        page: str = "",
     ) -> None:
         self._context = context
         self._epoch = epoch
@@ -199,6 +201,7 @@ class SparkSlots:
         self._stop = stop
         self._master = str(context.master)
         self._share = _MANY if share is None else share
+        self._page = f", page {page}" if page else ""
         self._claimed = 0
         self._fed = 0
         self._ask_at = 0.0
@@ -374,12 +377,16 @@ class SparkSlots:
     ) -> Jobs:
         """As `SlotPlatform.open_jobs`."""
         function, name = slot_task.serve, slot_task.PROPERTY
-        return SlotJobs(self._context, function, name, task, describe, need, self._clock, wake)
+
+        def described(slot: int) -> str:
+            return describe(slot) + self._page
+
+        return SlotJobs(self._context, function, name, task, described, need, self._clock, wake)
 
     def open_feed(self, source: SourceBatch) -> Feed:
         """As `SlotPlatform.open_feed`."""
         self._rdds = self._rdds or ByteRdds(self._context)
-        return SparkFeed(self._context, self._rdds, source)
+        return SparkFeed(self._context, self._rdds, source, self._page)
 
     def open_sharing(self) -> BlockSharing:
         """As `SlotPlatform.open_sharing`."""
