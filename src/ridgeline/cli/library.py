@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from pydantic.fields import FieldInfo
 
+from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 
@@ -114,7 +115,13 @@ def list_library(
 
 def describe_operator(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="As `list-library` has it.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="As `list-library` has it.",
+            show_default=False,
+            autocompletion=completing.library,
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -24,6 +24,7 @@ from ridgeline.cli.remote import (
     advising,
     changing,
     commands,
+    inspecting,
     keys,
     promises,
     querying,
@@ -32,6 +33,7 @@ from ridgeline.cli.remote import (
     web,
 )
 from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.shell.commands import shell
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -81,7 +83,6 @@ app = typer.Typer(
     help="Run streaming applications, written in Python, on Spark."
     "\n\nTry `ridgeline validate APP`, then `ridgeline run APP`.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["--help", "-h"]},
@@ -397,6 +398,7 @@ _LOOK = "See what a running application is made of, and what would help it"
 _STEER = "Pause and end a running application"
 _DATA = "Look at the data of a running application"
 _AFTER = "See what a run has left"
+_SHELL = "All commands in one session"
 _LIBRARY = "The library of operators"
 _PACKAGES = "Packages and attributes"
 
@@ -434,6 +436,8 @@ _add(_WATCH, commands.latency, commands.critical_path, commands.record_age, comm
 _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises.decisions)
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
 _add(_LOOK, commands.list_containers, commands.lines, keys.keys, advising.advise)
+_add(_LOOK, inspecting.get_app_attributes, inspecting.get_operator_attributes)
+_add(_LOOK, inspecting.get_operator_properties, inspecting.get_port_attributes, inspecting.get_stack)
 _add(_LOOK, commands.debug_dump, without=["as_json"])
 _add(_CHANGE, changing.change)
 _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
@@ -443,6 +447,7 @@ _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, history.history, checkpoints)
+_add(_SHELL, shell)
 _add(_LIBRARY, list_library, describe_operator)
 _add(_PACKAGES, list_applications, get_package_info, list_attributes)
 

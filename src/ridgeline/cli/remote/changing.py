@@ -53,7 +53,7 @@ def change(
     remote.sender().send("/changes", body, remote.note, dry_run=dry_run)
 
 
-def begin_logical_plan_change(remote: Change) -> None:
+def begin_logical_plan_change(context: typer.Context, remote: Change) -> None:
     """Change the plan of a running application by commands, one a line, which `submit` sends together.
 
     The commands are Apex's: create-operator, create-stream, add-stream-sink, remove-operator, remove-stream,
@@ -64,9 +64,14 @@ def begin_logical_plan_change(remote: Change) -> None:
 
     Exit codes: 0 committed or aborted, 1 not made in time, 2 refused: nothing is changed.
     """
-    from ridgeline.cli.remote.plan_session import PlanSession
+    from ridgeline.cli.remote.plan_session import PROMPT, PlanSession
 
-    PlanSession(remote.sender(), remote.note, interactive=sys.stdin.isatty()).run(sys.stdin)
+    if (shell := context.obj) is not None:
+        session = PlanSession(remote.sender(), remote.note, interactive=not shell.scripted, prompts=False)
+        session.run(shell.lines(PROMPT))
+        return
+    typed = sys.stdin.isatty()
+    PlanSession(remote.sender(), remote.note, interactive=typed, prompts=typed).run(sys.stdin)
 
 
 def changes(remote: Named) -> None:

@@ -22,13 +22,13 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409, 413)
 class Client:
     """Questions to one application, at `url`.
 
-    All methods block for at most ten seconds, `events` while it is read.
+    All methods block for at most ten seconds, `get` for `timeout`, `events` while it is read.
 
     They raise CommandError for what is not there or not allowed, RidgelineError if the service cannot be
     reached or fails.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, *, timeout: float = TIMEOUT_SECONDS) -> None:
         parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
         try:
             valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -43,12 +43,13 @@ class Client:
             **({"Authorization": f"Bearer {token}"} if token else {}),
         }
         self._has_token = bool(token)
+        self._timeout = timeout
 
     def get(self, path: str, **query: str | int) -> Any:
         """GET `/ws/v2/stram` + `path`; the answer, decoded."""
         address = f"{self.url}{BASE}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
         try:
-            with self._open(address, TIMEOUT_SECONDS) as answer:
+            with self._open(address, self._timeout) as answer:
                 return json.load(answer)
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error

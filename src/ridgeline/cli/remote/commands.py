@@ -13,6 +13,7 @@ from urllib.parse import quote
 import typer
 from rich.text import Text
 
+from ridgeline.cli import completing
 from ridgeline.cli.remote.options import AsJson, Nearest
 
 Watching = Annotated[bool, typer.Option("--watch", help="Go on, with every window, until Ctrl-C.")]
@@ -210,7 +211,12 @@ def lines(
     remote: Nearest,
     operator: Annotated[
         str | None,
-        typer.Argument(metavar="[OPERATOR]", help="Only of this operator.", show_default=False),
+        typer.Argument(
+            metavar="[OPERATOR]",
+            help="Only of this operator.",
+            show_default=False,
+            autocompletion=completing.operators,
+        ),
     ] = None,
 ) -> None:
     """Show where the Python time of operators goes, line by line, over the last minute.

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ridgeline.api.errors import ChangeError
+from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.remote.changing import DryRun
@@ -63,6 +64,11 @@ def _command_of(make: Callable[..., Edit], words: _Words) -> Callable[..., None]
 
 def _shown(name: str, word: Word) -> Any:
     """A word as typer takes it."""
+    values = completing.of(word.metavar)
     if word.option:
-        return typer.Option(f"--{name}", metavar=word.metavar, help=word.help, show_default=False)
-    return typer.Argument(metavar=word.metavar, help=word.help, min=word.minimum, show_default=False)
+        return typer.Option(
+            f"--{name}", metavar=word.metavar, help=word.help, show_default=False, autocompletion=values
+        )
+    return typer.Argument(
+        metavar=word.metavar, help=word.help, min=word.minimum, show_default=False, autocompletion=values
+    )

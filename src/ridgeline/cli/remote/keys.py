@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
+from ridgeline.cli import completing
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.remote.options import Named
 
@@ -23,7 +24,9 @@ def keys(
     operator: Annotated[
         str | None,
         typer.Argument(
-            metavar="[OPERATOR]", help="Of this operator; without it of all that are divided by key."
+            metavar="[OPERATOR]",
+            help="Of this operator; without it of all that are divided by key.",
+            autocompletion=completing.operators,
         ),
     ] = None,
     seconds: Annotated[

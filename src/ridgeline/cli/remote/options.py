@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ridgeline.cli import completing
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -45,6 +47,7 @@ class Nearest:
             metavar="[APP]",
             help="Name, id or URL of a running application. Not needed if only one runs; see `list-apps`.",
             show_default=False,
+            autocompletion=completing.applications,
         ),
     ] = None
     url: Url = None
@@ -68,9 +71,14 @@ class Nearest:
 class Named(Nearest):
     """A running application that must be named. `--url` wins over the name."""
 
-    app: Annotated[str, typer.Argument(metavar="APP", help="Name, id or URL of a running application.")] = (
-        field()
-    )
+    app: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP",
+            help="Name, id or URL of a running application.",
+            autocompletion=completing.applications,
+        ),
+    ] = field()
 
     def connect(self) -> Client:
         """A client of the application. Raises CommandError."""

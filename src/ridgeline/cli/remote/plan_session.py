@@ -33,12 +33,15 @@ COMMANDS: Mapping[str, Verb | None] = {**VERBS, **dict.fromkeys(_OWN)}
 
 
 class PlanSession:
-    """Reads commands until `submit` or `abort`. In a script the first wrong one ends it."""
+    """Reads commands until `submit` or `abort`. In a script the first wrong one ends it.
 
-    def __init__(self, sender: ChangeSender, note: str = "", *, interactive: bool) -> None:
+    `prompts`: it prints its prompt; otherwise what reads the lines does.
+    """
+
+    def __init__(self, sender: ChangeSender, note: str = "", *, interactive: bool, prompts: bool) -> None:
         self._sender = sender
         self._note = note
-        self._interactive = interactive
+        self._interactive, self._prompts = interactive, prompts
         self._queue: list[Edit] = []
         self._console = shared.make_console()
 
@@ -63,7 +66,7 @@ class PlanSession:
         self._say("nothing is changed")
 
     def _prompt(self) -> None:
-        if self._interactive:
+        if self._prompts:
             self._console.print(PROMPT, end="")
 
     def _say(self, text: str) -> None:

@@ -11,19 +11,35 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Named
 
-Operator = Annotated[str, typer.Argument(metavar="OPERATOR", help="Name of an operator, as in the plan.")]
+Operator = Annotated[
+    str,
+    typer.Argument(
+        metavar="OPERATOR",
+        help="Name of an operator, as in the plan.",
+        autocompletion=completing.operators,
+    ),
+]
 Port = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PORT]", help="One of its ports. Default: all that are connected.", show_default=False
+        metavar="[PORT]",
+        help="One of its ports. Default: all that are connected.",
+        show_default=False,
+        autocompletion=completing.ports,
     ),
 ]
 Windows = Annotated[int, typer.Option(min=1, metavar="N", help="End after N windows.")]
 MaxMb = Annotated[int, typer.Option(min=1, metavar="MB", help="End before it has more megabytes.")]
-RecordingId = Annotated[str, typer.Argument(metavar="RECORDING", help="Its id; see `list-recordings`.")]
+RecordingId = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECORDING", help="Its id; see `list-recordings`.", autocompletion=completing.recordings
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +49,9 @@ class Recorded(Named):
     app: Annotated[
         str,
         typer.Argument(
-            metavar="APP", help="Name, id or URL of a running application, or a checkpoint folder."
+            metavar="APP",
+            help="Name, id or URL of a running application, or a checkpoint folder.",
+            autocompletion=completing.applications,
         ),
     ] = field()
 

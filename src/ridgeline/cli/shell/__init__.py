@@ -1,0 +1,1 @@
+"""`ridgeline shell`: all commands in one session, with completion, aliases, macros and scripts."""
