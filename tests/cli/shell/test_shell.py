@@ -209,7 +209,5 @@ def completed(session, text):
 def test_bash_completes_the_same(numbers, environment):
     asked = {"_RIDGELINE_COMPLETE": "complete_bash", "COMP_WORDS": "ridgeline latency num", "COMP_CWORD": "2"}
     command = Path(sys.executable).with_name("ridgeline")
-    out = subprocess.run(
-        [command], env=environment | asked, text=True, stdout=subprocess.PIPE, check=True
-    ).stdout
+    done = subprocess.run([command], env=environment | asked, text=True, stdout=subprocess.PIPE, check=True)
     assert done.stdout.split() == ["numbers"]
