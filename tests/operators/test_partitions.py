@@ -244,6 +244,7 @@ ELSEWHERE = {
     "gives_all_rows_once_and_in_order",
     "IterableInput": "operators/test_iterables.py::test_each_item_once_and_in_order",
     "SocketInput": "operators/test_iterables.py::test_lines_of_those_that_connect",
+    "TableInput": "operators/test_table_input.py::test_what_comes_makes_the_table",
     "StdinInput": "operators/test_iterables.py::test_standard_input",
     "QueueInput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
     "QueueOutput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",

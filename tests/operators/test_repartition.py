@@ -690,7 +690,7 @@ ELSEWHERE = {
     "Sampler",
     *IN_SHAPING,
 }
-ALONE = {"SqlQuery"}  # has one partition only
+ALONE = {"SqlQuery", "TableInput"}  # have one partition only
 AT_BORDERS = {"FileOutput", "QueueOutput", "SparkOutput"}  # nothing is held between application windows
 
 

@@ -86,6 +86,7 @@ from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.staged._lines import Line
 from ridgeline.operators.stdin_input import StdinInput
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
+from ridgeline.operators.table_input import TableInput
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.top_by_key import TopByKey
 from ridgeline.operators.top_n import TopN, TopNUnifier
@@ -164,6 +165,7 @@ __all__ = [
     "StdinInput",
     "SumKeyVal",
     "SumUnifier",
+    "TableInput",
     "TableJoin",
     "TopByKey",
     "TopN",

@@ -118,7 +118,7 @@ def from_iterable(
         kind: Any = type(first) if first is not None and is_struct(type(first)) else object
     else:
         kind = schema
-    make = _maker(kind)
+    make = maker_of(kind)
     once = not callable(items) and isinstance(items, (Iterator, AsyncIterator))
 
     def pull(_: threading.Event) -> Iterator[Any]:
@@ -148,7 +148,7 @@ def from_frame(
         >>> run_local(app).collected("sink")
         [{'n': 1}]
     """
-    table = _table(frame)
+    table = table_of(frame, "`from_frame`")
     chunks = [table.slice(first, _FRAME_ROWS) for first in range(0, table.num_rows, _FRAME_ROWS)]
     return _made(table.schema, lambda _: iter(chunks), once=False, timestamp=timestamp, lateness=lateness)
 
@@ -159,8 +159,17 @@ def _made(schema: Any, pull: Any, once: bool, timestamp: str | None, lateness: A
     return IterableInput(token=token, timestamp=timestamp, lateness=lateness)
 
 
-def _table(frame: Any) -> pa.Table:
-    """A frame as a table. Raises SchemaError for anything else."""
+def is_frame(found: Any) -> bool:
+    """Whether it is a frame of pandas, polars or Arrow."""
+    if isinstance(found, pa.RecordBatch) or type(found).__module__.partition(".")[0] == "pandas":
+        return True
+    return hasattr(found, "__arrow_c_stream__") or (
+        hasattr(found, "collect_schema") and hasattr(found, "collect")
+    )
+
+
+def table_of(frame: Any, taker: str) -> pa.Table:
+    """A frame as a table. `taker`: who takes it. Raises SchemaError for anything else."""
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     if not isinstance(frame, pa.Table):
@@ -172,12 +181,12 @@ def _table(frame: Any) -> pa.Table:
         elif hasattr(frame, "__arrow_c_stream__"):
             frame = pa.table(frame)
         else:
-            msg = f"`from_frame` takes a frame of pandas, polars or Arrow; got {shorten(frame)}"
+            msg = f"{taker} takes a frame of pandas, polars or Arrow; got {shorten(frame)}"
             raise SchemaError(msg)
     return frame.replace_schema_metadata(None)
 
 
-def _maker(kind: Any) -> Callable[[Any], Any] | None:
+def maker_of(kind: Any) -> Callable[[Any], Any] | None:
     """A function that makes a tuple of the schema of a plain one; None if there are none."""
     if is_named_tuple(kind):
         return lambda item: kind(*item) if type(item) is tuple else item

@@ -19,6 +19,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.connect import PartitionedInput
 from ridgeline.connect import Source as Kit
 from ridgeline.measure.drawing.dag import dag_svg
+from ridgeline.operators import TableInput
 from ridgeline.streams.connecting import Source, connect, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
 
@@ -123,7 +124,9 @@ def part_of(app: Application, source: Source) -> Application:
 
 
 def never_ends(operator: object) -> bool:
-    """Whether an input of the kit is endless: without `until`, and its source never finishes."""
+    """Whether an input is known to be endless: without `until`, and its source never finishes."""
+    if isinstance(operator, TableInput):
+        return operator.until is None
     if not isinstance(operator, PartitionedInput) or operator.until is not None:
         return False
     return operator.needs_until or type(operator.source()).finished is Kit.finished
