@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ridgeline.measure.events import EVENT_TYPES, RunEvent
@@ -30,7 +30,10 @@ def from_dict(data: Mapping[str, Any]) -> RunEvent:
     if kind is None:
         msg = f"`{name}` is no event; known are {', '.join(EVENT_TYPES)}"
         raise ValueError(msg)
-    return typing.cast("RunEvent", _build(kind, data, str(name)))
+    try:
+        return typing.cast("RunEvent", _builder(kind)(data))
+    except (_UnfitError, TypeError):
+        return typing.cast("RunEvent", _build(kind, data, str(name)))  # says what does not fit, and where
 
 
 def _plain(value: object) -> Any:
@@ -54,6 +57,76 @@ def _fields(kind: type) -> Mapping[str, tuple[Any, bool]]:
         )
         for field in dataclasses.fields(kind)
     }
+
+
+# Reading what fits ------------------------------------------------------------------------------------------
+
+_Reader = Callable[[Any], Any]
+
+
+class _UnfitError(Exception):
+    """A value is not of the annotated type."""
+
+
+@functools.cache
+def _builder(kind: type) -> _Reader:
+    """Makes a dataclass of plain data. Raises _UnfitError, TypeError.
+
+    Logs have hundreds of thousands of events, so the types of fields are looked at once.
+    """
+    readers = [(name, _reader(hint)) for name, (hint, _) in _fields(kind).items()]
+
+    def build(data: Any) -> Any:
+        if type(data) is not dict:
+            raise _UnfitError
+        return kind(**{name: read(data[name]) for name, read in readers if name in data})
+
+    return build
+
+
+def _reader(hint: Any) -> _Reader:
+    """Reads a value of the annotated type. Raises _UnfitError."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        one = _reader(next(argument for argument in arguments if argument is not type(None)))
+        return (lambda value: None if value is None else one(value)) if type(None) in arguments else one
+    if origin is tuple:
+        return _tuple_reader(arguments)
+    if origin is not None and issubclass(origin, Mapping):
+        inner = _reader(arguments[1])
+        return lambda value: {str(key): inner(item) for key, item in _of(dict, value).items()}
+    if dataclasses.is_dataclass(hint):
+        return lambda value: _builder(typing.cast("type", hint))(value)
+    if hint is Any:
+        return lambda value: value
+    if hint is float:
+        return lambda value: value if type(value) is float else float(_of(int, value))
+    return functools.partial(_of, hint)
+
+
+def _tuple_reader(arguments: tuple[Any, ...]) -> _Reader:
+    """Reads a tuple from a list. Raises _UnfitError."""
+    if arguments[-1] is Ellipsis:
+        one = _reader(arguments[0])
+        return lambda value: tuple(map(one, _of(list, value)))
+    readers = tuple(map(_reader, arguments))
+
+    def read(value: Any) -> tuple[Any, ...]:
+        if len(_of(list, value)) != len(readers):
+            raise _UnfitError
+        return tuple(one(item) for one, item in zip(readers, value, strict=True))
+
+    return read
+
+
+def _of(kind: type, value: Any) -> Any:
+    """The value, which must be of exactly this type. Raises _UnfitError."""
+    if type(value) is kind:
+        return value
+    raise _UnfitError
+
+
+# Naming what does not fit -----------------------------------------------------------------------------------
 
 
 def _build(kind: type, data: Any, where: str) -> Any:

@@ -148,8 +148,6 @@ class LoggedRun:
             self._ended = True
         self._at = max(self._at, event.at)
         self.watch.observe(event)
-        if first:
-            self.watch.keep_figures()
 
     def _is_written(self) -> bool:
         """Whether more may come."""
