@@ -13,8 +13,8 @@ from ridgeline.cli.output import write
 Logs = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...",
-        help="Event logs, as `ridgeline run --event-log FILE` writes them.",
+        metavar="DIR|FILE...",
+        help="Event logs, as `ridgeline run --event-log FILE` writes them, or folders with logs.",
         show_default=False,
     ),
 ]
@@ -27,16 +27,16 @@ Open = Annotated[bool, typer.Option("--open", help="Open it in the browser of th
 def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     """Show runs that have ended in the page of applications, from their event logs.
 
-    It prints an address of this machine, and answers there until Ctrl-C. Nothing can be changed. A log that
-    is still written is followed.
+    It prints an address of this machine, and answers there until Ctrl-C. Of several runs it is a
+    list. Nothing can be changed. A log that is still written is followed.
 
-    Example: `ridgeline history run.jsonl`
+    Example: `ridgeline history logs`
 
     Exit codes: 0 ended by Ctrl-C, 2 there is no such log.
     """
     from pathlib import Path
 
-    from ridgeline.service.event_log import LINES, PARQUET
+    from ridgeline.service.history.listing import is_log
     from ridgeline.service.history.runs import Runs
     from ridgeline.service.history.web import serve
 
@@ -45,14 +45,15 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
         if not Path(path).exists():
             msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
             raise CommandError(msg)
-        if Path(path).suffix not in {*LINES, PARQUET}:
+        if not Path(path).is_dir() and not is_log(Path(path)):
             msg = f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`"
             raise CommandError(msg)
         found.append(Path(path).resolve())
     runs = Runs(found)
     server = serve(runs, port)
     try:
-        address = f"{server.url}/run/{next(iter(runs.paths))}/"
+        logs = list(runs.logs())
+        address = f"{server.url}/run/{logs[0]}/" if len(logs) == 1 else f"{server.url}/"
         write(address)
         if browser:
             import webbrowser

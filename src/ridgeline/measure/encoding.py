@@ -96,12 +96,8 @@ def _reader(hint: Any) -> _Reader:
         inner = _reader(arguments[1])
         return lambda value: {str(key): inner(item) for key, item in _of(dict, value).items()}
     if dataclasses.is_dataclass(hint):
-        return lambda value: _builder(typing.cast("type", hint))(value)
-    if hint is Any:
-        return lambda value: value
-    if hint is float:
-        return lambda value: value if type(value) is float else float(_of(int, value))
-    return functools.partial(_of, hint)
+        return _builder(typing.cast("type", hint))
+    return _SCALARS.get(hint) or functools.partial(_of, hint)
 
 
 def _tuple_reader(arguments: tuple[Any, ...]) -> _Reader:
@@ -124,6 +120,12 @@ def _of(kind: type, value: Any) -> Any:
     if type(value) is kind:
         return value
     raise _UnfitError
+
+
+_SCALARS: Mapping[Any, _Reader] = {
+    Any: lambda value: value,
+    float: lambda value: value if type(value) is float else float(_of(int, value)),
+}
 
 
 # Naming what does not fit -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.http.apex import logical_plan
 from ridgeline.service.http.endpoints import BASE
 from support.cli.windows import watch_of
-from support.service.history import PLAN, events, history, write_log
+from support.service.history import PLAN, events, history, make_old, write_log
 from support.service.watched import events_of, payments, serving
 from support.waiting import wait_until
 
@@ -134,12 +134,6 @@ def test_a_log_that_breaks_off_or_is_damaged_shows_what_it_has(tmp_path, end, wh
         assert why in info["reason"]
         assert info["stats"]["windowsCommitted"] == 3
         assert [mark["kind"] for mark in client.of(log, "/marks")["marks"]] == ["end"]
-
-
-def make_old(log):
-    import os
-
-    os.utime(log, (1, 1))
 
 
 def test_any_damage_leaves_an_answer(tmp_path):

@@ -1,7 +1,9 @@
 """Event logs by hand, in a folder, and a history over them."""
 
 import json
+import os
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.event_log import EventLogWriter, head_of
@@ -13,9 +15,18 @@ from support.service.watched import BASE, Client
 PLAN = make_plan()
 
 
-def events(windows=3, *, plan=PLAN, began=1_000.0, seconds=0.05, end="finished", reason=""):
+def events(
+    windows=3,
+    *,
+    plan=PLAN,
+    began=1_000.0,
+    seconds=0.05,
+    end="finished",
+    reason="",
+    application_id="numbers-1",
+):
     """A run of `windows` windows, half a second apart; without an end for `end=None`."""
-    found = [planned(plan)]
+    found = [replace(planned(plan), at=began, application_id=application_id)]
     for number in range(windows):
         found += window(plan, number, at=began + 0.5 * number, seconds=seconds)
     if end is not None:
@@ -36,6 +47,11 @@ def place(log):
     """The path of a log's run."""
     head = head_of(log)
     return f"/run/{id_of(log.resolve(), None if head is None else head.run)}"
+
+
+def make_old(log):
+    """Nothing was written to the log for long."""
+    os.utime(log, (1, 1))
 
 
 class HistoryClient(Client):

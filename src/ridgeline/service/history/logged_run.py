@@ -93,6 +93,8 @@ class LoggedRun:
     def load(self, *, follow: bool = True) -> None:
         """Read the log; with `follow`, a thread reads on if it is still written. To be called once.
 
+        Without `follow` a log that is still written is one of a run under way, as of its last event.
+
         A line that is no event ends the figures there, with a note. Raises NotALogError.
         """
         try:
@@ -103,10 +105,11 @@ class LoggedRun:
                 raise NotALogError(msg)
             if self._ended:
                 return
-            if follow and not self.problem and self._is_written():
+            written = not self.problem and self._is_written()
+            if written and follow:
                 self._follower = threading.Thread(target=self._follow, name="ridgeline-history", daemon=True)
                 self._follower.start()
-            else:
+            elif not written:
                 self._break_off()
         finally:
             if self._follower is None:

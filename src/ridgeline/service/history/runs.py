@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import threading
@@ -9,9 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import did_you_mean
 from ridgeline.engine.files.rotation import base_of
-from ridgeline.service.event_log import head_of
+from ridgeline.service.history.listing import Listing, Log, RunRow, logs_in
 from ridgeline.service.history.logged_run import LoggedRun, NotALogError
 from ridgeline.service.http.endpoint import AnswerError
 from ridgeline.service.registry import running
@@ -20,6 +22,9 @@ MOST_LOADED = 8
 """Runs whose figures are in memory at a time."""
 PATIENCE_SECONDS = 2.0
 """How long a question waits for its run to be read, before it is answered that it is being read."""
+LOOK_SECONDS = 10.0
+"""How long it is trusted that a folder without a change of its names has the same logs."""
+_CLOCK = SystemClock()
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -35,15 +40,6 @@ def id_of(path: Path, run: object) -> str:
     return f"{_UNSAFE.sub('-', base.stem)[:60].strip('-.') or 'run'}-{digest[:8]}"
 
 
-def _run_of(path: Path) -> object:
-    """The run that a log begins with; None if it is no log."""
-    try:
-        head = head_of(path)
-    except OSError:
-        return None
-    return None if head is None else head.run
-
-
 def runs_here(application_id: str) -> bool:
     """Whether an application of this user runs on this machine."""
     try:
@@ -53,18 +49,35 @@ def runs_here(application_id: str) -> bool:
 
 
 class Runs:
-    """The runs of some event logs. Thread-safe."""
+    """The runs of event logs, which are files, or all logs in a folder. Thread-safe."""
 
-    def __init__(self, paths: Sequence[Path], runs: Callable[[str], bool] = runs_here) -> None:
+    def __init__(self, places: Sequence[Path], runs: Callable[[str], bool] = runs_here) -> None:
+        self._places = tuple(places)
         self._runs = runs
-        self._logs = {id_of(path, run): (path, run) for path in paths for run in (_run_of(path),)}
         self._lock = threading.Lock()
         self._loaded: OrderedDict[str, _Loading] = OrderedDict()
+        self._found: dict[Path, tuple[int, float, list[Log]]] = {}
+        self._listing = Listing(self.logs, runs)
 
-    @property
-    def paths(self) -> dict[str, Path]:
-        """The logs, by the ids of their runs."""
-        return {run: path for run, (path, _) in self._logs.items()}
+    def logs(self) -> dict[str, Log]:
+        """The logs that are there now, by the ids of their runs."""
+        found: dict[str, Log] = {}
+        for place in self._places:
+            with contextlib.suppress(OSError):  # it is gone
+                found.update((id_of(log.path, log.run), log) for log in self._logs_in(place))
+        return found
+
+    def _logs_in(self, place: Path) -> list[Log]:
+        """The logs of a place, looked at again if it has changed, or after a while. Raises OSError."""
+        changed, now = place.stat().st_mtime_ns, _CLOCK.monotonic()
+        known = self._found.get(place)
+        if known is None or known[0] != changed or now - known[1] > LOOK_SECONDS:
+            known = self._found[place] = changed, now, logs_in(place)
+        return known[2]
+
+    def rows(self) -> list[RunRow]:
+        """The list of runs, the newest first."""
+        return self._listing.rows()
 
     def of(self, run: str) -> LoggedRun:
         """A run that is read.
@@ -72,14 +85,17 @@ class Runs:
         Raises AnswerError: 404 for an id that there is not, 503 as long as it is being read, 409 if it
         cannot be.
         """
-        if run not in self._logs:
-            raise AnswerError(404, f"there is no run `{run[:100]}`", did_you_mean(run, self._logs))
-        path, known = self._logs[run]
-        old = []
         with self._lock:
             loading = self._loaded.get(run)
+        logs = {} if loading is not None else self.logs()
+        if loading is None and run not in logs:
+            raise AnswerError(404, f"there is no run `{run[:100]}`", did_you_mean(run, logs))
+        old = []
+        with self._lock:
+            loading = self._loaded.get(run) or loading
             if loading is None:
-                loading = self._loaded[run] = _Loading(LoggedRun(path, self._runs, run=known))
+                loading = _Loading(LoggedRun(logs[run].path, self._runs, run=logs[run].run))
+            self._loaded[run] = loading
             self._loaded.move_to_end(run)
             while len(self._loaded) > MOST_LOADED:
                 old.append(self._loaded.popitem(last=False)[1])
@@ -88,7 +104,8 @@ class Runs:
         return loading.wait()
 
     def close(self) -> None:
-        """Forget all runs."""
+        """Forget all runs. May be called twice."""
+        self._listing.close()
         with self._lock:
             loaded, self._loaded = self._loaded, OrderedDict()
         for one in loaded.values():

@@ -22,6 +22,7 @@ from ridgeline.service.http.replies import answer_error, http_error, reply, serv
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.page.assets import Assets, SafeHeaders
 from ridgeline.service.page.live import EVERY_MS
+from ridgeline.service.page.routes import page_or
 from ridgeline.service.page.session import Sessions
 
 _STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -38,10 +39,16 @@ def create_history(runs: Runs) -> Starlette:
     Below `/run/ID/` are the page and the answers of an application. Changes and all
     else that needs a running one are answered with 409.
     """
+    assets = Assets()
     app = Starlette(
         routes=[
             Mount("/run/{run}", routes=_of_a_run(runs)),
-            Route("/runs", lambda _: reply({"runs": [{"id": run} for run in runs.paths]})),
+            Route(
+                "/", page_or(lambda _: reply({"name": "history", "links": {"runs": "/runs"}}), "history.html")
+            ),
+            Route("/runs", lambda _: reply({"runs": runs.rows()})),
+            Route("/page/session", _rights),
+            Route("/page/{path:path}", lambda request: assets.answer(request, request.path_params["path"])),
             Route("/run/{run}", lambda request: RedirectResponse(f"{request.url.path}/")),
         ],
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],

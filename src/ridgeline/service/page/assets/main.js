@@ -39,7 +39,7 @@ function Frame() {
         <div class="frame-tools">
           <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>
           <button type="button" class="button quiet frame-keys" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
-          ${!readOnly && html`<${RunMenu} />`}
+          ${readOnly ? html`<a class="button quiet" href=${new URL("../../", document.baseURI)}>All runs</a>` : html`<${RunMenu} />`}
           <${ThemeButton} />
         </div>
       </div>

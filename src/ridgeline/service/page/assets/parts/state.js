@@ -3,7 +3,7 @@ import { html } from "../vendor/preact.js";
 
 const CLASSES = {
   ok: "ok", behind: "behind", stuck: "bad", failed: "bad", ended: "muted", starting: "muted",
-  silent: "bad", gone: "muted", refused: "behind", strange: "behind", asking: "muted",
+  silent: "bad", gone: "muted", refused: "behind", strange: "behind", asking: "muted", running: "ok",
 };
 
 export function State({ state }) {

@@ -1,0 +1,101 @@
+// The list of runs that have ended: each with its sentence, and a choice of two to compare. `ridgeline history` serves it.
+import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { bytes, count, duration, plural, timeOfDay } from "./format.js";
+import { Empty, Notice } from "./parts/notice.js";
+import { State } from "./parts/state.js";
+import { Table } from "./parts/table.js";
+import { Mark, themeOf, ThemeButton } from "./parts/theme.js";
+
+const EVERY_MS = 2000;
+const FILTER_FROM = 8;
+const GONE = { error: "The history does not answer.", hint: "`ridgeline history` may have ended: start it again." };
+const ORDER = ["failed", "strange", "running", "asking", "ended"];
+const WORDS = { asking: "not read yet", strange: "not readable" };
+
+function Runs() {
+  const [runs, setRuns] = useState(null);
+  const [problem, setProblem] = useState(null);
+  useEffect(() => {
+    let timer = null;
+    let over = false;
+    async function ask() {
+      clearTimeout(timer);
+      try {
+        const response = await fetch(new URL("runs", document.baseURI), { cache: "no-store" });
+        setRuns((await response.json()).runs);
+        setProblem(null);
+      } catch {
+        setProblem(GONE);
+      }
+      if (!over && !document.hidden) timer = setTimeout(ask, EVERY_MS);
+    }
+    const look = () => document.hidden || ask();
+    document.addEventListener("visibilitychange", look);
+    ask();
+    return () => {
+      over = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, []);
+  return html`<header class="frame-head">
+      <div class="frame-line">
+        <${Mark} />
+        <h1 class="frame-name">Runs</h1>
+        <span class="frame-space"></span>
+        <${ThemeButton} />
+      </div>
+      <p class="sentence" role="status">${runs ? summary(runs) : "Reading the folder."}</p>
+    </header>
+    <main class="runs" id="main">
+      <${Notice} problem=${problem} />
+      ${runs && html`<${List} runs=${runs} />`}
+    </main>`;
+}
+
+function List({ runs }) {
+  const [text, setText] = useState("");
+  const [chosen, setChosen] = useState([]);
+  if (!runs.length) return html`<${Empty}>There is no event log here. ${html`<code>ridgeline run APP --event-log FILE</code>`} writes one.</>`;
+  const wanted = text.trim().toLowerCase();
+  const shown = runs.filter((run) => !wanted || [run.name, run.file, run.application, run.state, run.sentence].some((one) => one.toLowerCase().includes(wanted)));
+  const choose = (run) => setChosen((before) => (before.includes(run.id) ? before.filter((one) => one !== run.id) : [...before, run.id].slice(-2)));
+  const columns = [
+    { name: "name", title: "Run", value: (run) => run.name || run.file, cell: (run) => html`<a class="runs-name" href=${place(run.id)}>${run.name || run.file}</a><span class="runs-file">${run.file}</span>` },
+    { name: "state", title: "State", value: (run) => ORDER.indexOf(run.state), cell: (run) => html`<${State} state=${run.state} />` },
+    { name: "sentence", title: "How it did", sort: false, value: (run) => run.sentence, cell: (run) => html`<${Said} run=${run} />` },
+    { name: "began", title: "Began", number: true, value: (run) => run.began, cell: (run) => html`${timeOfDay(run.began)}${run.ended != null && html`<span class="runs-file">for ${duration(Math.max(0, run.ended - run.began))}</span>`}` },
+    { name: "windows", title: "Windows", number: true, value: (run) => run.windows, cell: (run) => html`${count(run.windows)}<span class="runs-file">${bytes(run.bytes)}</span>` },
+    { name: "compare", title: "Compare", sort: false, value: () => "", cell: (run) => html`<button type="button" class="button" aria-pressed=${chosen.includes(run.id)} aria-label=${`Compare ${run.name || run.file} of ${timeOfDay(run.began)}`} onClick=${() => choose(run)}>${chosen.includes(run.id) ? "✓ chosen" : "choose"}</button>` },
+  ];
+  return html`<div class="runs-tools">
+      ${runs.length >= FILTER_FROM && html`<input class="field runs-find" type="search" aria-label="Find a run" placeholder="Find a run" value=${text} onInput=${(event) => setText(event.target.value)} />`}
+      ${runs.length > 1 && (chosen.length === 2
+        ? html`<a class="button first" href=${`${place(chosen[0])}#/compare?with=${encodeURIComponent(chosen[1])}`}>Compare the two runs</a>`
+        : html`<span class="muted">${chosen.length ? "Choose a second run to compare it with." : "Choose two runs to see them side by side."}</span>`)}
+    </div>
+    ${shown.length
+      ? html`<${Table} label="Runs" columns=${runs.length > 1 ? columns : columns.slice(0, -1)} rows=${shown} id=${(run) => run.id} sort=${{ by: "began", descending: true }} onOpen=${(run) => location.assign(place(run.id))} />`
+      : html`<${Empty}>No run matches “${text}”.</>`}`;
+}
+
+function Said({ run }) {
+  const rest = [run.problem && run.state !== "failed" ? run.problem : "", ...run.notes].filter(Boolean);
+  return html`<span class=${`runs-said ${run.sentence ? "" : "muted"}`}>${run.sentence || (run.state === "asking" ? "Its log is not read yet." : run.problem)}</span>
+    ${run.sentence && rest.map((text) => html`<span key=${text} class="runs-said">${text}</span>`)}`;
+}
+
+function place(id) {
+  return `run/${encodeURIComponent(id)}/`;
+}
+
+// In words: how many there are, and how they ended.
+function summary(runs) {
+  const counts = new Map();
+  for (const run of runs) counts.set(run.state, (counts.get(run.state) ?? 0) + 1);
+  const parts = ORDER.filter((state) => counts.has(state)).map((state) => `${count(counts.get(state))} ${WORDS[state] ?? state}`);
+  return `${plural(runs.length, "run")}${parts.length ? `: ${parts.join(", ")}` : ""}.`;
+}
+
+document.documentElement.dataset.theme = themeOf();
+render(html`<${Runs} />`, document.getElementById("page"));

@@ -1,0 +1,75 @@
+"""The list of runs of a folder: each in a few words, whatever else is in the folder."""
+
+import pytest
+
+from ridgeline.engine.files.rotation import Rotation
+from ridgeline.service.event_log import EventLogWriter
+from support.service.history import events, history, make_old, write_log
+from support.waiting import wait_until
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_log(tmp_path / "failed.jsonl", events(3, end="failed", reason="no room"))
+    write_log(tmp_path / "ended.parquet", events(5))
+    (tmp_path / "results.jsonl").write_text('{"account": 1}\n')
+    (tmp_path / "huge.json").write_bytes(b"[" + b"1," * 2_000_000)
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "sub").mkdir()
+    return tmp_path
+
+
+def rows_of(client, state="asking"):
+    """The rows, once all logs were read."""
+    wait_until(lambda: all(row["state"] != state for row in client.json("/runs")["runs"]), "the list")
+    return {row["file"]: row for row in client.json("/runs")["runs"]}
+
+
+def test_each_run_has_its_sentence_and_other_files_are_left_out(folder):
+    with history(folder) as client:
+        rows = rows_of(client)
+        assert set(rows) == {"failed.jsonl", "ended.parquet"}
+        failed, ended = rows["failed.jsonl"], rows["ended.parquet"]
+        assert (failed["state"], failed["windows"], failed["name"]) == ("failed", 3, "numbers")
+        assert "no room" in failed["sentence"]
+        assert (ended["state"], ended["windows"]) == ("ended", 5)
+        assert ended["sentence"].startswith("finished after 5 windows")
+        assert ended["ended"] - ended["began"] > 2
+
+
+def test_runs_under_one_name_are_several_and_a_new_one_appears(tmp_path):
+    log = tmp_path / "run.jsonl"
+    for number in (1, 2):
+        found = events(number, application_id=f"numbers-{number}")
+        writer = EventLogWriter(str(log), rotation=Rotation(size_bytes=3000))
+        for event in found:
+            writer.write(event)
+        writer.close()
+    with history(tmp_path) as client:
+        rows_of(client)
+        rows = {row["application"]: row for row in client.json("/runs")["runs"]}
+        assert {name: row["windows"] for name, row in rows.items()} == {"numbers-1": 1, "numbers-2": 2}
+        for row in rows.values():
+            assert len(client.json(f"/run/{row['id']}/ws/v2/stram/windows")["windows"]) == row["windows"]
+        write_log(tmp_path / "later.jsonl", events(4, application_id="numbers-3"))
+        wait_until(lambda: "later.jsonl" in rows_of(client), "the new run")
+        assert rows_of(client)["later.jsonl"]["windows"] == 4
+
+
+def test_a_log_that_breaks_off_is_failed_and_one_that_is_written_runs(tmp_path):
+    cut = write_log(tmp_path / "cut.jsonl", events(2, end=None, application_id="cut-1"))
+    write_log(tmp_path / "runs.jsonl", events(2, end=None, application_id="runs-1"))
+    make_old(cut)
+    with history(tmp_path, runs=lambda name: name == "runs-1") as client:
+        rows = rows_of(client)
+        assert (rows["cut.jsonl"]["state"], rows["runs.jsonl"]["state"]) == ("failed", "running")
+        assert "breaks off" in rows["cut.jsonl"]["sentence"]
+
+
+def test_a_file_that_is_no_log_is_said_where_it_was_given(tmp_path):
+    (tmp_path / "results.jsonl").write_text('{"account": 1}\n')
+    with history(tmp_path / "results.jsonl") as client:
+        [row] = rows_of(client).values()
+        assert row["state"] == "strange"
+        assert "is no event log" in row["problem"]
