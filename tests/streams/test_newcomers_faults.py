@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, OperatorAttributes, RidgelineError, Stream
-from ridgeline.operators import RandomEventGenerator, rolling, session, sliding, tumbling, zscore
+from ridgeline.operators import RandomEventGenerator, absence, rolling, session, sliding, tumbling, zscore
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.validation import find_faults
@@ -203,6 +203,8 @@ def test_no_second_fault_follows(what: str) -> None:
     ("steps", "text"),
     [
         (lambda s: s.group_by(lambda order: order.ident), "`group_by` takes names of columns, but got"),
+        (lambda s: s.detect("step", absence("5s")), 'it needs a key: `.group_by("key").detect(...)`'),
+        (lambda s: s.count(), 'it is an aggregate: `.aggregate("totals", count=agg.count(...))`'),
         (lambda s: s.fliter("step", "cents > 0"), "has no step `fliter`; did you mean `filter`?"),
         (
             lambda s: s.deduplicate("step", "ident").duplicates,

@@ -14,7 +14,17 @@ from ridgeline.api.module import InputProxy
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
-from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
+from ridgeline.operators import (
+    AsyncMap,
+    ConsoleOutput,
+    FlatMap,
+    LimitRate,
+    Map,
+    Sampler,
+    Union,
+    WithTimes,
+    aggregate,
+)
 from ridgeline.streams.aggregating import aggregates_all
 from ridgeline.streams.collected import as_pandas, as_polars, collect, collect_table
 from ridgeline.streams.connecting import (
@@ -97,7 +107,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
                 what = f"this stream leaves the port `{owner.name}` of an operator"
                 read = f"`app.stream(stream.point.operator.{name})` is that of its port `{name}`"
                 raise no_step(name, what, read)
-            raise no_step(name, "this is a stream", did_you_mean(name, steps_of(type(self))))
+            raise no_step(name, "this is a stream", _remedy(name, steps_of(type(self))))
 
     @property
     def point(self) -> OutputPoint[T_co]:
@@ -381,6 +391,19 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         sink: Sink = getattr(operator, input_port)
         self.into(sink)
         return Stream(self.app, getattr(operator, output_port))
+
+
+def _remedy(name: str, steps: list[str]) -> str:
+    """What to do in place of a step that streams do not have."""
+    from ridgeline.streams.grouped import GroupedStream
+
+    if name in steps_of(GroupedStream):
+        return f'it needs a key: `.group_by("key").{name}(...)`'
+    if name in aggregate.__all__:
+        return (
+            f'it is an aggregate: `.aggregate("totals", {name}=agg.{name}(...))`, after `window` if you like'
+        )
+    return did_you_mean(name, steps)
 
 
 def steps_of(kind: type) -> list[str]:
