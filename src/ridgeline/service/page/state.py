@@ -40,7 +40,11 @@ class PageState:
         overview = self._watch.overview()
         version = overview["info"].get("planVersion")
         if self._planned[0] is not plan or self._planned[1] != version:
-            self._planned = plan, version, self._plan(plan)
+            queues = [
+                {"name": row["stream"], "from": row["writer"], "to": row["reader"]}
+                for row in overview["progress"].get("queues", [])
+            ]
+            self._planned = plan, version, self._plan(plan, queues)
         latency, progress = overview["latency"], overview["progress"]
         return {
             "plan": self._planned[2],
@@ -61,8 +65,8 @@ class PageState:
             },
         }
 
-    def _plan(self, plan: Plan | KeptPlan) -> dict[str, Any]:
-        """The logical plan without values, and the physical streams."""
+    def _plan(self, plan: Plan | KeptPlan, queues: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+        """The logical plan without values, the physical streams, and the queues between regions."""
         if not isinstance(plan, KeptPlan):
             plan = KeptPlan(plan.logical.application, apex.logical_plan(plan.logical))
         logical = plan.answer
@@ -87,6 +91,7 @@ class PageState:
                 for module in logical["modules"]
             ],
             "physical": self._watch.streams(),
+            "queues": queues,
         }
         return {**shown, "hash": hashlib.sha256(to_json(shown)).hexdigest()[:16]}
 

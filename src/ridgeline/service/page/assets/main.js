@@ -139,7 +139,7 @@ function ChosenWindow() {
   const there = shown?.asked === params.window && shown.region === params.region;
   const at = there && !shown.problem ? shown.window?.committedAt : null;
   return html`<div class="notice chosen">
-    <p>Window ${params.window}${there ? "" : " is being read: the figures are still those of another"}${at ? `, committed at ${timeOfDay(at)}` : ""}. <a href=${href({ window: null, region: null })}>Back to the newest</a></p>
+    <p>Window ${params.window}${params.region ? ` of ${params.region}` : ""}${there ? "" : " is being read: the figures are still those of another"}${at ? `, committed at ${timeOfDay(at)}` : ""}. <a href=${href({ window: null, region: null })}>Back to the newest</a></p>
     ${there && shown.problem && html`<p>${shown.problem.error}</p>`}
   </div>`;
 }

@@ -1,5 +1,6 @@
 // The picture: cards, edges, frames; panned, zoomed, and moved through by the keyboard.
 
+import {duration} from "../format.js";
 import {html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState} from "../vendor/preact.js";
 import {FullCard, LABEL, SmallCard, short, spoken} from "./card.js";
 import {edgeKey} from "./layout.js";
@@ -204,7 +205,7 @@ function Scene({
       ${onPath.map((edge) => {
         const width = lod === "dot" ? 2.5 : Math.max(2.5, thickness(figures.edges.get(edgeKey(edge))));
         return html`<g key=${`path ${edgeKey(edge)}`}>
-          <path class="graph-path" d=${lineOf(edge)} stroke-width=${width} />
+          <path class=${isQueue(edge) ? "graph-path graph-queue" : "graph-path"} d=${lineOf(edge)} stroke-width=${width} />
           <path class="graph-flow" d=${lineOf(edge)} stroke-width=${Math.max(1.5, width * 0.5)} /></g>`;
       })}
       ${lod === "full" && rateLabels(edges, figures, layout, places, zoom).map(({key, x, y, text}) => html`
@@ -221,7 +222,21 @@ function Scene({
 }
 
 function edgeClass(edge, selected) {
-  return selected && (edge.from === selected || edge.to === selected) ? "graph-edge graph-edge-near" : "graph-edge";
+  const near = selected && (edge.from === selected || edge.to === selected) ? " graph-edge-near" : "";
+  return `graph-edge${near}${isQueue(edge) ? " graph-queue" : ""}`;
+}
+
+/** A durable queue between two regions. */
+function isQueue(edge) {
+  return edge.streams.some((stream) => stream.queue);
+}
+
+/** What waits in the queue that an edge is: `749 wait 2.5 s`; null for a stream. */
+function waiting(edge, figures) {
+  const stream = edge.streams.find((one) => one.queue && one.id === null);
+  const queue = stream && figures.queues.get(stream.name);
+  if (!queue) return null;
+  return queue.waits ? `${short(queue.waits)} wait, ${duration(queue.seconds)}` : "nothing waits";
 }
 
 function long(edge, places, camera, size) {
@@ -308,9 +323,9 @@ function rateLabels(edges, figures, layout, places, zoom) {
   for (const edge of [...edges].sort((one, other) => first(one) - first(other))) {
     const rate = figures.edges.get(edgeKey(edge));
     const [from, to] = [places.get(edge.from), places.get(edge.to)];
-    if (!rate || !from || !to || to.x - from.x - cardSize(zoom).width < LEAST_GAP) continue;
+    if ((!rate && !isQueue(edge)) || !from || !to || to.x - from.x - cardSize(zoom).width < LEAST_GAP) continue;
     const at = middle(edge, layout, places, zoom);
-    const label = {key: edgeKey(edge), x: Math.round(at.x), y: Math.round(at.y) - 6, text: `${short(rate)}/s`};
+    const label = {key: edgeKey(edge), x: Math.round(at.x), y: Math.round(at.y) - 6, text: waiting(edge, figures) ?? `${short(rate)}/s`};
     if (!taken.some((other) => Math.abs(other.x - label.x) < 44 && Math.abs(other.y - label.y) < 16)) taken.push(label);
   }
   return taken;

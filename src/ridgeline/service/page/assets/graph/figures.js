@@ -4,10 +4,10 @@ const LEAST_QUEUE = 10;
 const PRESSED_WINDOWS = 3; // as many windows of tuples wait: its readers do not keep up
 const AGE_PLACES = ["publish", "commit", "emit", "state"]; // the last one that an operator has counts
 
-/** All that a graph shows: {nodes, edges, path, most}.
+/** All that a graph shows: {nodes, edges, path, most, queues}.
  *
  * `nodes.get(id)` and `edges.get(key)` are made when they are first asked for: of thousands only what is seen.
- * `path`: {nodes: [ids in order], edges: Set of keys, on: Set of ids}. `most`: the longest latency in ms.
+ * `queues.get(name)`: what waits in the queue of a stream. `path`: {nodes: [ids in order], edges: Set of keys, on: Set of ids}. `most`: the longest latency in ms.
  */
 export function figuresOf(graph, where, {overview, shown, watermarks = null}) {
   const rows = index(overview);
@@ -16,7 +16,7 @@ export function figuresOf(graph, where, {overview, shown, watermarks = null}) {
   const marks = new Map((watermarks?.operators ?? []).map((one) => [one.id, one]));
   const least = leastBehind(overview);
   const width = overview?.info?.windowSeconds ?? 1;
-  const edges = edgeRates(graph, rows);
+  const edges = edgeRates(graph, rows, queuesOf(overview));
   const ratesAt = (end, id) => graph.edges.filter((edge) => edge[end] === id).map((edge) => edges.get(`${edge.from}\n${edge.to}`));
   const nodes = onDemand((id) => {
     const node = graph.nodes.get(id);
@@ -35,7 +35,18 @@ export function figuresOf(graph, where, {overview, shown, watermarks = null}) {
     found.pressed = found.queue > Math.max(LEAST_QUEUE, PRESSED_WINDOWS * found.in * width);
     return found;
   });
-  return {nodes, edges, path: pathOf(graph, where, shown?.criticalPath ?? overview?.criticalPath, rows), most: longest(graph, latency)};
+  return {nodes, edges, path: pathOf(graph, where, shown?.criticalPath ?? overview?.criticalPath, rows), most: longest(graph, latency), queues: queuesOf(overview)};
+}
+
+/** How much waits in queues between regions, by stream: {waits, seconds, rate}; of several readers that of the slowest. */
+function queuesOf(overview) {
+  const found = new Map();
+  for (const row of overview?.progress?.queues ?? []) {
+    if (row.backlogRecords >= (found.get(row.stream)?.waits ?? 0)) {
+      found.set(row.stream, {waits: row.backlogRecords, seconds: row.backlogSeconds, rate: row.readPerSecond ?? 0});
+    }
+  }
+  return found;
 }
 
 /** A map that makes its values when they are first asked for. */
@@ -89,7 +100,8 @@ export function pathOf(graph, where, critical, rows) {
 export function pathSteps(critical, operators) {
   const steps = [];
   for (const step of critical?.path ?? []) {
-    const name = operators?.[step.id]?.logicalName ?? step.operator;
+    const queue = step.kind === "queue";
+    const name = queue ? step.operator : operators?.[step.id]?.logicalName ?? step.operator;
     const last = steps.at(-1);
     if (last?.name === name) {
       last.ms += step.latencyMs ?? 0;
@@ -100,6 +112,7 @@ export function pathSteps(critical, operators) {
       steps.push({
         name, ms: step.latencyMs ?? 0, computeMs: step.computeMs ?? 0, transferMs: step.transferMs ?? 0,
         titles: [step.operator],
+        opens: queue ? operators?.[step.id]?.logicalName ?? null : name,
       });
     }
   }
@@ -210,7 +223,7 @@ function edgesOf(graph) {
 }
 
 /** The tuples per second of edges, by `from` and `to` with a line's end between them. */
-function edgeRates(graph, rows) {
+function edgeRates(graph, rows, queues) {
   const ports = new Map();
   const port = (row, name, type) => {
     const key = `${row.id} ${type} ${name}`;
@@ -237,6 +250,7 @@ function edgeRates(graph, rows) {
     .reduce((sum, row) => sum + port(row, stream.port, "output"), 0);
   return onDemand((key) => (byKey.get(key)?.streams ?? []).reduce((sum, stream) => {
     const source = rows.byId[stream.id];
+    if (stream.queue) return sum + (source ? source.tuplesProcessedPSMA ?? 0 : queues.get(stream.name)?.rate ?? 0);
     return sum + (source ? physical(stream, source) : logical(stream));
   }, 0));
 }

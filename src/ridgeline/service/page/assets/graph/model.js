@@ -208,7 +208,13 @@ function logicalEdges(plan, of) {
       addEdge(edges, from, to, logicalStream(stream));
     }
   }
+  addQueues(edges, plan, of);
   return edges;
+}
+
+/** The queues between regions, as edges between their ends. */
+function addQueues(edges, plan, of) {
+  for (const {name, from, to} of plan.queues ?? []) addEdge(edges, of.get(from), of.get(to), {name, from, port: null, id: null, queue: true});
 }
 
 /** Edges where some operators are split: by physical streams at those, by logical ones elsewhere. */
@@ -220,6 +226,7 @@ function mixedEdges(plan, physical, of, nodes) {
       if (from !== undefined && to !== undefined) addEdge(edges, from, to, logicalStream(stream));
     }
   }
+  addQueues(edges, plan, of);
   const rows = new Map(physical.operators.map((row) => [row.id, row]));
   const visible = (id) => (nodes.has(`#${id}`) ? `#${id}` : of.get(rows.get(id)?.logicalName));
   for (const stream of physical.streams) {

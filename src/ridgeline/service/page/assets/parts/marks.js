@@ -132,6 +132,7 @@ export function MarkList({ marks, label = "What happened", limit = 50, view = "t
       <span class="mark-time number">${timeOfDay(mark.at)}</span>
       <span class="mark-text"><span class="hidden">${KINDS[mark.kind]?.word}: </span><${Words} text=${mark.text} />
         ${mark.windowId != null && html` <a href=${href({ view, window: mark.windowId, region: mark.region ?? null })}>window ${mark.windowId}</a>`}
+        ${mark.region && html`<span class="muted"> in ${mark.region}</span>`}
       </span>
     </li>`)}
   </ol>`;

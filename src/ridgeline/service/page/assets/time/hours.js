@@ -3,6 +3,7 @@ import { html, useMemo } from "../vendor/preact.js";
 import { duration, milliseconds, rate } from "../format.js";
 import { Ranges, useHours, useRange } from "../parts/hours.js";
 import { Lines } from "../parts/lines.js";
+import { useQueues } from "../parts/queues.js";
 
 const MOST_OUTPUTS = 12;
 
@@ -38,7 +39,8 @@ export function groups(rows) {
 function Region({ region, rows, from, to, step, marks, chosen }) {
   const at = rows.map((row) => row.at);
   const of = (field) => rows.map((row) => row[field]);
-  const outputs = [...new Set(rows.flatMap((row) => row.ages.map((one) => one.operator)))].slice(0, MOST_OUTPUTS);
+  const queues = useQueues();
+  const outputs = [...new Set(rows.flatMap((row) => row.ages.map((one) => one.operator)))].filter((one) => !queues.has(one)).slice(0, MOST_OUTPUTS);
   const where = region ? ` of ${region}` : "";
   const chart = (title, show, ...lines) => html`<${Lines} key=${title} ...${{ title, at, show, lines, marks, from, to, chosen }} gap=${Math.max(30, 3 * step)} />`;
   return html`

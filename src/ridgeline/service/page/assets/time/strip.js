@@ -26,7 +26,7 @@ export function scaleOf(windows) {
 }
 
 // `chosen`: the index of the chosen window, -1: none. `onChoose(index)`; null: live again.
-export function Strip({ windows, marks, chosen, onChoose }) {
+export function Strip({ windows, marks, chosen, onChoose, label = "Window" }) {
   const canvas = useRef();
   const [width, setWidth] = useState(0);
   const [over, setOver] = useState(-1);
@@ -92,7 +92,7 @@ export function Strip({ windows, marks, chosen, onChoose }) {
         height=${HEIGHT}
         tabindex="0"
         role="slider"
-        aria-label="Window"
+        aria-label=${label}
         aria-valuemin=${shown[0]?.windowId ?? 0}
         aria-valuemax=${shown.at(-1)?.windowId ?? 0}
         aria-valuenow=${said?.windowId ?? 0}

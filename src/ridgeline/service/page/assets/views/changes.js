@@ -19,7 +19,11 @@ function View() {
   const decisions = useAsked("/decisions", {}, { every: 3000, key: newest ?? "" });
   const windows = useStore((state) => state.windows);
   const { params } = useRoute();
-  const rows = useMemo(() => together(changes.answer?.changes ?? [], decisions.answer?.decisions ?? [], windows), [changes.answer, decisions.answer, windows]);
+  const regions = useStore((state) => state.plan?.queues?.length && state.overview?.operators);
+  const rows = useMemo(
+    () => together((changes.answer?.changes ?? []).map((one) => inRegion(one, regions)), decisions.answer?.decisions ?? [], windows),
+    [changes.answer, decisions.answer, windows],
+  );
   if (!changes.answer) return changes.problem ? html`<${Notice} problem=${changes.problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) {
     return html`<${Empty}>Nothing was changed in this run, and no policy has decided anything. A change is asked for at an operator, or by <code>ridgeline set-property</code>.</>`;
@@ -36,6 +40,14 @@ function View() {
       onOpen=${(row) => go({ change: row.key })}
     />
   </>`;
+}
+
+// Ids of a region's changes and operators begin with its number, times a million.
+function inRegion(change, operators) {
+  if (!operators || change.region != null) return change;
+  const number = (id) => Math.floor(id / 1_000_000);
+  const region = Object.values(operators).find((one) => number(one.id) === number(change.id))?.region;
+  return region == null ? change : { ...change, region };
 }
 
 // A row for each change, with the decision that asked for it; and one for each decision without a change.

@@ -176,7 +176,7 @@ function PathStrip({known, critical, operators, selected, pick}) {
     <span class="graph-strip-title">Critical path <b>${milliseconds(critical.latencyMs)}</b></span>
     <ol class="graph-steps">${steps.map((step) => html`<li key=${step.name}>
       <button type="button" class=${step.ms === most ? "graph-step graph-step-most" : "graph-step"}
-        aria-pressed=${selected === step.name} onClick=${() => pick(step.name)}
+        aria-pressed=${selected === step.name} onClick=${() => pick(step.opens)}
         title=${`${step.titles.join(", ")}: compute ${milliseconds(step.computeMs)}, transfer ${milliseconds(step.transferMs)}`}>
         ${step.name} <span class="graph-step-ms">${milliseconds(step.ms)}</span></button></li>`)}</ol>
   </div>`;

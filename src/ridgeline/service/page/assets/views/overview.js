@@ -5,8 +5,10 @@ import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { Bar, BarLegend } from "../parts/bar.js";
 import { Empty } from "../parts/notice.js";
+import { useQueues } from "../parts/queues.js";
 import { Spark } from "../parts/spark.js";
 import { Table } from "../parts/table.js";
+import { median } from "../time/figures.js";
 
 const SPARK_WINDOWS = 120;
 const VERDICTS = { "keeping up": "ok", "catching up": "ok", paced: "ok", holding: "behind", "falling behind": "behind", stuck: "bad" };
@@ -42,16 +44,34 @@ function Windows() {
   const window = useStore((state) => state.shown?.window);
   const values = useMemo(() => windows.slice(-SPARK_WINDOWS).map((one) => one.latencyMs), [windows]);
   const sorted = useMemo(() => [...values].sort((one, other) => one - other), [values]);
+  const regions = useMemo(() => byRegion(windows), [windows]);
+  if (regions.length > 1) {
+    return html`<${Card} title=${window?.region ? `Latency of the window, region ${window.region}` : "Latency of the window"} figure=${milliseconds(window?.latencyMs)}>
+      <ul class="overview-list">
+        ${regions.map(([region, own]) => html`<li key=${region}>
+          <a href=${href({ view: "time" })}>${region}</a><span class="muted">median of ${plural(own.length, "window")}</span>
+          <span class="number">${milliseconds(median(own.map((one) => one.latencyMs)))}</span></li>`)}
+      </ul>
+    </>`;
+  }
   return html`<${Card} title="Latency of the window" figure=${milliseconds(window?.latencyMs)}>
     <${Spark} values=${values} label=${`Latency of the last ${plural(values.length, "window")}`} height=${28} />
     <p class="muted">median ${milliseconds(sorted[Math.floor(sorted.length / 2)])}, longest ${milliseconds(sorted[sorted.length - 1])} of ${plural(values.length, "window")}</p>
   </>`;
 }
 
+// The last windows of each region: those of two are not compared with each other.
+function byRegion(windows) {
+  const regions = [...new Set(windows.map((one) => one.region))].sort();
+  return regions.map((region) => [region, windows.filter((one) => one.region === region).slice(-SPARK_WINDOWS)]);
+}
+
 // How old records are where they leave the application.
 function Ages() {
   const rows = useStore((state) => state.overview.recordAge.operators);
-  const places = rows.filter((row) => ["publish", "commit"].includes(row.at) && row.p99Ms != null);
+  const operators = useStore((state) => state.overview.operators);
+  const queues = useQueues();
+  const places = rows.filter((row) => ["publish", "commit"].includes(row.at) && row.p99Ms != null && !queues.has(operators[row.id]?.logicalName));
   const published = new Set(places.filter((row) => row.at === "publish").map((row) => row.operator));
   const sinks = places.filter((row) => row.at === "publish" || !published.has(row.operator));
   sinks.sort((one, other) => other.p99Ms - one.p99Ms);
@@ -98,14 +118,16 @@ function Promises() {
 // The critical path, each step as wide as its share.
 function Path() {
   const path = useStore((state) => state.shown?.criticalPath);
+  const operators = useStore((state) => state.overview.operators);
+  const opens = (step) => (step.kind === "queue" ? operators[step.id]?.operator : step.operator);
   const steps = path?.path ?? [];
   if (!steps.length) return null;
   const longest = Math.max(...steps.map((step) => step.latencyMs ?? 0));
   return html`<section class="card overview-path" aria-label="Critical path">
     <h2>Critical path <span class="accent">${milliseconds(path.latencyMs)}</span>${path.windowLatencyMs != null && html`<span class="muted"> of ${milliseconds(path.windowLatencyMs)}</span>`}</h2>
     <ol>
-      ${steps.map((step) => html`<li key=${step.id} class=${step.latencyMs === longest ? "longest" : ""} style=${{ "--ms": Math.max(0.02, (step.latencyMs ?? 0) / (longest || 1)) }}>
-        <a href=${href({ operator: step.operator })} title=${step.operator}>${step.operator}</a>
+      ${steps.map((step) => html`<li key=${`${step.kind ?? ""} ${step.id}`} class=${step.latencyMs === longest ? "longest" : ""} style=${{ "--ms": Math.max(0.02, (step.latencyMs ?? 0) / (longest || 1)) }}>
+        <a href=${href({ operator: opens(step) })} title=${step.operator}>${step.operator}</a>
         <span class="number">${milliseconds(step.latencyMs)}</span>
       </li>`)}
     </ol>

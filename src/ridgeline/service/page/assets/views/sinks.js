@@ -5,6 +5,7 @@ import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
 import { Detail, Facts, Split } from "../parts/facts.js";
+import { useQueues } from "../parts/queues.js";
 import { MarkList, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Table } from "../parts/table.js";
@@ -20,7 +21,8 @@ function View() {
   const { answer, problem } = useAsked("/sinks");
   const at = useStore((state) => state.overview?.at);
   const { params } = useRoute();
-  const rows = answer?.sinks;
+  const queues = useQueues();
+  const rows = useMemo(() => answer?.sinks.filter((row) => !queues.has(row.operator)), [answer, queues]);
   const columns = useMemo(() => makeColumns(at), [at]);
   if (!rows) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) return html`<${Empty}>The application has no output operator.</>`;

@@ -72,6 +72,7 @@ function slots(containers, operators, skews) {
       garbage: newest("garbageCollections"),
       process: newest("processCpuSeconds"),
       started: newest("startedTime"),
+      region: [...new Set(own.map((one) => one.region).filter(Boolean))].join(", ") || null,
     };
   });
 }
@@ -79,6 +80,7 @@ function slots(containers, operators, skews) {
 const COLUMNS = [
   { name: "slot", title: "Process", value: (row) => row.key, cell: (row) => (row.pid == null ? "not started" : row.key) },
   { name: "state", title: "State", value: (row) => STATES.indexOf(row.state), cell: (row) => html`<span class=${CLASSES[row.state]}>${row.state?.toLowerCase()}</span>` },
+  { name: "region", title: "Region", unless: "region", value: (row) => row.region },
   { name: "containers", title: "Containers", number: true, value: (row) => row.containers.length },
   { name: "operators", title: "Operators", number: true, value: (row) => row.operators.length },
   { name: "cpu", title: "CPU of operators", number: true, value: (row) => row.cpu, cell: (row) => (row.cpu == null ? "-" : percent(row.cpu / 100)) },

@@ -36,11 +36,12 @@ function View() {
   const sources = overview?.progress?.sources;
   const rows = useMemo(() => Object.values(sources ?? {}), [sources]);
   const at = overview?.at;
+  const queues = overview?.progress?.queues ?? [];
   if (!overview?.window && !rows.length) return html`<${Empty}>Waiting for the first window.</>`;
-  if (!rows.length) return html`<${Empty}>No source says how much waits in it. The verdict follows from the schedule of windows then.</>`;
+  if (!rows.length && !queues.length) return html`<${Empty}>No source says how much waits in it. The verdict follows from the schedule of windows then.</>`;
   const chosen = rows.find((row) => row.operator === params.source);
   return html`<${Split} detail=${chosen && html`<${Source} row=${chosen} overview=${overview} />`}>
-    <${Catch} rows=${rows} at=${at} />
+    ${rows.length > 0 && html`<${Catch} rows=${rows} at=${at} />`}
     <${Table}
       label="Sources"
       columns=${columns(at).filter((column) => !(chosen && column.extra))}
@@ -50,7 +51,25 @@ function View() {
       selected=${params.source}
       onOpen=${(row) => go({ source: row.operator })}
     />
+    ${queues.length > 0 && html`<h2 class="sources-queues">Queues between regions</h2>
+      <${Table} label="Queues between regions" columns=${queueColumns(at)} rows=${queues} id=${(row) => `${row.stream} ${row.reader}`} sort=${{ by: "verdict", descending: false }}
+        onOpen=${(row) => go({ view: "graph", operator: row.reader })} />`}
   </>`;
+}
+
+function queueColumns(at) {
+  return [
+    { name: "queue", title: "Queue", value: (row) => row.stream },
+    { name: "from", title: "From", value: (row) => row.writerRegion },
+    { name: "to", title: "To", value: (row) => row.readerRegion },
+    { name: "verdict", title: "Verdict", value: (row) => WORST.indexOf(row.verdict), cell: (row) => html`<span class=${row.full ? "bad" : (CLASSES[row.verdict] ?? "")}>${row.full ? "full" : row.verdict}</span>` },
+    { name: "waits", title: "Waits", number: true, value: (row) => row.backlogRecords, cell: (row) => `${count(row.backlogRecords)}, ${bytes(row.backlogBytes)}` },
+    { name: "oldest", title: "Oldest", number: true, value: (row) => row.backlogSeconds, cell: (row) => duration(row.backlogSeconds) },
+    { name: "written", title: "Written per s", number: true, value: (row) => row.writtenPerSecond, cell: (row) => rate(row.writtenPerSecond) },
+    { name: "read", title: "Read per s", number: true, value: (row) => row.readPerSecond, cell: (row) => rate(row.readPerSecond) },
+    { name: "full", title: "Full", number: true, value: (row) => row.fullInSeconds, cell: (row) => (row.fullInSeconds == null ? "-" : `in ${soon(row.fullInSeconds)}`) },
+    { name: "caught", title: "Caught up", number: true, value: (row) => row.caughtUpAt, cell: (row) => (row.caughtUpAt == null ? "-" : `in ${soon(row.caughtUpAt - at)}`) },
+  ];
 }
 
 // The answer to "will it catch up, and when?", in words.

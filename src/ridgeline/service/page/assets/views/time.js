@@ -25,13 +25,9 @@ function View() {
   if (!windows.length) return html`<${Empty}>Waiting for the first window. It takes as long as Spark takes to start, and one window.</>`;
   return html`<div class="time">
     <section class="card time-strip">
-      <div class="time-head">
-        <h2>The last ${count(windows.length)} windows</h2>
-        <${Sum} windows=${windows} />
-        <span class="time-space"></span>
-        <button type="button" class="button" disabled=${!params.window} onClick=${() => choose(null, false)}>Live</button>
-      </div>
-      <${Strip} windows=${windows} marks=${marks} chosen=${chosen} onChoose=${choose} />
+      ${regionsOf(windows).map((region, number) => html`<${Past} key=${region} ...${{ region, windows, marks, choose }} chosen=${windows[chosen] ?? null}>
+        ${number === 0 && html`<button type="button" class="button" disabled=${!params.window} onClick=${() => choose(null, false)}>Live</button>`}
+      </>`)}
       <${Turn} windows=${windows} marks=${marks} />
     </section>
     <${Window} shown=${shown} windows=${windows} marks=${marks} params=${params} />
@@ -43,6 +39,26 @@ function View() {
         : html`<p class="muted">Nothing since the start: no failure, no change, no decision, no broken promise.</p>`}
     </section>
   </div>`;
+}
+
+// The regions of windows; of an application without regions one, which has no name.
+function regionsOf(windows) {
+  return [...new Set(windows.map((one) => one.region))].sort();
+}
+
+// The strip of a region. `chosen`: the window that the address names, of any region.
+function Past({ region, windows, marks, choose, chosen, children }) {
+  const own = useMemo(() => (region == null ? windows : windows.filter((one) => one.region === region)), [windows, region]);
+  const near = useMemo(() => marks.filter((mark) => region == null || mark.region == null || mark.region === region), [marks, region]);
+  const pick = (index, moves) => choose(index == null ? null : windows.indexOf(own[index]), moves);
+  return html`
+    <div class="time-head">
+      <h2>The last ${count(own.length)} windows${region == null ? "" : ` of ${region}`}</h2>
+      <${Sum} windows=${own} />
+      <span class="time-space"></span>
+      ${children}
+    </div>
+    <${Strip} windows=${own} marks=${near} chosen=${own.indexOf(chosen)} onChoose=${pick} label=${region == null ? "Window" : `Window of ${region}`} />`;
 }
 
 // The index of the window that the address names; -1 if it names none, or it is not there any more.
@@ -123,11 +139,17 @@ function Window({ shown, windows, marks, params }) {
     </section>`;
   }
   if (!window || !path?.blame?.length) return html`<section class="card"><${Empty}>The window is not there yet.</></section>`;
-  const of = params.window ? `Window ${window.windowId}` : `The newest window, ${window.windowId}`;
+  const across = !params.window && path.windows; // through all regions on the way
+  const named = `${window.windowId}${window.region ? ` of ${window.region}` : ""}`;
+  const of = params.window ? `Window ${named}` : across ? "The newest results" : `The newest window, ${named}`;
   return html`<section class="time-window">
     <div class="card time-chain">
       <h2>${of}: who waited for whom</h2>
-      <p class="muted time-facts">
+      ${across ? html`<p class="muted time-facts">
+        <span>from the first trigger to the last commit <b class="number">${milliseconds(path.windowLatencyMs)}</b></span>
+        <span>critical path <b class="number accent">${milliseconds(path.latencyMs)}</b></span>
+        ${Object.entries(path.windows).map(([region, id]) => html`<span key=${region}><a href=${href({ window: id, region })}>window ${id}</a> of ${region}</span>`)}
+      </p>` : html`<p class="muted time-facts">
         <span>committed ${timeOfDay(window.committedAt)}</span>
         <span>latency <b class="number">${milliseconds(window.latencyMs)}</b></span>
         <span>critical path <b class="number accent">${milliseconds(window.criticalPathMs)}</b></span>
@@ -135,7 +157,7 @@ function Window({ shown, windows, marks, params }) {
         <span>${count(window.tuplesIn)} in, ${count(window.tuplesOut)} out</span>
         <span>plan ${window.planVersion}</span>
         ${window.attempts > 1 && html`<span class="bad">${window.attempts} attempts</span>`}
-      </p>
+      </p>`}
       <${Gantt} blame=${path.blame} />
       <div class="legend">
         ${[["compute", "compute"], ["transfer", "transfer, reading, state"], ["wait", "waiting, launch, commit"]].map(
