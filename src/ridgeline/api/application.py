@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, ref
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import ChangeError
+from ridgeline.api.errors import ChangeError, RidgelineError
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
@@ -205,8 +205,13 @@ class Application:
     def stream(self, point: OutputPoint[T] | OutputProxy[T] | InputProxy[T]) -> Stream[T]:
         """The tuples that leave an output port, as a `Stream`.
 
-        Within a module an input port of its own may be given: `app.stream(self.quotes)`.
+        Within a module an input port of its own may be given: `app.stream(self.quotes)`. Raises
+        RidgelineError for a name.
         """
+        if isinstance(point, str):
+            msg = f"`app.stream` takes an output port, such as `totals.output`; got the text '{point}'; "
+            msg += "give the port, or keep the stream that the step has returned"
+            raise RidgelineError(msg)
         found: Stream[T] = importlib.import_module("ridgeline.streams.stream").Stream(self, point)
         return found
 

@@ -34,6 +34,7 @@ from ridgeline.cli.remote import (
 )
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.shell.commands import shell
+from ridgeline.cli.starting.commands import init
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -411,6 +412,7 @@ _add(
     },
 )
 _add(_RUN, validating.validate, plan, dump_config, **_CONFIGURED)
+_add(_RUN, init)
 _add(_RUN, proving.prove, **_CONFIGURED)
 _add(_RUN, comparing.compare, context_settings=OWN_OPTIONS, epilog=comparing.EPILOG)
 _add(

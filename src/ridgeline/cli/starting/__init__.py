@@ -1,0 +1,1 @@
+"""`ridgeline init`: a project that runs at once, from a template."""
