@@ -35,7 +35,10 @@ def render() -> str:
         if command.rich_help_panel != panel:
             panel = command.rich_help_panel
             page += f"\n## {panel}\n"
-        page += f"\n### {name}\n\n{_describe(name, command)}"
+        inner = getattr(command, "commands", {"": command})
+        for last, one in inner.items():
+            full = f"{name} {last}".rstrip()
+            page += f"\n### {full}\n\n{_describe(full, one)}"
     return page
 
 

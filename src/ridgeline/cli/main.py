@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from ridgeline.cli import comparing, history, options, proving, validating
+from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
 from ridgeline.cli.errors import CommandError, reporting_errors
@@ -450,6 +450,7 @@ _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, history.history, checkpoints)
 _add(_SHELL, shell)
+app.add_typer(checkpoint.group, name="checkpoint", rich_help_panel=_AFTER)
 _add(_LIBRARY, list_library, describe_operator)
 _add(_PACKAGES, list_applications, get_package_info, list_attributes)
 

@@ -258,7 +258,7 @@ def _explained(uri: str) -> Iterator[None]:
 
 # Temporary folders, for runs without `--checkpoint` ---------------------------------------------------------
 
-_PREFIX = "ridgeline-checkpoint-"
+PREFIX = "ridgeline-checkpoint-"
 _OVER = "over"
 """A file that marks a folder as not needed any more, should a driver be killed while it removes it."""
 
@@ -278,11 +278,11 @@ def temporary_checkpoint(application: str) -> str:
 
 
 def _fresh(application: str) -> str:
-    for mark in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
+    for mark in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_OVER}"):
         with suppress(OSError):
             if mark.parent.lstat().st_uid == os.getuid():
                 shutil.rmtree(mark.parent, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{_PREFIX}{application}-")
+    return tempfile.mkdtemp(prefix=f"{PREFIX}{application}-")
 
 
 def remove_temporary(folder: str) -> None:

@@ -93,7 +93,7 @@ def offered(checkpoint: Checkpoint, limit: int) -> list[Manifest]:
     check = FileCheck(SegmentFiles(checkpoint.storage, checkpoint.run_id), thoroughly=False)
     whole = (
         manifest
-        for manifest in _not_left(checkpoint.kept())
+        for manifest in not_left(checkpoint.kept())
         if all(check.exists(name) for version in manifest.states.values() for name in version)
     )
     return list(islice(whole, limit))
@@ -113,12 +113,12 @@ def _whole(storage: DriverStorage, run_id: str, kept: Iterable[Manifest]) -> lis
     check = FileCheck(SegmentFiles(storage, run_id), thoroughly=True)
     return [
         manifest
-        for manifest in _not_left(kept)
+        for manifest in not_left(kept)
         if not any(check.fault(version) for version in manifest.states.values())
     ]
 
 
-def _not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
+def not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
     """The kept windows without those that a rewind has left behind: their output was taken back."""
     left, before = math.inf, math.inf
     for manifest in kept:
@@ -142,7 +142,7 @@ def _check(checkpoint: Checkpoint, target: Manifest, last: Manifest) -> None:
 def _void(target: Manifest, kept: Iterable[Manifest]) -> list[Manifest]:
     """The windows that would be void, newest first, and the target after them."""
     windows: list[Manifest] = []
-    for manifest in _not_left(kept):
+    for manifest in not_left(kept):
         windows.append(manifest)
         if manifest.window_id == target.window_id:
             break

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.files.sealed import seal, unseal
-from ridgeline.engine.files.storage import DriverStorage
+from ridgeline.engine.files.storage import DriverStorage, Storage
 
 NAME = "run.json"
 REGIONS = "regions.json"
 """In its place, where the folder holds runs of several regions, each in a folder of its own."""
-_FORMAT = 4
+MOVED = "moved.json"
+"""Says where the run has been moved to, in the folder that it left."""
+FORMAT = 4
 _FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """Where a run writes after its description: if one of these holds a file, there was a description."""
 
@@ -37,7 +40,7 @@ def identify(storage: DriverStorage, application: str) -> str:
             found_run = f"the folder holds a run (`{left}`), whose id names its outputs"
             msg = f"{what} is missing, but {found_run}; {remedy}"
             raise CheckpointError(msg)
-    run = {"format": _FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
+    run = {"format": FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
     created = found is None and storage.create(NAME, seal("run", NAME, run))
     if not created:
         storage.settle([NAME])  # who made it may have died before a power cut could not undo that
@@ -55,16 +58,22 @@ def described(storage: DriverStorage, application: str) -> str | None:
 
 def any_run(storage: DriverStorage) -> str:
     """The id of the run that a folder holds, of whatever application. Raises CheckpointError, OSError."""
+    return describe_run(storage)[1]
+
+
+def describe_run(storage: DriverStorage) -> tuple[str, str]:
+    """The application and the id of the run that a folder holds. Raises CheckpointError, OSError."""
     found = _read(storage)
     if found is None:
         msg = f"`{storage.uri}` holds no run: there is no `{NAME}` in it; give the folder of a checkpoint"
         raise CheckpointError(msg)
-    return str(unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", _FORMAT)["run_id"])
+    run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
+    return str(run["application"]), str(run["run_id"])
 
 
 def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
     try:
-        run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", _FORMAT)
+        run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
     except CheckpointError as error:
         msg = f"{error}, or give another `--checkpoint`"
         raise CheckpointError(msg) from None
@@ -76,10 +85,16 @@ def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
 
 
 def _read(storage: DriverStorage) -> bytes | None:
+    """The description. Raises CheckpointError if the run was moved, OSError."""
+    moved = read_if_there(storage, MOVED)
+    if moved is not None:
+        to = str(json.loads(moved)["to"])
+        msg = f"the run in `{storage.uri}` was moved to `{to}`; give `--checkpoint {to}`"
+        raise CheckpointError(msg)
     return read_if_there(storage, NAME)
 
 
-def read_if_there(storage: DriverStorage, name: str) -> bytes | None:
+def read_if_there(storage: Storage, name: str) -> bytes | None:
     """A whole file; None without one. Raises OSError."""
     try:
         return storage.read(name)

@@ -1,0 +1,247 @@
+"""`ridgeline checkpoint`: says, checks, copies, moves and cleans checkpoint folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ridgeline.cli.errors import FAILED, CommandError
+from ridgeline.cli.grouping import command
+from ridgeline.cli.output import write
+from ridgeline.cli.views.backlog import size as size_text
+
+if TYPE_CHECKING:
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import Description, Run
+    from ridgeline.engine.driver.checkpoint.upkeep.copying import Copied
+
+Folder = Annotated[
+    str,
+    typer.Argument(metavar="DIR", help="Folder or URI that `--checkpoint` was given.", show_default=False),
+]
+Target = Annotated[
+    str, typer.Argument(metavar="TO", help="Folder or URI, which is empty.", show_default=False)
+]
+Moved = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--moved",
+        metavar="OLD=NEW",
+        help="A folder of the application that lies elsewhere for the copy, such as an output's. May be "
+        "repeated.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+group = typer.Typer(
+    help="Say what a checkpoint folder holds, check it, copy it, move it and clean it.", no_args_is_help=True
+)
+
+
+def describe(folder: Folder, as_json: AsJson = False) -> None:
+    """Say what a checkpoint holds: application, kept windows, sizes by operator.
+
+    A driver may be at work in it. Object stores are reached as `AWS_*` variables say.
+
+    Example: `ridgeline checkpoint describe state`
+    """
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import describe as describe_run
+
+    found = [describe_run(run) for run in _runs(folder)]
+    if as_json:
+        write(json.dumps([_row(one) for one in found], indent=2))
+        return
+    for one in found:
+        _show(one)
+
+
+def _runs(folder: str) -> list[Run]:
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import runs_of
+
+    return runs_of(folder)
+
+
+def _row(one: Description) -> dict[str, Any]:
+    """A run as JSON values."""
+    last = one.windows[0] if one.windows else None
+    return {
+        "application": one.run.application,
+        "region": one.run.region or None,
+        "run": one.run.run_id,
+        "folder": one.run.storage.uri,
+        "epoch": one.epoch,
+        "formats": dict(one.formats),
+        "planVersion": None if last is None else last.plan_version,
+        "ended": last is not None and last.ended,
+        "windows": [window.window_id for window in one.windows],
+        "operators": dict(one.operators),
+        "folders": dict(one.folders),
+        "sizeBytes": sum(one.folders.values()),
+    }
+
+
+def _show(one: Description) -> None:
+    """Print a run for people."""
+    run = one.run
+    region = f", region {run.region}" if run.region else ""
+    write(f"application {run.application}{region}, run {run.run_id}, in {run.storage.uri}")
+    formats = ", ".join(f"{name} {number}" for name, number in one.formats.items())
+    write(f"driver {one.epoch} of this run; formats: {formats}")
+    if not one.windows:
+        write("no window is committed")
+    else:
+        last = one.windows[0]
+        ended = ", all inputs had finished" if last.ended else ""
+        write(f"last window {last.window_id}, plan version {last.plan_version}{ended}")
+        write(f"windows to go back to: {', '.join(str(window.window_id) for window in one.windows)}")
+    for title, sizes in (("states", one.operators), ("folders", one.folders)):
+        write(f"{title}:")
+        for name, size in sorted(sizes.items(), key=lambda item: -item[1]):
+            write(f"  {size_text(size):>10}  {name or '(files beside them)'}")
+
+
+def verify(folder: Folder, as_json: AsJson = False) -> None:
+    """Read every file of a checkpoint, and name those that are damaged.
+
+    Example: `ridgeline checkpoint verify state`
+
+    Exit codes: 0 whole, 1 damaged, 2 there is no checkpoint.
+    """
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import verify as verify_run
+
+    found = [verify_run(run) for run in _runs(folder)]
+    faults = [fault for one in found for fault in one.faults]
+    counts = {
+        "files": sum(one.files for one in found),
+        "sizeBytes": sum(one.size_bytes for one in found),
+        "windows": sum(one.windows for one in found),
+    }
+    if as_json:
+        write(json.dumps({**counts, "faults": faults}, indent=2))
+    else:
+        for fault in faults:
+            write(fault)
+        read = f"{counts['files']:,} files, {size_text(counts['sizeBytes'])}, {counts['windows']:,} windows"
+        write(f"{'damaged' if faults else 'whole'}: read {read}")
+    if faults:
+        raise typer.Exit(FAILED)
+
+
+def copy(folder: Folder, to: Target, moved: Moved = None) -> None:
+    """Copy a checkpoint, also while the application runs: the copy is of one moment.
+
+    It has the same run: let only one of both publish to the same outputs.
+
+    Example: `ridgeline checkpoint copy state s3://bucket/state`
+    """
+    from ridgeline.engine.driver.checkpoint.upkeep.copying import copy as copy_folder
+
+    _say("copied", folder, to, copy_folder(folder, to, _places(moved)))
+
+
+def move(folder: Folder, to: Target, moved: Moved = None) -> None:
+    """Move a checkpoint of an application that is stopped, with all windows that it can be rewound to.
+
+    Where outputs lie elsewhere too, `--moved OLD=NEW` says so: else a rewind would not find them. A move
+    that was broken off is continued by the same command.
+
+    Example: `ridgeline checkpoint move state /data/state --moved /old/results=/data/results`
+    """
+    from ridgeline.engine.driver.checkpoint.upkeep.copying import move as move_folder
+
+    _say("moved", folder, to, move_folder(folder, to, _places(moved)))
+
+
+def _say(done: str, folder: str, to: str, copied: Copied) -> None:
+    size = f": {copied.files:,} files, {size_text(copied.size_bytes)}" if copied.files else ""
+    write(f"{done} {folder} to {to}{size}")
+    if copied.windows:
+        write(f"windows to go back to: {', '.join(map(str, copied.windows))}")
+
+
+def _places(texts: Sequence[str] | None) -> dict[str, str]:
+    """The folders of `--moved`. Raises CommandError."""
+    places = {}
+    for text in texts or ():
+        old, equals, new = text.partition("=")
+        if not equals or not old.strip("/") or not new:
+            msg = f"`--moved` takes `OLD=NEW`; got `{text}`; for example `--moved /old/results=/data/results`"
+            raise CommandError(msg)
+        places[old.rstrip("/")] = new.rstrip("/")
+    return places
+
+
+def prune(
+    folder: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR]", help="Folder or URI that `--checkpoint` was given.", show_default=False
+        ),
+    ] = None,
+    temporary: Annotated[
+        bool,
+        typer.Option("--temporary", help="Folders of runs without `--checkpoint`, which no process uses."),
+    ] = False,
+    windows: Annotated[
+        int,
+        typer.Option("--windows", min=0, metavar="N", help="Keep the newest N windows only; 0: all."),
+    ] = 0,
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", metavar="TIME", help="Age of recordings and dumps that go."),
+    ] = "7d",
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; else it is only said.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what no run needs any more: states, old windows, recordings, unused queues.
+
+    It says first what and how much, and removes it with `--yes`.
+
+    Example: `ridgeline checkpoint prune state --windows 5 --yes`
+    """
+    from ridgeline.api.clock import SystemClock
+    from ridgeline.api.support.duration import parse_duration
+    from ridgeline.engine.driver.checkpoint.upkeep import pruning
+
+    if (folder is None) != temporary:
+        msg = "`ridgeline checkpoint prune` takes a folder, or `--temporary`; give one of both"
+        raise CommandError(msg)
+    try:
+        seconds = parse_duration(older_than)
+    except ValueError as error:
+        msg = f"`--older-than {older_than}`: {error}"
+        raise CommandError(msg) from None
+    clock = SystemClock()
+    notes: Sequence[str] = ()
+    with ExitStack() as locks:
+        if folder is None:
+            found = pruning.temporary_folders(clock)
+            rows = [(one.path, 1, one.size_bytes) for one in found]
+            freed = pruning.remove_temporary_folders(found) if yes else 0
+        else:
+            plan = pruning.find(folder, clock, locks, windows, seconds)
+            notes, rows = plan.notes, [(one.what, len(one.names), one.size_bytes) for one in plan.removals]
+            freed = pruning.carry_out(plan) if yes else 0
+    size = sum(row[2] for row in rows)
+    if as_json:
+        shown = [{"what": what, "files": files, "sizeBytes": bytes_} for what, files, bytes_ in rows]
+        write(json.dumps({"removals": shown, "sizeBytes": size, "freedBytes": freed, "notes": list(notes)}))
+        return
+    for note in notes:
+        write(f"note: {note}")
+    for what, files, bytes_ in rows:
+        write(f"{size_text(bytes_):>10}  {files:>7,}  {what}")
+    if not rows:
+        write("nothing can be removed")
+    elif yes:
+        write(f"removed {size_text(freed)}")
+    else:
+        write(f"{size_text(size)} can be removed; `--yes` removes it")
+
+
+for one in (describe, verify, copy, move, prune):
+    group.command()(command(one))

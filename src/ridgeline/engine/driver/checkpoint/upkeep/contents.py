@@ -1,0 +1,256 @@
+"""A checkpoint folder as it lies on its disk or store, read without owning it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow.fs
+
+from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.support.files import is_local, local_path, resolve
+from ridgeline.engine.driver.checkpoint import journal, journal_record
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.rewinding import not_left
+from ridgeline.engine.driver.checkpoint.run_description import (
+    FORMAT,
+    MOVED,
+    NAME,
+    REGIONS,
+    describe_run,
+    read_if_there,
+)
+from ridgeline.engine.files.storage import ArrowStorage, DriverStorage, LocalStorage
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.integrity import FileCheck
+from ridgeline.engine.state.segment_files import SegmentFiles
+
+
+class StoreStorage(ArrowStorage, DriverStorage):
+    """An object store for one writer: `create` looks first, and is no protection against a second one."""
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """Write a file unless there is one."""
+        folder, _, last = name.rpartition("/")
+        if last in self.names(folder):
+            return False
+        self.write(name, data)
+        return True
+
+
+def open_folder(uri: str) -> LocalStorage | StoreStorage:
+    """The storage of a checkpoint folder. Raises CheckpointError if it cannot be reached."""
+    if is_local(uri):
+        return LocalStorage(local_path(uri))
+    try:
+        return StoreStorage(uri)
+    except (RidgelineError, OSError) as error:
+        msg = f"checkpoint folder `{uri}` cannot be reached: {error}"
+        raise CheckpointError(msg) from error
+
+
+def walk(uri: str) -> dict[str, int]:
+    """The size in bytes of all files of a folder, by their names in it. Raises OSError, RidgelineError."""
+    return {name: info.size or 0 for name, info in infos(uri).items()}
+
+
+def infos(uri: str) -> dict[str, pyarrow.fs.FileInfo]:
+    """All files of a folder, as the file system describes them, by name. Raises OSError, RidgelineError."""
+    filesystem, base = resolve(uri)
+    selector = pyarrow.fs.FileSelector(base, recursive=True, allow_not_found=True)
+    found = filesystem.get_file_info(selector)
+    return {one.path[len(base) :].lstrip("/"): one for one in found if one.is_file}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run in a checkpoint folder; a region's has a name, and a folder of its own."""
+
+    storage: LocalStorage | StoreStorage
+    application: str
+    run_id: str
+    region: str = ""
+
+    @property
+    def files(self) -> SegmentFiles:
+        """Its state files."""
+        return SegmentFiles(self.storage, self.run_id)
+
+    def journal(self) -> Journal:
+        """Its journal. Raises CheckpointError if it is damaged, OSError."""
+        return Journal(self.storage, self.run_id, appends=False)
+
+    def kept(self) -> list[Manifest]:
+        """The windows in the journal that a rewind has not left, newest first. Raises as `journal`."""
+        return list(not_left(one.manifest for one in self.journal().pictures()))
+
+
+def runs_of(uri: str) -> list[Run]:
+    """The runs in a checkpoint folder: one, or one for each region.
+
+    Raises CheckpointError if it holds none or is damaged, OSError.
+    """
+    storage = open_folder(uri)
+    text = read_if_there(storage, REGIONS)
+    if text is None:
+        if read_if_there(storage, NAME) is None and (moved := read_if_there(storage, MOVED)) is not None:
+            msg = f"`{storage.uri}` holds no run any more: it was moved to `{json.loads(moved)['to']}`"
+            raise CheckpointError(msg)
+        return [Run(storage, *describe_run(storage))]
+    found = []
+    try:
+        rows = [(str(one["name"]), int(one["number"])) for one in json.loads(text)]
+    except (ValueError, LookupError, TypeError) as error:
+        msg = f"`{storage.uri}/{REGIONS}` is damaged ({error}); restore the checkpoint from a copy"
+        raise CheckpointError(msg) from None
+    for name, number in rows:
+        part = open_folder(f"{storage.uri}/regions/{number}")
+        if read_if_there(part, NAME) is not None:
+            found.append(Run(part, *describe_run(part), name))
+    return found
+
+
+# Describe ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The contents of a run's folder. Sizes are bytes.
+
+    `windows`: those that a rewind can begin with, newest first. `operators`: sizes of the last
+    window's states.
+    `folders`: sizes by the first part of the names; "" for files directly in the folder.
+    """
+
+    run: Run
+    windows: Sequence[Manifest]
+    epoch: int
+    operators: Mapping[str, int]
+    folders: Mapping[str, int]
+    formats: Mapping[str, int]
+
+
+def describe(run: Run) -> Description:
+    """Read what a run's folder holds; a driver may be at work in it. Raises CheckpointError, OSError."""
+    found = run.journal()
+    check = FileCheck(run.files, thoroughly=False)
+    windows = [
+        one
+        for one in not_left(window.manifest for window in found.pictures())
+        if all(check.exists(name) for version in one.states.values() for name in version)
+    ]
+    sizes = walk(run.storage.uri)
+    operators: dict[str, int] = {}
+    if windows:
+        for key, version in windows[0].states.items():
+            with contextlib.suppress(FileNotFoundError):  # a driver is at work
+                operators[key] = _state_size(run, sizes, key, version)
+    folders: dict[str, int] = {}
+    for name, size in sizes.items():
+        folder = name.partition("/")[0] if "/" in name else ""
+        folders[folder] = folders.get(folder, 0) + size
+    formats = {"journal": journal_record.FORMAT, "run": FORMAT}
+    return Description(run, windows, found.epoch, operators, folders, formats)
+
+
+def _state_size(run: Run, sizes: Mapping[str, int], key: str, version: Sequence[str]) -> int:
+    """The bytes of an operator's state: its own part of files that it shares."""
+    size = 0
+    for name in version:
+        if state_files.is_segment(name):
+            size += sizes.get(f"{state_files.FOLDER}/{name}", 0)
+        else:
+            size += state_files.sizes(run.storage, name).get(key, 0)
+    return size
+
+
+# Verify -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The result of reading all files of a run. `faults`: a sentence for each damaged file."""
+
+    files: int = 0
+    size_bytes: int = 0
+    windows: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def note(self, fault: str) -> None:
+        """Add a fault, once."""
+        if fault and fault not in self.faults:
+            self.faults.append(fault)
+
+
+def verify(run: Run) -> Verdict:
+    """Read every file that the windows of a run need. Raises OSError.
+
+    A file that a driver removes meanwhile is no fault if its window is kept no more.
+    """
+    verdict = Verdict()
+    try:
+        found = run.journal()
+        windows = [one.manifest for one in found.pictures()]
+    except CheckpointError as error:
+        verdict.note(str(error))
+        windows = []
+    for number, fault, size in _journal_files(run):
+        verdict.files += 1
+        verdict.size_bytes += size
+        if fault and number:
+            verdict.note(fault)
+    check = FileCheck(run.files, thoroughly=True)
+    windows = _not_removed(windows, check)
+    verdict.windows = len(windows)
+    sizes = walk(run.storage.uri)
+    named: set[str] = set()
+    checked: set[tuple[str, ...]] = set()
+    for manifest in windows:
+        for version in manifest.states.values():
+            if version in checked:
+                continue
+            checked.add(version)
+            named.update(state_files.file_of(name) for name in version)
+            if fault := check.fault(version):
+                still = any(version in one.states.values() for one in _kept_now(run))
+                verdict.note(fault if still else "")
+    own = [f"{state_files.FOLDER}/{name}" for name in named]
+    verdict.files += sum(name in sizes for name in own)
+    verdict.size_bytes += sum(sizes.get(name, 0) for name in own)
+    return verdict
+
+
+def _not_removed(windows: list[Manifest], check: FileCheck) -> list[Manifest]:
+    """The windows without the oldest, whose files a driver has removed; at least the newest one."""
+    whole = [
+        number
+        for number, one in enumerate(windows)
+        if all(check.exists(name) for version in one.states.values() for name in version)
+    ]
+    return windows[: max(whole, default=0) + 1]
+
+
+def _kept_now(run: Run) -> list[Manifest]:
+    with contextlib.suppress(CheckpointError, FileNotFoundError):
+        return [one.manifest for one in run.journal().pictures()]
+    return []
+
+
+def _journal_files(run: Run) -> Iterator[tuple[int, str, int]]:
+    """Each file of the journal with its fault, "" for none, and its size. Raises OSError."""
+    numbers = [int(name) for name in run.storage.names(journal.FOLDER) if name.isdecimal()]
+    for number in numbers:
+        name = state_files.segment_file(number)
+        try:
+            data = run.storage.read(name)
+        except FileNotFoundError:  # a driver has removed it
+            continue
+        fault = ""
+        try:
+            list(journal_record.decode(run.run_id, number, data, f"{run.storage.uri}/{name}"))
+        except CheckpointError as error:
+            fault = str(error)
+        yield number, fault, len(data)

@@ -1,0 +1,239 @@
+"""Checkpoint folders that are described, checked, copied, moved and cleaned, and deaths at every step."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+from typer.testing import CliRunner
+
+from ridgeline import CheckpointError, SystemClock
+from ridgeline.cli.main import app
+from ridgeline.engine.driver.checkpoint.upkeep import pruning
+from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify, walk
+from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
+from ridgeline.engine.files.storage import LocalStorage
+from ridgeline.operators import FileOutput
+from ridgeline.testing import run_local
+from support.rewound import LAST, WINDOWS, application, rows, wanted
+
+
+@pytest.fixture(autouse=True)
+def _private(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+
+
+def stopped(path: Path, output: FileOutput | None = None) -> None:
+    run_local(application(output), windows=LAST + 1, checkpoint=path)
+
+
+def command(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["checkpoint", *map(str, words)])
+    return done.exit_code, done.output
+
+
+class DiedError(BaseException):
+    """The process dies here."""
+
+
+def dying(at: int):
+    """A step that dies the `at`-th time."""
+    steps = []
+
+    def step(name: str) -> None:
+        steps.append(name)
+        if len(steps) == at:
+            raise DiedError
+
+    return step
+
+
+def test_a_folder_is_described_and_read(tmp_path: Path) -> None:
+    stopped(tmp_path / "state")
+    [run] = runs_of(str(tmp_path / "state"))
+    found = describe(run)
+    assert (run.application, found.windows[0].window_id) == ("rewound", LAST)
+    assert set(found.operators) == {"numbers/0/1", "totals/0/2", "totals/1/2"}
+    assert all(found.operators.values())
+    assert not verify(run).faults
+
+    code, text = command("describe", tmp_path / "state", "--json")
+    assert (code, json.loads(text)[0]["windows"][0]) == (0, LAST)
+    assert command("verify", tmp_path / "state")[1].startswith("whole: read ")
+    assert command("verify", tmp_path / "nothing")[0] == 1
+
+
+def test_every_damaged_file_is_named(tmp_path: Path) -> None:
+    stopped(tmp_path / "state")
+    copy(str(tmp_path / "state"), str(tmp_path / "copy"))  # each change is a file there
+    [run] = runs_of(str(tmp_path / "copy"))
+    names = [name for name in walk(run.storage.uri) if name.startswith(("state/", "journal/"))]
+    for name in names:
+        path = tmp_path / "copy" / name
+        whole = path.read_bytes()
+        place = Random(name).randrange(len(whole))
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        faults = verify(run).faults
+        path.write_bytes(whole)
+        assert len(faults) >= 1, name
+        assert any(name.rpartition("/")[2] in fault for fault in faults)
+    assert not verify(run).faults
+
+
+def test_a_copy_continues_and_can_be_rewound(tmp_path: Path) -> None:
+    stopped(tmp_path / "state")
+    copied = copy(str(tmp_path / "state"), str(tmp_path / "copy"))
+    assert copied.windows == [
+        window.window_id for window in describe(runs_of(str(tmp_path / "state"))[0]).windows
+    ]
+    straight = run_local(application(), checkpoint=tmp_path / "state")
+    again = run_local(application(), checkpoint=tmp_path / "copy")
+    assert sorted(again.collected("sink")) == sorted(straight.collected("sink"))
+    assert (
+        run_local(application(), checkpoint=tmp_path / "copy", from_window=3).windows_committed == WINDOWS - 4
+    )
+    with pytest.raises(CheckpointError, match="is not empty: it holds `"):
+        copy(str(tmp_path / "state"), str(tmp_path / "copy"))
+
+
+def test_a_copy_that_is_taken_while_it_runs_is_of_one_moment(tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+
+    # One run, which rewinds again and again, so that states are written and removed all the time.
+    def rewinding() -> None:
+        try:
+            run_local(application(), windows=5, checkpoint=tmp_path / "state")
+            started.set()
+            while not over.is_set():
+                [one] = runs_of(str(tmp_path / "state"))
+                windows = [window.window_id for window in describe(one).windows]
+                run_local(application(), windows=2, checkpoint=tmp_path / "state", from_window=windows[2])
+        except BaseException as error:  # noqa: BLE001  raised below
+            failures.append(error)
+            started.set()
+
+    started, over = threading.Event(), threading.Event()
+    thread = threading.Thread(target=rewinding)
+    thread.start()
+    try:
+        assert started.wait(60)
+        for number in range(4):
+            target = tmp_path / f"copy{number}"
+            copied = copy(str(tmp_path / "state"), str(target))
+            [one] = runs_of(str(target))
+            assert not verify(one).faults
+            assert [window.window_id for window in describe(one).windows]
+            assert copied.windows
+            run_local(application(), checkpoint=target)
+    finally:
+        over.set()
+        thread.join(60)
+    assert not failures
+
+
+def test_a_moved_application_is_rewound_across_the_move(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    stopped(tmp_path / "state", FileOutput(path=str(old)))
+    shutil.move(old, new)
+    moved = f"{old}={new}"
+    code, text = command("move", tmp_path / "state", tmp_path / "there", "--moved", moved)
+    assert (code, text.splitlines()[0].partition(":")[0]) == (
+        0,
+        f"moved {tmp_path / 'state'} to {tmp_path / 'there'}",
+    )
+
+    run_local(application(FileOutput(path=str(new))), checkpoint=tmp_path / "there", from_window=2)
+    assert sorted(rows(new)) == wanted(tmp_path / "straight")
+    with pytest.raises(CheckpointError, match=r"was moved to `.*there`; give `--checkpoint"):
+        run_local(application(), checkpoint=tmp_path / "state")
+    assert "was moved to" in command("describe", tmp_path / "state")[1]
+
+
+@pytest.mark.parametrize("action", [copy, move])
+def test_a_process_that_dies_at_any_step_loses_nothing(tmp_path: Path, action) -> None:
+    """Whatever is left, the same command brings it to its end, and nothing starts with half of it."""
+    run_local(application(), windows=2, checkpoint=tmp_path / "kept")
+    straight = None
+    at = 0
+    while True:
+        at += 1 if at < 2 else 3  # most steps are copies of files
+        source, target = tmp_path / f"s{at}", tmp_path / f"t{at}"
+        shutil.copytree(tmp_path / "kept", source)
+        try:
+            action(str(source), str(target), None, dying(at))
+        except DiedError:
+            pass
+        else:
+            break
+        whole = [one for one in (source, target) if (one / "run.json").exists()]
+        assert not verify(runs_of(str(whole[-1]))[0]).faults
+        if (target / "copying.json").exists() or not (target / "run.json").exists() or action is move:
+            action(str(source), str(target))
+        if straight is None:
+            straight = sorted(run_local(application(), checkpoint=target).collected("sink"))
+        elif at % 4 == 0:
+            assert sorted(run_local(application(), checkpoint=target).collected("sink")) == straight
+        shutil.rmtree(source)
+        shutil.rmtree(target)
+    assert at > 8
+
+
+def test_a_run_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
+    stopped(tmp_path / "state")
+    lock = LocalStorage(str(tmp_path / "state")).lock()
+    assert lock is not None
+    with pytest.raises(CheckpointError, match="is in use by process"):
+        move(str(tmp_path / "state"), str(tmp_path / "there"))
+    lock.release()
+
+
+def test_pruning_says_first_and_removes_only_what_no_window_needs(tmp_path: Path) -> None:
+    stopped(tmp_path / "first")
+    copy(str(tmp_path / "first"), str(tmp_path / "state"))
+    (tmp_path / "state" / "state" / f".{'0' * 32}").write_bytes(b"half")
+    os.utime(tmp_path / "state" / "state" / f".{'0' * 32}", (0, 0))
+    before = walk(str(tmp_path / "state"))
+    code, text = command("prune", tmp_path / "state", "--windows", 2)
+    assert code == 0
+    assert walk(str(tmp_path / "state")).keys() - {"lock"} == before.keys()
+    assert text.splitlines()[-1].endswith("can be removed; `--yes` removes it")
+
+    assert command("prune", tmp_path / "state", "--windows", 2, "--yes")[0] == 0
+    [run] = runs_of(str(tmp_path / "state"))
+    assert not verify(run).faults
+    assert [one.window_id for one in describe(run).windows] == [LAST, LAST - 1]
+    assert "nothing can be removed" in command("prune", tmp_path / "state", "--windows", 2)[1]
+    left = run_local(application(), checkpoint=tmp_path / "state", from_window=LAST - 1)
+    assert sorted(left.collected("sink")) == sorted(
+        run_local(application(), checkpoint=tmp_path / "first", from_window=LAST - 1).collected("sink")
+    )
+
+
+def test_temporary_folders_that_nothing_uses_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning.tempfile, "gettempdir", lambda: str(tmp_path))
+    for name in ("old", "used", "new"):
+        stopped(tmp_path / f"ridgeline-checkpoint-{name}")
+    for name in ("old", "used"):
+        for path in [
+            tmp_path / f"ridgeline-checkpoint-{name}",
+            *(tmp_path / f"ridgeline-checkpoint-{name}").rglob("*"),
+        ]:
+            os.utime(path, (0, 0))
+    with ExitStack() as locks:
+        lock = LocalStorage(str(tmp_path / "ridgeline-checkpoint-used")).lock()
+        assert lock is not None
+        locks.callback(lock.release)
+        for path in (tmp_path / "ridgeline-checkpoint-used").rglob("*"):
+            os.utime(path, (0, 0))
+        found = pruning.temporary_folders(SystemClock())
+        assert [Path(one.path).name for one in found] == ["ridgeline-checkpoint-old"]
+        assert pruning.remove_temporary_folders(found) == found[0].size_bytes
+    assert not (tmp_path / "ridgeline-checkpoint-old").exists()
