@@ -48,6 +48,7 @@ def test_what_makes_no_promise_is_refused() -> None:
 def test_each_promise_has_an_alert_that_survives_yaml() -> None:
     promises = [latency('a "b"\n\\', p99="2s"), caught_up_within("10m")]
     rules = yaml.safe_load(yaml.safe_dump(alert_rules("shop", promises)))["groups"][0]["rules"]
+    rules = [rule for rule in rules if rule["alert"] == "RidgelinePromiseBroken"]
     assert rules[0]["expr"] == (
         'ridgeline_promise_kept{application="shop",promise="latency_p99:a \\"b\\"\\n\\\\"} == 0'
     )

@@ -207,3 +207,19 @@ def test_without_measurement_tuples_are_counted_all_the_same(run):
     assert stats["windowsCommitted"] == 3
     assert stats["totalTuplesEmitted"] > 0
     assert watches[0].windows() == []
+
+
+def test_the_last_metrics_of_a_run_are_in_a_file(run, tmp_path):
+    path = tmp_path / "run.prom"
+    path.write_text("of the run before")
+    seen = []
+
+    def started(*_run):
+        seen.append(path.exists())
+
+    run(ServiceOptions(port=None, metrics_file=str(path)), started=started)
+    assert seen == [False]
+    assert 'state="STOPPED"} 1' in path.read_text()
+    assert [one.name for one in tmp_path.iterdir() if "prom" in one.name] == ["run.prom"]
+    with pytest.raises(RidgelineError, match=r"must end in `.prom`"):
+        run(ServiceOptions(port=None, metrics_file=str(tmp_path / "run.txt")))

@@ -43,6 +43,7 @@ from ridgeline.settings.environment import unread_variables
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from ridgeline.service.export.textfile import MetricsFile
     from ridgeline.service.http.server import WebServer
 
 _log = logging.getLogger(__name__)
@@ -177,6 +178,10 @@ class MeasuredRun:
                 log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
                 surroundings.callback(log.close)
                 surroundings.callback(self.watch.subscribe(log.write))
+            if self._service.metrics_file is not None:
+                from ridgeline.service.export.textfile import MetricsFile
+
+                surroundings.callback(self._write_metrics, MetricsFile(self._service.metrics_file))
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock)
             surroundings.callback(self.watch.subscribe(heartbeats.follow))
             if self._service.otlp_endpoint is not None:
@@ -266,6 +271,11 @@ class MeasuredRun:
                 server, self._service.token, self._plan, number, at, event.info, self._console
             )
             surroundings.enter_context(announced)
+
+    def _write_metrics(self, file: MetricsFile) -> None:
+        """Write the last metrics, of a run that had begun."""
+        if self._planned:
+            file.write(self.watch, self._warn)
 
     def _logged(self, plan: Plan) -> Mapping[str, object]:
         """The logical plan for an event log, which alone needs it."""

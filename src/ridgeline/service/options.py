@@ -21,8 +21,9 @@ class ServiceOptions:
     another address than a loopback one it asks for `token` (default: one is made and shown). `read_token` is
     enough to read. `allow_host`: names besides its own by which requests may ask for it. `event_log` is a
     file as `EventLogWriter` takes it; `event_log_rotate` and `event_log_keep` are texts as `Rotation.of`
-    takes them. `otlp_endpoint` is that of an OpenTelemetry collector that metrics are sent to, see
-    `OtelExporter`.
+    takes them.
+    `metrics_file`: as `MetricsFile` takes it. `otlp_endpoint` is that of an OpenTelemetry collector that
+    metrics are sent to, see `OtelExporter`.
     """
 
     port: Annotated[
@@ -78,6 +79,15 @@ class ServiceOptions:
             panel=PANEL,
         ),
     ] = ""
+    metrics_file: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="Write the last metrics to FILE (`.prom`) when the run ends, for a textfile collector: a "
+            "run that has failed cannot be scraped.",
+            panel=PANEL,
+        ),
+    ] = None
     otlp_endpoint: Annotated[
         str | None,
         Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,8 +43,15 @@ def alert_rules(
     ],
     url: Url = None,
     token: Token = None,
+    wait: Annotated[
+        str,
+        typer.Option("--for", metavar="TIME", help="How long something has to be so before an alert fires."),
+    ] = "1m",
 ) -> None:
-    """Write alert rules for Prometheus, as YAML: one for each promise, that fires while it is broken.
+    """Write alert rules for Prometheus, as YAML.
+
+    For each promise one that fires while it is broken. And for every application: its driver is gone, the run
+    has failed, it is stuck, commits nothing, or has fewer slots than it wants.
 
     Example: `ridgeline alert-rules payments > rules.yaml`
     """
@@ -53,24 +61,25 @@ def alert_rules(
     from ridgeline.sla import alert_rules as rules_of
 
     of_file = url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
-    name, found = _of_file(target) if of_file else _of_running(target, url, token)
-    if not found:
-        msg = f"`{name}` promises nothing, so there are no alerts; make promises by `app.promise(...)`"
+    if re.fullmatch(r"(\d+(ms|[smhdwy]))+", wait) is None:
+        msg = f"`--for {wait}` is no duration of Prometheus; give `30s`, `1m` or `1h30m`"
         raise CommandError(msg)
-    write(yaml.safe_dump(rules_of(name, found), sort_keys=False, allow_unicode=True).rstrip())
+    name, width, found = _of_file(target) if of_file else _of_running(target, url, token)
+    made = rules_of(name, found, window_seconds=width, wait=wait)
+    write(yaml.safe_dump(made, sort_keys=False, allow_unicode=True).rstrip())
 
 
-def _of_file(target: str) -> tuple[str, Sequence[Promise]]:
-    """The name and the promises of an application in a file. Raises what is wrong with it."""
+def _of_file(target: str) -> tuple[str, float, Sequence[Promise]]:
+    """Name, width of windows and promises of an application in a file. Raises RidgelineError."""
     from ridgeline.cli.load import load_application
     from ridgeline.plan.validation import validate
 
     logical = validate(load_application(target))
-    return logical.application, logical.promises
+    return logical.application, logical.window_seconds, logical.promises
 
 
-def _of_running(target: str, url: str | None, token: str | None) -> tuple[str, Sequence[PromiseState]]:
-    """The name and the promises of a running application."""
+def _of_running(target: str, url: str | None, token: str | None) -> tuple[str, float, Sequence[PromiseState]]:
+    """Name, width of windows and promises of a running application."""
     from ridgeline.cli.remote import shared
     from ridgeline.measure.deciding.figures import PromiseState
 
@@ -79,7 +88,8 @@ def _of_running(target: str, url: str | None, token: str | None) -> tuple[str, S
     names |= {"figure": "figure", "limit": "limit", "unit": "unit"}
     rows = client.get("/promises")["promises"]
     found = [PromiseState(**{ours: row[theirs] for ours, theirs in names.items()}) for row in rows]
-    return client.get("/info")["name"], found
+    info = client.get("/info")
+    return info["name"], info["windowSeconds"], found
 
 
 def _table(rows: Iterable[Any]) -> Table:

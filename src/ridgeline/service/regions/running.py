@@ -175,7 +175,7 @@ class _Regions:
             run = MeasuredRun(
                 region.plan,
                 options,
-                replace(self._service, port=None, event_log=log, otlp_endpoint=None),
+                replace(self._service, port=None, event_log=log, metrics_file=None, otlp_endpoint=None),
                 self._console,
                 self._clock,
                 planned.planner,
@@ -208,6 +208,11 @@ class _Regions:
             from ridgeline.service.export.otel import OtelExporter
 
             surroundings.callback(OtelExporter(watch, self._service.otlp_endpoint).close)
+        if self._service.metrics_file is not None:
+            from ridgeline.service.export.textfile import MetricsFile
+
+            file = MetricsFile(self._service.metrics_file)
+            surroundings.callback(file.write, watch, self._console.print)
         serves = serving(self._regions, watch, run, self._service, self._console, self._origin)
         server = surroundings.enter_context(serves)
         self._page = "" if server.web is None else server.web.url
