@@ -81,3 +81,34 @@ def test_the_list_of_runs_leads_to_each(address, open_page, accessible, screensh
     page.get_by_text("finished after 40 windows").wait_for()
     page.get_by_role("link", name="All runs").click()
     page.get_by_text("4 runs").wait_for()
+
+
+def test_two_runs_side_by_side(address, folder, open_page, accessible, screenshot):
+    page = open_page(f"{address}/")
+    for name in ("monday.jsonl", "tuesday.jsonl"):
+        page.get_by_role("row").filter(has_text=name).get_by_role("button").click()
+    page.get_by_role("link", name="Compare the two runs").click()
+    page.wait_for_url("**/#/compare?with=tuesday-*")
+    figures = page.get_by_role("table", name="Figures")
+    row = figures.get_by_role("row").filter(has_text="window latency, median")
+    row.wait_for()
+    assert row.get_by_role("cell").all_text_contents() == [
+        "window latency, median",
+        "50 ms",
+        "90 ms",
+        "+40 ms (+80 %)",
+    ]
+    page.get_by_role("img", name="Latency of the windows of both runs").wait_for()
+    assert "7.0 ms → 7.0 ms" in page.get_by_role("table", name="Operators").text_content()
+    accessible(page)
+    screenshot(page, "page-compare")
+    page.set_viewport_size(NARROW)
+    page.emulate_media(color_scheme="dark")
+    accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    screenshot(page, "page-compare-narrow", full_page=True)
+    page.get_by_role("combobox").select_option(
+        label=page.locator("option").filter(has_text="payments").text_content()
+    )
+    page.wait_for_url("**with=payments-*")
+    page.get_by_text("99% of records were younger than").wait_for()

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
 from ridgeline.service.history.answering import ENDPOINTS, Asked, answer, needs_running
+from ridgeline.service.history.comparing import compare
 from ridgeline.service.history.runs import Runs
 from ridgeline.service.http.endpoint import AnswerError, Endpoint
 from ridgeline.service.http.endpoints import BASE
@@ -83,6 +84,13 @@ def _of_a_run(runs: Runs) -> list[Any]:
         run = runs.of(request.path_params["run"])
         return reply({"name": run.plan.application, "readOnly": True})
 
+    def compared(request: Request) -> Response:
+        other = request.query_params.get("with")
+        if not other:
+            raise AnswerError(400, "`with` is missing", "give the id of another run, from `/runs`")
+        first = runs.of(request.path_params["run"])
+        return reply(compare(first.watch, runs.of(other).watch))
+
     return [
         Route("/", page),
         Route("/page/session", _rights),
@@ -90,6 +98,7 @@ def _of_a_run(runs: Runs) -> list[Any]:
         Route("/page/{path:path}", file),
         Route("/index.json", index),
         Route(f"{BASE}/live", live),
+        Route(f"{BASE}/compare", compared),
         Route(f"{BASE}/page", _refused, methods=["POST"]),
         *(_route(runs, endpoint) for endpoint in ENDPOINTS),
     ]

@@ -110,7 +110,7 @@ function Sentence() {
 function Connection() {
   const { live, since, begun, ended } = useStore((state) => state.connection);
   const at = useStore((state) => (state.overview ? timeOfDay(state.overview.at) : ""));
-  if (ended) return html`<span class="frame-connection">ended, as of ${at}</span>`;
+  if (ended) return html`<span class="frame-connection frame-ended">ended, as of ${at}</span>`;
   if (!begun) return html`<span class="frame-connection">connecting</span>`;
   if (!live) return html`<span class="frame-connection stale">stale since ${timeOfDay(since)}</span>`;
   return html`<span class="frame-connection">live, ${at}</span>`;
