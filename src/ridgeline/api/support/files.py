@@ -1,4 +1,4 @@
-"""File systems of pyarrow by path or URI: local disk, `file:`, `s3:`/`s3a:`, `hdfs:`, `gs:`, `abfs:`."""
+"""File systems by path or URI: local disk, `file:`, `s3:`/`s3a:`, `hdfs:`, `gs:`, `abfs:`, `sftp:`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow.fs
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
+from ridgeline.api.support.sftp import sftp
 
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 _s3: dict[str, object] = {}
@@ -71,6 +72,8 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if is_local(uri):
         return pyarrow.fs.LocalFileSystem(), local_path(uri)
     scheme = urlsplit(uri).scheme
+    if scheme == "sftp":
+        return sftp(uri)
     try:
         if _ALIASES.get(scheme, scheme) == "s3" and not urlsplit(uri).query and "@" not in uri:
             return _resolve_s3(uri)

@@ -1,0 +1,172 @@
+"""Files of an SFTP server, read and written; a real server on loopback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+import pyarrow.fs
+import pytest
+
+from ridgeline import Application, RidgelineError
+from ridgeline.api.support.files import resolve
+from ridgeline.api.support.sftp import close_connections
+from ridgeline.operators import FileInput, FileOutput
+from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.sftp_server import SftpServer
+
+
+class Row(NamedTuple):
+    n: int
+    text: str
+
+
+ROWS = [Row(n, f"müller {n}") for n in range(400)]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SftpServer]:
+    made = SftpServer(tmp_path / "server")
+    monkeypatch.setenv("SFTP_KEY", str(made.client_key))
+    monkeypatch.setenv("SFTP_KNOWN_HOSTS", str(made.known_hosts))
+    yield made
+    close_connections()
+    made.close()
+
+
+def lines(rows: list[Row]) -> bytes:
+    return "".join(json.dumps(row._asdict()) + "\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_files_to_files(server: SftpServer, partitions: int, format: str) -> None:
+    folder = server.root / "in put"
+    folder.mkdir()
+    for number in range(4):
+        part = ROWS[number * 100 : number * 100 + 100]
+        (folder / f"{number}.jsonl.gz").write_bytes(
+            gzip.compress(lines(part[:50])) + gzip.compress(lines(part[50:]))
+        )
+    (folder / "later.jsonl.gz.tmp").write_bytes(b"not whole")
+    app = Application("copy")
+    source = FileInput(f"{server.uri}/in%20put/*.jsonl.gz", Row, until="end")
+    app.read("source", source, partitions=partitions).write(
+        "out", FileOutput(f"{server.uri}/out", format=format), partitions=partitions
+    )
+    run_local(app)
+    [*files] = (server.root / "out").glob(f"*.{format}")
+    read = pl.read_parquet if format == "parquet" else pl.read_ndjson
+    assert sorted(row for file in files for row in read(file).rows()) == ROWS
+    assert FileOutput.published(f"{server.uri}/out") == sorted(f"/out/{file.name}" for file in files)
+
+
+def test_a_run_that_is_continued_reads_and_writes_each_row_once(server: SftpServer, tmp_path: Path) -> None:
+    (server.root / "in").mkdir()
+    app = Application("copy", window="1s")
+    source = FileInput(f"{server.uri}/in", Row, format="jsonl", settle=0, window_records=100)
+    app.read("source", source).write("out", FileOutput(f"{server.uri}/out", format="jsonl", roll_seconds=1))
+    for number in range(4):
+        (server.root / f"in/{number}").write_bytes(lines(ROWS[number * 100 : number * 100 + 100]))
+        run_local(app, checkpoint=tmp_path / "state", windows=3)
+    found = [
+        json.loads(line)
+        for file in (server.root / "out").glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert sorted(Row(**row) for row in found) == ROWS
+
+
+def test_a_server_that_goes_away_is_waited_for(server: SftpServer) -> None:
+    for number in range(4):
+        (server.root / f"{number}.jsonl").write_bytes(lines(ROWS[number * 100 : number * 100 + 100]))
+    away, again = threading.Event(), threading.Timer(0.5, server.start)
+
+    def seen(row: Row) -> Row:
+        if not away.is_set():
+            away.set()
+            server.stop()
+            again.start()
+        return row
+
+    app = Application("read")
+    source = FileInput(f"{server.uri}/*.jsonl", Row, until="end", window_bytes=100)
+    app.read("source", source).map("seen", seen).write("sink", CollectorSink(Row))
+    assert sorted(run_local(app).collected("sink")) == ROWS
+    assert away.is_set()
+    assert server.logins > 1
+    again.join()
+
+
+def test_who_is_refused_learns_what_to_do(
+    server: SftpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(uri: str) -> None:
+        app = Application("write")
+        app.read("source", ListInput(Row, ROWS[:1])).write("out", FileOutput(uri))
+        run_local(app)
+
+    other = SftpServer(tmp_path / "other")
+    monkeypatch.setenv("SFTP_KEY", str(other.client_key))
+    with pytest.raises(RidgelineError, match=r"refuses the user.*`SFTP_KEY`.*`SFTP_PASSWORD`"):
+        start(f"{server.uri}/out")
+    with pytest.raises(RidgelineError, match=r"key of .* is not known.*known_hosts"):
+        start(f"{other.uri}/out")
+    other.close()
+    with pytest.raises(RidgelineError, match="names no host"):
+        start("sftp:///out")
+    with pytest.raises(RidgelineError, match="has a password in it") as caught:
+        start("sftp://ann:hush@127.0.0.1/out")
+    assert "hush" not in str(caught.value)
+    server.stop()
+    with pytest.raises(RidgelineError, match="does not answer"):
+        start(f"{server.uri}/out")
+
+
+def test_what_pyarrow_asks_of_it(server: SftpServer) -> None:
+    files, root = resolve(f"{server.uri}/a%20b")
+    kinds = pyarrow.fs.FileType
+    assert root == "/a b"
+    assert files.get_file_info(root).type == kinds.NotFound
+    assert files.get_file_info(pyarrow.fs.FileSelector(root, allow_not_found=True)) == []
+    with pytest.raises(FileNotFoundError):
+        files.get_file_info(pyarrow.fs.FileSelector(root))
+    files.create_dir(f"{root}/x/y", recursive=True)
+    data = bytes(range(256)) * 20_000
+    with files.open_output_stream(f"{root}/x/one") as out:
+        out.write(data[:100])
+        out.write(data[100:])
+    with files.open_input_file(f"{root}/x/one") as found:
+        assert (found.size(), found.read()) == (len(data), data)
+        found.seek(1_000_001)
+        assert found.read(3) == data[1_000_001:1_000_004]
+        assert found.read_at(5, 77) == data[77:82]
+    files.copy_file(f"{root}/x/one", f"{root}/two")
+    files.move(f"{root}/x/one", f"{root}/two")
+    (server.root / "a b/x/nowhere").symlink_to("/none")
+    (server.root / "a b/x/link").symlink_to(server.root / "a b/two")
+    every = files.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
+    shown = {info.path: (info.type, info.size) for info in every if "link" not in info.path}
+    whole = kinds.File, len(data)
+    assert shown == {
+        f"{root}/x": (kinds.Directory, None),
+        f"{root}/x/y": (kinds.Directory, None),
+        f"{root}/two": whole,
+    }
+    assert len(files.get_file_info(pyarrow.fs.FileSelector(root))) == 2
+    for wrong in (f"{root}/gone", f"{root}/gone/deeper"):
+        with pytest.raises(FileNotFoundError):
+            files.open_input_stream(wrong)
+        with pytest.raises(FileNotFoundError):
+            files.delete_file(wrong)
+        with pytest.raises(FileNotFoundError):
+            files.move(wrong, f"{root}/two")
+    files.delete_dir_contents(root)
+    assert files.get_file_info(pyarrow.fs.FileSelector(root)) == []
+    files.delete_dir(root)
+    assert not (server.root / "a b").exists()
