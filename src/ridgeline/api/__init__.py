@@ -6,6 +6,17 @@ from ridgeline.api.attributes import Locality, OnError, ProcessingMode, Recordin
 from ridgeline.api.cells.cache import Cache
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.list_state import ListCell
+from ridgeline.api.cells.migrations import (
+    ConvertedField,
+    ConvertedState,
+    Former,
+    FormerName,
+    Migration,
+    RemovedField,
+    RemovedState,
+    RenamedField,
+    RenamedState,
+)
 from ridgeline.api.cells.timer_cell import KeyTimers
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
@@ -65,11 +76,15 @@ __all__ = [
     "ChangeError",
     "CheckpointError",
     "Clock",
+    "ConvertedField",
+    "ConvertedState",
     "DeadLetter",
     "Enumerator",
     "EnumeratorContext",
     "Failure",
     "Fault",
+    "Former",
+    "FormerName",
     "InputOperator",
     "InputPoint",
     "InputPort",
@@ -84,6 +99,7 @@ __all__ = [
     "Locality",
     "Metric",
     "MetricKind",
+    "Migration",
     "Module",
     "OffsetRange",
     "OnError",
@@ -105,6 +121,10 @@ __all__ = [
     "PublisherContext",
     "PushInput",
     "RecordingLevel",
+    "RemovedField",
+    "RemovedState",
+    "RenamedField",
+    "RenamedState",
     "RidgelineError",
     "RoundRobinPartitioner",
     "Schema",

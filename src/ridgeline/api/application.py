@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary, ref
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import ChangeError, RidgelineError
+from ridgeline.api.cells.migrations import Migration
+from ridgeline.api.errors import ChangeError, RidgelineError, did_you_mean
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
@@ -56,6 +57,8 @@ class AddedOperator:
     """Who listens to its figures."""
     remedies: Mapping[str, str] = field(default_factory=dict)
     """Remedies of its faults: by property, and by "output" that of an output port that nothing reads."""
+    migrations: tuple[Migration, ...] = ()
+    """What `add_migrations` was given for it."""
 
 
 @dataclass
@@ -249,6 +252,22 @@ class Application:
         """
         self._refuse_if_running("promise")
         self.promises += promises
+
+    def add_migrations(self, operator: Operator | str, *migrations: Migration) -> None:
+        """Give an operator migrations of its state: `app.add_migrations("sums", FormerName("sum"))`.
+
+        `operator`: the operator, or its name. They come after those of its class. Raises RidgelineError if
+        the application has no such operator. See `docs/releases.md`.
+        """
+        self._refuse_if_running("add_migrations")
+        for place, added in enumerate(self.operators):
+            if added.operator is operator or added.name == operator:
+                self.operators[place] = replace(added, migrations=(*added.migrations, *migrations))
+                return
+        name = operator if isinstance(operator, str) else type(operator).__name__
+        known = did_you_mean(name, [added.name for added in self.operators])
+        msg = f"migrations are given for `{name}`, which was not added; {known}"
+        raise RidgelineError(msg)
 
     def add_module(self, name: str, module: M, **attributes: Unpack[OperatorAttributes]) -> M:
         """Add a module, an operator that is made of operators, under a unique name.

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypeVar
 
 from ridgeline.api.cells.list_state import ListState
+from ridgeline.api.cells.migrations import Migration
 from ridgeline.api.cells.per_instance import OWN, PerInstance, make_own
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.dead_letter import DeadLetter
@@ -285,6 +286,8 @@ class Operator:
 
     A port's own `order` wins over it.
     """
+    migrations: ClassVar[Sequence[Migration]] = ()
+    """What became of its state since its first version, the oldest first: see `docs/releases.md`."""
 
     dead_letters = _LETTERS
     """Tuples that it leaves out with `on_error=SKIP`, as `DeadLetter`; see `Application.dead_letters`."""

@@ -6,35 +6,45 @@ get their default. The new file has no trace of the classes before.
 
 from __future__ import annotations
 
-import contextlib
-import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.cells.cell import Change, StateCell
+from ridgeline.api.cells.kind import Kind
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
-from ridgeline.api.state import KeyedCell
+from ridgeline.api.operator import operator_type
+from ridgeline.api.state import KeyedCell, KeyedState, ListCell, ListState
 from ridgeline.api.support.pickling import Reader, dumps
 from ridgeline.engine.state import state_files
+from ridgeline.engine.state.class_stand_ins import placeholder
 from ridgeline.engine.state.compaction import cells_of, write_cells
-from ridgeline.engine.state.keyed_columns import EntryColumn, Leaf, VaryingLeaf, encode, kind_of
+from ridgeline.engine.state.keyed_columns import (
+    NOTHING,
+    EntryColumn,
+    Leaf,
+    VaryingLeaf,
+    encode,
+    kind_of,
+    zero,
+)
 from ridgeline.engine.state.keyed_hash import hash_many
-from ridgeline.engine.state.keyed_segment import Segment
+from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_compaction import Entries, Merge
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import attach
-from ridgeline.plan.change.state_schemas import Conversion, Replacement, defaults_of
+from ridgeline.plan.change.state_schemas import Conversion, defaults_of
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
+Function = Callable[[Any], Any]
 _KEPT = frozenset({"_waiting", "_slides", "kept"})
-_WRITTEN_IN_PYTHON = 1 << 9
-"""The flag of classes that are not built in."""
 _MAKES_BATCH = "pyarrow.lib:_reconstruct_record_batch"
 """The function that pickles of batches name."""
 
@@ -103,31 +113,43 @@ class _Converter:
             cell = cells.get(new)
             if name in conversion.dropped or cell is None:
                 continue
+            made = conversion.values.get(new)
+            if made is not None:
+                made = self._checked(new, made)
             if isinstance(change, SegmentsChange):
                 assert isinstance(cell, KeyedCell)  # noqa: S101  no other has segments
                 attach(
                     cell,
-                    self._with_new_segments(change),
+                    self._with_new_segments(change, made),
                     {state_files.last_part(segment.name): segment for segment in self._segments.values()},
                 )
             else:
-                cell.apply(self._tuples.converted(new, change) if new in _KEPT else change)
+                found = self._tuples.converted(new, change) if new in _KEPT else change
+                cell.apply(found if made is None else _with_values(cell, found, made))
 
     # Segments -----------------------------------------------------------------------------------------------
 
-    def _with_new_segments(self, change: SegmentsChange) -> SegmentsChange:
+    def _with_new_segments(self, change: SegmentsChange, made: Function | None) -> SegmentsChange:
         def new(names: Sequence[str]) -> tuple[str, ...]:
-            return tuple(state_files.last_part(self._new_segment(name).name) for name in names)
+            return tuple(state_files.last_part(self._new_segment(name, made).name) for name in names)
 
         parts = tuple(Part(new(part.names), part.keys) for part in change.parts)
-        return change._replace(names=new(change.names), parts=parts)
+        values = change.values
+        if made is not None and values is not None:
+            values = {key: made(value) for key, value in values.items()}
+        return change._replace(names=new(change.names), parts=parts, values=values)
 
-    def _new_segment(self, name: str) -> Segment:
+    def _new_segment(self, name: str, made: Function | None) -> Segment:
         """The segment with converted keys and values; it has its entries where they were."""
         found = self._segments.get(name)
         if found is None:
             old = self._files.open(name)
-            keys, values = self._column(old.key_column), self._column(old.value_column)
+            keys = self._column(old.key_column)
+            values = (
+                self._column(old.value_column)
+                if made is None
+                else self._made_column(old.value_column, old.orders, made)
+            )
             if keys is old.key_column and values is old.value_column:
                 found = old
             else:
@@ -146,11 +168,57 @@ class _Converter:
         """A column with values as the classes of now have them; itself if it has no pickles."""
         if column.kind != "p" or not self._conversion.classes:
             return column
-        leaf: Leaf = column.leaves[0]
-        assert isinstance(leaf, VaryingLeaf)  # noqa: S101  as pickles are
-        values = [self._reader.loads(value) for value in leaf.array.to_pylist()]
+        values = self._read(column, 0)  # of pickles
         kind = kind_of(values) if values else "p"
         return encode(values, "p") if kind != "-" else column
+
+    def _read(self, column: EntryColumn, count: int) -> list[Any]:
+        """The values of a column, pickled ones as the classes of now have them."""
+        leaf: Leaf | None = column.leaves[0] if column.kind == "p" else None
+        if isinstance(leaf, VaryingLeaf):
+            return [self._reader.loads(value) for value in leaf.array.to_pylist()]
+        return cast("list[Any]", column.many(np.arange(count)).tolist())
+
+    def _made_column(self, column: EntryColumn, orders: npt.NDArray[np.int64], made: Function) -> EntryColumn:
+        """A column of values with what a function makes of each; of removed keys there is none."""
+        live = (orders != TOMBSTONE).tolist()
+        found = list(map(made, compress(self._read(column, len(orders)), live)))
+        kind = kind_of(found)
+        if kind == NOTHING:
+            return column  # it says of all its keys that they were removed
+        values = iter(found)
+        nothing = zero(kind)
+        return encode([next(values) if one else nothing for one in live], kind)
+
+    def _checked(self, name: str, made: Function) -> Function:
+        """A function whose results are of the type that a state declares."""
+        declared = operator_type(type(self._operator.operator)).states[name]
+        if isinstance(declared, KeyedState):
+            kind = Kind(declared.type, name)
+        elif isinstance(declared, ListState):
+            kind = Kind(Any if declared.type is None else declared.type, name)
+        else:
+            return made
+
+        def checked(value: Any) -> Any:
+            try:
+                return kind.fit(made(value))
+            except StateError as error:
+                raise TypeError(str(error)) from None  # with the operator, and how to continue
+
+        return checked
+
+
+def _with_values(cell: StateCell, change: Change, made: Function) -> Change:
+    """A change of a cell with what a function makes of each of its values."""
+    if isinstance(cell, KeyedCell):
+        full, window, values, keys = change
+        return full, window, {key: made(value) for key, value in values.items()}, keys
+    if isinstance(cell, ListCell):
+        start, items = change
+        return start, list(map(made, items))
+    [value] = change
+    return (made(value),)
 
 
 def _sorted(entries: Entries) -> Entries:
@@ -231,135 +299,3 @@ def with_pickles(batch: pa.RecordBatch, reader: Reader) -> pa.RecordBatch:
             return batch
         raise
     return pa.RecordBatch.from_arrays([pa.array(pickles, pa.binary())], schema=batch.schema)
-
-
-# Classes ----------------------------------------------------------------------------------------------------
-
-
-def placeholder(one: Replacement) -> Callable[..., Any]:
-    """What makes instances of the class of now of what pickles say of the class before."""
-    kind = one.old["kind"]
-    if kind == "NamedTuple":
-        return _named_tuple(one.new, [name for name, *_ in one.old["fields"]])
-    if kind == "dataclass":
-        return _dataclass(one.new, one.old)
-    if kind == "model":
-        return _model(one.new, one.old)
-    if kind == "Enum":
-        names = {value: name for name, value in reversed(one.old["members"])}
-        new: Any = one.new
-        return lambda value: new[names[repr(value)]]
-    if kind == "Flag":
-        return _flag(one.new, one.old["members"])
-    return one.new
-
-
-def _named_tuple(new: Any, before: Sequence[str]) -> Callable[..., Any]:
-    defaults = defaults_of(new)
-
-    class StandIn:
-        def __new__(cls, *values: Any) -> Any:
-            held = dict(zip(before, values, strict=True))
-            found = (held[name] if name in held else copy.deepcopy(defaults[name]()) for name in new._fields)
-            return tuple.__new__(new, found)
-
-    return StandIn
-
-
-def _flag(new: Any, before: Sequence[Sequence[str]]) -> Callable[..., Any]:
-    """What makes a flag of its number: that of the members whose bits it had."""
-    numbers = {name: int(value) for name, value in before}
-
-    def made(value: int) -> Any:
-        found, left = new(0), int(value)
-        for name, number in numbers.items():
-            if number and number & (number - 1) == 0 and number & left:
-                found |= new[name]
-                left &= ~number
-        if left:
-            msg = f"a `{new.__name__}` has bits that no member had: {value}"
-            raise ValueError(msg)
-        return found
-
-    return made
-
-
-def _dataclass(new: Any, old: Mapping[str, Any]) -> Callable[..., Any]:
-    """What makes a dataclass of the state in a pickle: pickle makes an instance, then sets its state."""
-    before = [name for name, *_ in old["fields"]]
-
-    def filled(self: Any, state: Any) -> None:
-        for name, value in _by_name(before, state).items():
-            object.__setattr__(self, name, value)
-
-    return _held(new, before, filled)
-
-
-def _model(new: Any, old: Mapping[str, Any]) -> Callable[..., Any]:
-    """The same of a class that keeps its fields by name itself, as those of pydantic and attrs do."""
-    own = getattr(new, "__setstate__", None)
-
-    def filled(self: Any, state: Any) -> None:
-        if own is not None:
-            own(self, state)
-            return
-        for name, value in _by_name((), state).items():
-            object.__setattr__(self, name, value)
-
-    return _held(new, [name for name, *_ in old["fields"]], filled)
-
-
-class _Quiet:
-    """Hides a subclass that users did not write from its base class."""
-
-    __slots__ = ()
-
-    def __init_subclass__(cls, **_named: object) -> None:
-        """Do nothing."""
-
-
-def _held(new: Any, before: Sequence[str], filled: Callable[[Any, Any], None]) -> Callable[..., Any]:
-    """A class whose instances become those of `new` once they get their state.
-
-    `before`: the fields that there were; others get their default. `filled(instance, state)` sets the state.
-    No code of `new` runs, nor that of its metaclass or bases.
-    """
-    added = {name: made for name, made in defaults_of(new).items() if name not in before}
-    maker = next(base.__new__ for base in new.__mro__ if not base.__flags__ & _WRITTEN_IN_PYTHON)
-
-    def empty(cls: Any, *values: Any) -> Any:
-        return object.__new__(cls) if maker is object.__new__ else maker(cls, *values)
-
-    def set_state(self: Any, state: Any) -> None:
-        object.__setattr__(self, "__class__", new)
-        filled(self, state)
-        for name, default in added.items():
-            object.__setattr__(self, name, copy.deepcopy(default()))
-
-    def made(cls: Any, *values: Any) -> Any:
-        instance = empty(cls, *values)
-        if not before:
-            set_state(instance, {})  # pickles of what has no fields have no state
-        return instance
-
-    def untouched(self: Any, *_values: Any) -> None:
-        """Its state says what it holds."""
-
-    names = {"__new__": made, "__init__": untouched, "__setstate__": set_state}
-    without = names | {"__slots__": ()}
-    for kind, bases, own in ((type, (), names), (type(new), (_Quiet, new), without)):
-        held = type.__new__(kind, new.__name__, bases, own)
-        with contextlib.suppress(TypeError):  # its layout is another one
-            object.__setattr__(empty(held), "__class__", new)
-            return held
-    return type.__new__(type(new), new.__name__, (new,), without)
-
-
-def _by_name(names: Iterable[str], state: Any) -> Mapping[str, Any]:
-    """The values of fields in what a pickle has of a dataclass."""
-    if isinstance(state, list):
-        return dict(zip(names, state, strict=True))
-    if isinstance(state, tuple):
-        return {**(state[0] or {}), **(state[1] or {})}
-    found: Mapping[str, Any] = state
-    return found

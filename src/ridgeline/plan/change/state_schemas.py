@@ -7,41 +7,50 @@ module: values are converted once, at the start. Any other difference is a fault
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ridgeline.api.cells.migrations import Former
 from ridgeline.api.errors import Fault, did_you_mean
 from ridgeline.api.support.pickling import class_name, class_of, class_within
 from ridgeline.plan.change.state_shapes import (
     ANY,
+    DONE,
+    NOTHING,
+    PORTS,
     SLIDES,
     WAITING,
+    Schemas,
     Shape,
     class_names,
     class_shape,
-    class_shapes,
+    migrations_done,
     model_defaults,
     ports_of,
     state_shapes,
     with_inner,
 )
+from ridgeline.plan.change.state_steps import Steps, chained, classes_in
 from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, shape_changes
+from ridgeline.plan.change.state_widening import WIDER, widener
 from ridgeline.plan.physical import PhysicalOperator
-
-NOTHING: Mapping[str, Any] = {}
-"""The schemas of a checkpoint that has none: nothing is compared."""
-_PORTS = "#ports"
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The class that stands for one that values were written with, and how that one was."""
+    """The class that stands for one that values were written with, and how that one was.
+
+    `fields`: new names of its fields or members by the old ones, "" for those that are dropped. `values`:
+    what makes the value of a field, by its new name. `former`: values become a `Former` of that class name.
+    """
 
     new: type
     old: Shape
+    fields: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    former: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +59,19 @@ class Conversion:
 
     `classes`: by the name under which pickles have them. `renamed`: new names of states. `dropped`: states
     that are not wanted. `columns`: those of a port whose tuples are kept, before; None: they are the same.
+    `values`: what makes each value of a state, by its new name.
     """
 
     classes: Mapping[str, Replacement] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
     columns: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    values: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    migrated: frozenset[str] = frozenset()
+    """The states, by new names, whose values a migration's function has made: of whatever classes."""
 
     def __bool__(self) -> bool:
-        return bool(self.classes or self.renamed or self.dropped or self.columns)
+        return bool(self.classes or self.renamed or self.dropped or self.columns or self.values)
 
 
 def held_states(schemas: Mapping[str, Any], base: str) -> Mapping[str, Shape]:
@@ -91,7 +104,7 @@ class Comparison:
         self.live = live
         self._schemas = schemas
         self._window_id = window_id
-        self._classes: Mapping[str, Shape] = schemas.get("classes", {})
+        self.classes: Mapping[str, Shape] = schemas.get("classes", {})
         self._dropped, self._renamed = dropped, renamed
         self._kinds: dict[str, type] = {}
         self._modules: set[str] = set()
@@ -111,7 +124,7 @@ class Comparison:
         """How what is held under the first part of a state key becomes the state of an operator."""
         held = held_states(self._schemas, base)
         if not held:
-            return Conversion() if self._schemas else self._unknown(base)
+            return Conversion() if self._schemas else self._unknown(base, operator)
         one = _One(self, base, operator)
         conversion = one.compare(held)
         self.faults += one.faults
@@ -119,8 +132,12 @@ class Comparison:
         self.states.setdefault(operator.state_key.rsplit("/", 2)[0], {}).update(one.states)
         return conversion
 
-    def _unknown(self, base: str) -> Conversion:
-        """Options for states of which the checkpoint has no shape."""
+    def _unknown(self, base: str, operator: PhysicalOperator) -> Conversion:
+        """Options for states of which the checkpoint has no shape. No migration can be carried out then."""
+        if migrations_done(operator) is not None:
+            what = "an earlier version of Ridgeline wrote its state without a schema, so no migration applies"
+            remedy = "start once with the code that wrote it; then with this one"
+            self.faults.append(Fault(operator.name, what, remedy))
         own = f"{base}."
         dropped = frozenset(name.removeprefix(own) for name in self._dropped if name.startswith(own))
         renamed = {
@@ -145,7 +162,7 @@ class Comparison:
 
     def shape_of(self, name: str) -> Shape | None:
         """A class as it was."""
-        return self._classes.get(name)
+        return self.classes.get(name)
 
     def find(self, name: str) -> type | None:
         """The class that has this name now; one that has moved is found by its name within its module."""
@@ -182,6 +199,10 @@ class _One:
         self._compared: set[str] = set()
         self._held: Mapping[str, Shape] = {}
         self._over: set[str] = set()
+        self._strict = False
+        """Nothing wider is taken."""
+        self._formers: set[str] = set()
+        self._steps = Steps(operator, NOTHING, NOTHING)
 
     def verdicts(self, conversion: Conversion) -> list[StateVerdict]:
         """The fate of each state that was compared."""
@@ -190,11 +211,13 @@ class _One:
         for name, before in self._held.items():
             new = conversion.renamed.get(name, name)
             where = f"{self._owner}.{new}"
-            if name == _PORTS or before["kind"] == "lifetimes" or where in refused:
+            if name.startswith("#") or before["kind"] == "lifetimes" or where in refused:
                 continue
             if name in conversion.dropped:
                 if name in self._over:
                     found.append(StateVerdict(where, Outcome.ENDED, "with its application window"))
+                elif name in self._steps.dropped:
+                    found.append(StateVerdict(where, Outcome.DROPPED, "by a migration"))
                 elif self._whole.dropped((f"{self._before}.{name}", where)):
                     found.append(StateVerdict(where, Outcome.DROPPED, "as it was asked for"))
                 elif self._owner not in refused:
@@ -206,12 +229,17 @@ class _One:
     def _verdict(self, name: str, new: str, before: Shape, conversion: Conversion) -> StateVerdict:
         """The fate of a state that is kept."""
         where = f"{self._owner}.{new}"
-        known = {one: self._whole.shape_of(one) for one in before.get("classes", ())}
+        known = before.get("classes", ())
         parts = [
-            shape_changes(one, class_name(stands.new), stands.old, class_shape(stands.new)[0])
+            shape_changes(one, class_name(stands.new), stands, class_shape(stands.new)[0])
             for one, stands in conversion.classes.items()
-            if one in known
+            if one in known and not stands.former
         ]
+        if new in conversion.migrated:
+            parts.append("by the function of a migration")
+        elif new in conversion.values:
+            wider = _text(self._declared[new].get("type", ANY))
+            parts.append(f"values become {wider}")
         if new in conversion.columns:
             parts.append("its tuples have other columns, matched by name")
         was = f"was `{self._before}.{name}`" if new != name else ""
@@ -222,31 +250,24 @@ class _One:
     def compare(self, held: Mapping[str, Shape]) -> Conversion:
         """Compare all states that hold something; adds faults."""
         self._held = held
+        self._steps = steps = Steps(self._operator, held, self._whole.classes)
+        self._check_steps(steps)
         renamed: dict[str, str] = {}
         dropped: set[str] = set()
         columns: dict[str, Sequence[Sequence[str]]] = {}
+        values: dict[str, Callable[[Any], Any]] = {}
         for name, before in held.items():
-            if name == _PORTS:
+            if name == PORTS:
                 self._compare_ports(before)
+            if name.startswith("#"):
                 continue
-            names = (f"{self._before}.{name}", f"{self._owner}.{name}")
-            if self._whole.dropped(names):
-                dropped.add(name)
-                continue
-            declared = {key: value for key, value in before.items() if key != "classes"}
-            if self._whole.is_over(before, self._operator) and self._declared.get(name) != declared:
-                dropped.add(name)
-                self._over.add(name)
-                continue
-            new = self._new_name(name, before, names, held)
+            new = self._kept_as(name, before, held)
             if new is None:
                 dropped.add(name)
                 continue
             if new != name:
                 renamed[name] = new
-            why = self._differs(before, self._declared[new])
-            if not why:
-                why = self._observed(before.get("classes", ()))
+            why, function = self._compare_state(name, before, new)
             if why and self._whole.is_over(before, self._operator):
                 dropped.add(name)
                 self._over.add(name)
@@ -254,14 +275,98 @@ class _One:
             if why:
                 self._fault(name, why)
                 continue
+            if function is not None:
+                values[new] = function
             old_columns = before.get("columns")
             if old_columns is not None and old_columns != self._declared[new].get("columns"):
                 columns[new] = old_columns
             self._hold(new, before)
+        if (done := migrations_done(self._operator)) is not None and self.states:
+            self.states[DONE] = done
         replaced = {name: one for name, kind in self._pairs.items() if (one := self._replacement(name, kind))}
-        return Conversion(replaced, renamed, frozenset(dropped), columns)
+        for name in self._formers:
+            old = self._whole.shape_of(name) or {"kind": "class"}
+            fields, functions = steps.formers.get(name, (NOTHING, NOTHING))
+            replaced[name] = Replacement(Former, old, fields, functions, former=name.rpartition(":")[2])
+        self._check_keys(replaced)
+        migrated = frozenset(steps.functions).intersection(values)
+        return Conversion(replaced, renamed, frozenset(dropped), columns, values, migrated)
+
+    def _kept_as(self, name: str, before: Shape, held: Mapping[str, Shape]) -> str | None:
+        """The name under which a state is kept; None if it is not."""
+        names = (f"{self._before}.{name}", f"{self._owner}.{name}")
+        if self._whole.dropped(names) or name in self._steps.dropped:
+            return None
+        declared = {key: value for key, value in before.items() if key != "classes"}
+        if self._whole.is_over(before, self._operator) and self._declared.get(name) != declared:
+            self._over.add(name)
+            return None
+        return self._new_name(name, before, names, held)
+
+    def _compare_state(self, name: str, before: Shape, new: str) -> tuple[str, Callable[[Any], Any] | None]:
+        """Why values cannot be those of a state, "" if they can, and the function that makes them so."""
+        declared = self._declared[new]
+        functions = self._steps.functions.get(new)
+        if functions is not None:
+            why = self._differs({**before, "type": ANY}, declared)
+            if not why and SLIDES in self._held:
+                why = "its slides have values of it, which the function of a migration does not reach"
+            for one in before.get("classes", ()):
+                kind = self._whole.find(one)
+                if kind is None or self._fields(one, kind):
+                    self._pairs.pop(one, None)
+                    self._formers.add(one)
+            return why, chained(functions)
+        why = self._differs(before, declared) or self._observed(before.get("classes", ()))
+        function = None if why else widener(before.get("type", ANY), declared.get("type", ANY))
+        if function is not None and SLIDES in self._held:
+            why = "its slides have values of it, which cannot be made wider"
+        return why, function
+
+    def _check_steps(self, steps: Steps) -> None:
+        """Add a fault if the state has been through migrations that the code does not have.
+
+        So is one for steps of which it is not clear how they go together.
+        """
+        if steps.conflict is not None:
+            before, after = steps.conflict
+            what = f"`{after}` is about a class that the function of `{before}` makes, which comes before it"
+            remedy = self._remedy("start the version in between once, then this one")
+            self.faults.append(Fault(self._owner, what, remedy))
+        unknown = [one for one in steps.unknown if not (self._whole.live and one.startswith("application: "))]
+        if unknown:
+            what = f"its state has been through the migration `{unknown[0]}`, which this code does not have"
+            again = "list it again: migrations are never taken away"
+            remedy = (
+                f"start the code that wrote it; go back by `--from-window` to a window before; or {again}"
+            )
+            self.faults.append(Fault(self._owner, what, self._remedy(remedy)))
+
+    def _check_keys(self, replaced: Mapping[str, Replacement]) -> None:
+        """Add a fault for each class of keys whose fields would get other values: keys stay in place."""
+        inside = {
+            one
+            for name, before in self._held.items()
+            if "key" in before
+            for one in (
+                before.get("classes", ())
+                if before["key"] == ANY and not self._steps.functions.get(name)
+                else classes_in(before["key"], self._whole.classes)
+            )
+        }
+        for name in sorted(inside.intersection(replaced)):
+            one = replaced[name]
+            if one.values or one.former:
+                changed = next(iter(one.values), "")
+                what = f"field `{changed}` of {_text(name)}" if changed else _text(name)
+                remedy = self._remedy("keep it as it was, and convert values only")
+                where = f"{self._owner}"
+                self.faults.append(Fault(where, f"{what} is in keys, which cannot be converted", remedy))
 
     def _hold(self, name: str, before: Shape) -> None:
+        if name in self._steps.functions:  # of whatever classes its values are then
+            self.states[name] = self._declared[name] | {"classes": []}
+            return
         kinds = [self._pairs.get(one) or self._whole.named(one) for one in before.get("classes", ())]
         self.states[name] = self._declared[name] | {"classes": list(class_names(filter(None, kinds)))}
 
@@ -269,7 +374,7 @@ class _One:
         self, name: str, before: Shape, names: Sequence[str], held: Mapping[str, Shape]
     ) -> str | None:
         """The name that a state has now; None if it is not kept, which may be a fault."""
-        asked = self._whole.new_name(names)
+        asked = self._asked(name)
         if asked is not None:
             new = asked.removeprefix(f"{self._owner}.")
             free = new == name or new not in held or self._goes_elsewhere(new)
@@ -308,16 +413,23 @@ class _One:
 
     def _goes_elsewhere(self, name: str) -> bool:
         """Whether the values of a state are asked to go to another one, as where two change their names."""
+        asked = self._asked(name)
+        gone = name in self._steps.dropped or self._whole.dropped((f"{self._before}.{name}",))
+        return gone or (asked is not None and asked.removeprefix(f"{self._owner}.") != name)
+
+    def _asked(self, name: str) -> str | None:
+        """The new name of a state that an option or a migration asks for."""
         asked = self._whole.new_name((f"{self._before}.{name}", f"{self._owner}.{name}"))
-        return asked is not None and asked.removeprefix(f"{self._owner}.") != name
+        new = self._steps.renamed.get(name, name)
+        return asked if asked is not None or new == name else f"{self._owner}.{new}"
 
     def _lifetimes(self, before: Shape, held: Mapping[str, Shape]) -> str | None:
         """When the keys of a state end is kept beside it, and goes with it."""
         of = before["of"]
         names = (f"{self._before}.{of}", f"{self._owner}.{of}")
-        if self._whole.dropped(names):
+        if self._whole.dropped(names) or of in self._steps.dropped:
             return None
-        asked = self._whole.new_name(names)
+        asked = self._asked(of)
         of = of if asked is None else asked.removeprefix(f"{self._owner}.")
         found = (name for name, shape in self._declared.items() if shape.get("of") == of)
         return next(found, None)
@@ -330,7 +442,9 @@ class _One:
 
     def _fault(self, state: str, why: str) -> None:
         where = f"{self._before}.{state}"
-        remedy = self._remedy(f"write it as it was, or `--drop-state {where}` drops the values")
+        remedy = self._remedy(
+            f"write it as it was, convert it by `migrations`, or `--drop-state {where}` drops the values"
+        )
         self.faults.append(Fault(f"{self._owner}.{state}", why, remedy))
 
     # Types --------------------------------------------------------------------------------------------------
@@ -348,7 +462,15 @@ class _One:
         if old["kind"] == "kept":
             return _columns_differ(old.get("columns"), new.get("columns"), self._operator)
         why = self._types(old.get("type", ANY), new.get("type", ANY), "its values were")
-        return why or self._types(old.get("key", ANY), new.get("key", ANY), "its keys were")
+        return why or self._exactly(old.get("key", ANY), new.get("key", ANY), "its keys were")
+
+    def _exactly(self, old: Any, new: Any, what: str) -> str:
+        """As `_types`, where nothing can be made wider."""
+        before, self._strict = self._strict, True
+        try:
+            return self._types(old, new, what)
+        finally:
+            self._strict = before
 
     def _types(self, old: Any, new: Any, what: str) -> str:
         """Why a value of one type may be none of another; "" if it always is one."""
@@ -377,15 +499,23 @@ class _One:
             if why := self._pair(head, other, what):
                 return why
         elif head != other:
-            return f"{what} {_text(old)}, and are {_text(new)}"
+            wider = not self._strict and other in WIDER.get(head, ())
+            return "" if wider else f"{what} {_text(old)}, and are {_text(new)}"
         before, after = _arguments(old), _arguments(new)
+        if before and after and len(before) != len(after):
+            return f"{what} {_text(old)}, and are {_text(new)}"
         if not before or not after:
             return ""  # one of them says nothing about what is inside
-        if len(before) != len(after):
-            return f"{what} {_text(old)}, and are {_text(new)}"
-        return next(
-            (why for pair in zip(before, after, strict=True) if (why := self._types(*pair, what))), ""
-        )
+        return self._inside(head, before, after, what)
+
+    def _inside(self, head: str, before: Sequence[Any], after: Sequence[Any], what: str) -> str:
+        """As `_types`, of the arguments of two types. Those of keys and other classes stay as they are."""
+        kept = {"list": 0, "tuple": 0, "set": 0, "frozenset": 0, "dict": 1}.get(head, len(before))
+        for place, pair in enumerate(zip(before, after, strict=True)):
+            why = (self._exactly if place < kept else self._types)(*pair, what)
+            if why:
+                return why
+        return ""
 
     def _pair(self, old: str, new: str, what: str) -> str:
         """Why values of one class cannot be those of another one."""
@@ -423,7 +553,7 @@ class _One:
                 f"two classes are called so now, {_text(class_name(before))} and {_text(class_name(kind))}"
             )
             return "" if before is kind else f"its values were of the class {_text(name)}: {other}"
-        old = self._whole.shape_of(name)
+        old = self._steps.shape_of(name)
         self._pairs[name] = kind
         if old is None:
             return ""
@@ -431,7 +561,13 @@ class _One:
         self._kinds.update(inside)
         if new.get("own") == "read":
             return ""
+        touched = name in self._steps.fields or name in self._steps.converted
+        if touched and (old["kind"] in _BY_FUNCTION or "own" in new):
+            what = _CLASSES[old["kind"]] if "own" not in new else "it says itself how it is written"
+            return f"no migration reaches fields of {_text(name)} ({what}): convert the state by a function"
+        strict, self._strict = self._strict, self._strict or old["kind"] == "TypedDict" or "own" in new
         why = self._kinds_differ(old, new)
+        self._strict = strict
         return f"{_text(name)} is another class than in the checkpoint: {why}" if why else ""
 
     def _kinds_differ(self, old: Shape, new: Shape) -> str:
@@ -469,11 +605,25 @@ class _One:
         if old is None:
             return None
         new = class_shape(kind)[0]
-        if class_name(kind) == name and class_of(name) is kind and _layout(old) == _layout(new):
+        values = {} if "own" in new else self._field_values(name, new)
+        fields = self._steps.fields.get(name, {})
+        same = class_name(kind) == name and class_of(name) is kind and _layout(old) == _layout(new)
+        if same and not (values or fields):
             return None  # else pickles may have it as a whole, which is another class than that of now
         if new["kind"] == "TypedDict":
             return None  # its values are dictionaries
-        return Replacement(kind, old)
+        return Replacement(kind, old, fields, values)
+
+    def _field_values(self, name: str, new: Shape) -> dict[str, Callable[[Any], Any]]:
+        """The functions that make values of fields, by new names: of migrations, else of wider types."""
+        after = {field: kind for field, kind, _ in new.get("fields", ())}
+        old = self._steps.shape_of(name) or {}
+        wider = {
+            field: function
+            for field, kind, _ in old.get("fields", ())
+            if field in after and (function := widener(kind, after[field])) is not None
+        }
+        return wider | self._steps.converted.get(name, {})
 
     # Ports of the library's operators -----------------------------------------------------------------------
 
@@ -482,7 +632,7 @@ class _One:
         now = ports_of(self._operator)
         if now is None or self._whole.dropped((self._before, self._owner)):
             return
-        self.states[_PORTS] = now
+        self.states[PORTS] = now
         for port, columns in before["ports"].items():
             other = now["ports"].get(port, columns)
             if columns is not None and columns != other:
@@ -516,6 +666,8 @@ _CLASSES = {
 }
 _SCOPED = frozenset({"value", "keyed", "list"})
 _LATER = frozenset({"Flag", "TypedDict", "model"})
+_BY_FUNCTION = frozenset({"TypedDict", "class"})
+"""Classes whose fields are not known, or have no place of their own in what was written."""
 
 
 def _head(kind: Any) -> str:
@@ -583,68 +735,6 @@ def defaults_of(kind: Any) -> dict[str, Callable[[], Any]]:
     for name, default in getattr(kind, "_field_defaults", {}).items():
         found[name] = partial(_itself, default)
     return found
-
-
-class Schemas:
-    """The shapes of the states of a run, as far as its windows are committed."""
-
-    def __init__(self, operators: Iterable[PhysicalOperator], picture: Mapping[str, Any] = NOTHING) -> None:
-        """`picture`: what is known of them already."""
-        self._operators = {one.state_key.rsplit("/", 2)[0]: one for one in operators}
-        self._states: dict[str, dict[str, Shape]] = {
-            base: dict(states)
-            for base, states in picture.get("states", {}).items()
-            if base in self._operators
-        }
-        self._picture: Mapping[str, Any] = picture
-        self._kinds: dict[str, type] = {}
-        self._changed = bool(picture)
-        self._declared: dict[str, tuple[dict[str, Shape], dict[str, type]]] = {}
-
-    def note(self, base: str, changed: Mapping[str, Collection[str]]) -> None:
-        """States have changed, by name, and have values of these classes. Costs little if that is known."""
-        states = self._states.setdefault(base, {})
-        for name, classes in changed.items():
-            held = states.get(name)
-            if held is not None and not (classes and set(classes).difference(held["classes"])):
-                continue
-            shape, _ = self._shape(base, name)
-            if shape is None:
-                continue
-            known = () if held is None else held["classes"]
-            states[name] = shape | {"classes": sorted({*known, *classes})}
-            ports = ports_of(self._operators[base])
-            if ports is not None:
-                states[_PORTS] = ports
-            self._changed = True
-
-    def _shape(self, base: str, name: str) -> tuple[Shape | None, dict[str, type]]:
-        if base not in self._declared:
-            kinds: dict[str, type] = {}
-            self._declared[base] = state_shapes(self._operators[base], kinds), kinds
-        shapes, kinds = self._declared[base]
-        return shapes.get(name), kinds
-
-    @property
-    def picture(self) -> Mapping[str, Any]:
-        """As JSON values; the same object until something changes."""
-        if self._changed:
-            self._changed = False
-            kinds: dict[str, type] = {}
-            for base, states in self._states.items():
-                for name, state in states.items():
-                    if name == _PORTS:
-                        continue
-                    self._shape(base, name)
-                    kinds.update(self._declared[base][1])
-                    for one in state["classes"]:
-                        kind = class_within(one, (type(self._operators[base].operator),))
-                        if kind is not None:
-                            kinds[one] = kind
-            states = {base: dict(sorted(held.items())) for base, held in sorted(self._states.items()) if held}
-            picture = {"states": states, "classes": dict(sorted(class_shapes(kinds).items()))}
-            self._picture = json.loads(json.dumps(picture)) if states else NOTHING
-        return self._picture
 
 
 __all__ = [

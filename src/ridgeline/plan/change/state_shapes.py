@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
+import json
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum, Flag
 from functools import lru_cache, partial
 from typing import Any
@@ -21,17 +22,22 @@ from typing_extensions import is_typeddict
 
 from ridgeline.api.cells.keyed_declaration import KeyedState, Lifetimes
 from ridgeline.api.cells.list_state import ListState
+from ridgeline.api.cells.migrations import titles_of
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import is_named_tuple
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.state import PLATFORM, Declaration, State
 from ridgeline.api.support.loops import DelayHead, DelayTail
-from ridgeline.api.support.pickling import class_name
+from ridgeline.api.support.pickling import class_name, class_within
 from ridgeline.api.timers import Timers
 from ridgeline.plan.physical import PhysicalOperator
 
 Shape = dict[str, Any]
 ANY = "any"
+NOTHING: Mapping[str, Any] = {}
+"""The schemas of a checkpoint that has none: nothing is compared."""
+PORTS, DONE = "#ports", "#migrations"
+"""Entries beside the states of an operator: columns of its ports, and migrations that are done."""
 WAITING, SLIDES = "_waiting", "_slides"
 """The states in which tuples of a port are kept: see `ridgeline.engine.operator.application_window`."""
 _GENERATED = frozenset(
@@ -318,3 +324,73 @@ _KNOWN = frozenset(
         "abc",
     }
 )
+
+
+def migrations_done(operator: PhysicalOperator) -> Shape | None:
+    """The entry of an operator whose state has been through all migrations; None if there are none."""
+    titles = [title for title, _ in titles_of(operator.operator)]
+    return {"kind": "migrations", "done": titles} if titles else None
+
+
+class Schemas:
+    """The shapes of the states of a run, as far as its windows are committed."""
+
+    def __init__(self, operators: Iterable[PhysicalOperator], picture: Mapping[str, Any] = NOTHING) -> None:
+        """`picture`: what is known of them already."""
+        self._operators = {one.state_key.rsplit("/", 2)[0]: one for one in operators}
+        self._states: dict[str, dict[str, Shape]] = {
+            base: dict(states)
+            for base, states in picture.get("states", {}).items()
+            if base in self._operators
+        }
+        self._picture: Mapping[str, Any] = picture
+        self._kinds: dict[str, type] = {}
+        self._changed = bool(picture)
+        self._declared: dict[str, tuple[dict[str, Shape], dict[str, type]]] = {}
+
+    def note(self, base: str, changed: Mapping[str, Collection[str]]) -> None:
+        """States have changed, by name, and have values of these classes. Costs little if that is known."""
+        states = self._states.setdefault(base, {})
+        for name, classes in changed.items():
+            held = states.get(name)
+            if held is not None and not (classes and set(classes).difference(held["classes"])):
+                continue
+            shape, _ = self._shape(base, name)
+            if shape is None:
+                continue
+            known = () if held is None else held["classes"]
+            states[name] = shape | {"classes": sorted({*known, *classes})}
+            ports = ports_of(self._operators[base])
+            if ports is not None:
+                states[PORTS] = ports
+            if DONE not in states and (steps := migrations_done(self._operators[base])) is not None:
+                states[DONE] = steps
+            self._changed = True
+
+    def _shape(self, base: str, name: str) -> tuple[Shape | None, dict[str, type]]:
+        if base not in self._declared:
+            kinds: dict[str, type] = {}
+            self._declared[base] = state_shapes(self._operators[base], kinds), kinds
+        shapes, kinds = self._declared[base]
+        return shapes.get(name), kinds
+
+    @property
+    def picture(self) -> Mapping[str, Any]:
+        """As JSON values; the same object until something changes."""
+        if self._changed:
+            self._changed = False
+            kinds: dict[str, type] = {}
+            for base, states in self._states.items():
+                for name, state in states.items():
+                    if name.startswith("#"):
+                        continue
+                    self._shape(base, name)
+                    kinds.update(self._declared[base][1])
+                    for one in state["classes"]:
+                        kind = class_within(one, (type(self._operators[base].operator),))
+                        if kind is not None:
+                            kinds[one] = kind
+            states = {base: dict(sorted(held.items())) for base, held in sorted(self._states.items()) if held}
+            picture = {"states": states, "classes": dict(sorted(class_shapes(kinds).items()))}
+            self._picture = json.loads(json.dumps(picture)) if states else NOTHING
+        return self._picture

@@ -20,7 +20,7 @@ from ridgeline.plan.spec.partitioners import write_partitioner
 from ridgeline.plan.spec.texts import write_document
 from ridgeline.plan.spec.values import ValueFaultError, without_null, write_value
 
-_OWN = {"_given", "_schemas"}
+_OWN = {"_given", "_migrations", "_schemas"}
 
 
 def document_text(document: Document, form: Form) -> str:
@@ -109,6 +109,9 @@ class _Writer:
     def operator(self, added: AddedOperator) -> Document:
         """Its class, with the properties and attributes that are not the defaults."""
         found = self._made(added.name, added.operator)
+        if added.migrations:
+            what = "the application gives it migrations, which no specification holds"
+            self.faults.append(Fault(added.name, what, "list them in its class: `migrations = [...]`"))
         if added.listeners:
             written = [self._decider(added.name, "listener", one) for one in added.listeners]
             found["stats_listeners"] = written

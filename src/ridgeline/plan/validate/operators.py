@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ridgeline.api.application import AddedOperator, Application
+from ridgeline.api.cells.migrations import faults_of
 from ridgeline.api.errors import listed, shorten
-from ridgeline.api.operator import Operator
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.build.port_attributes import inherited_by_operator
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
@@ -104,6 +105,10 @@ def _read(
         faults.add(where, what, "call `super().__init__(**properties)` in it")
     values["_schemas"] = dict(values.get("_schemas", {}))
     values["_given"] = dict(values.get("_given", {}))
+    if added.migrations:
+        values["_migrations"] = added.migrations
+    for what, remedy in faults_of(operator.operator, operator_type(type(operator.operator)).states):
+        faults.add(where, what, remedy)
     given_properties = overrides.properties.get(added.name, {})
     operator.sound = set_properties(faults, where, operator.operator, given_properties, added.remedies)
     given = {

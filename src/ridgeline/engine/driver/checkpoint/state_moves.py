@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from ridgeline.api.cells.migrations import FormerName, migrations_of
 from ridgeline.api.errors import CheckpointError, StateError, ValidationError, listed
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
@@ -87,6 +88,7 @@ def judge_states(
     Raises CheckpointError if a state is to be dropped that nothing has, or a file cannot be read.
     """
     dropped, renamed = planner.asked
+    renamed = _with_former_names(plan, last, renamed)
     _check_dropped(plan, storage, last, dropped)
     found, faults = settle_states(
         last.states, plan, dropped=dropped, renamed=renamed, divided=_divided(last, renamed)
@@ -186,6 +188,7 @@ def _planned(
     renamed: Mapping[str, str],
 ) -> tuple[StatePlan, Conversions]:
     """The fate of each state of a window. Raises CheckpointError."""
+    renamed = _with_former_names(plan, last, renamed)
     _check_dropped(plan, checkpoint.storage, last, dropped)
     try:
         divided = _divided(last, renamed)
@@ -197,6 +200,20 @@ def _planned(
         where = f"checkpoint folder `{checkpoint.storage.uri}`"
         msg = f"{where} is of another version of the application: {faults}"
         raise CheckpointError(msg) from None
+
+
+def _with_former_names(plan: Plan, last: Manifest, renamed: Mapping[str, str]) -> Mapping[str, str]:
+    """New names of operators by those in a window, with those that migrations say (`FormerName`)."""
+    bases = {_base(key) for key in (*last.states, *last.finished)}
+    held = {*bases, *last.publishers, *last.inputs, *(base.rpartition(".")[0] for base in bases)}
+    taken = {one.name for one in plan.logical.operators}
+    found = dict(renamed)
+    for one in plan.logical.operators:
+        former = [step.operator for step in migrations_of(one.operator) if isinstance(step, FormerName)]
+        old = next((name for name in reversed(former) if name in held - taken and name not in found), None)
+        if old is not None and one.name not in held and one.name not in found.values():
+            found[old] = one.name
+    return found
 
 
 def _divided(last: Manifest, renamed: Mapping[str, str]) -> dict[str, str]:
@@ -322,9 +339,34 @@ def moved(
         frozenset(changed),
         tuple(stems),
         publishers,
-        schemas=conversions.schemas,
+        schemas=_with_classes(plan, files, states, conversions),
         inputs=inputs,
     )
+
+
+def _with_classes(
+    plan: Plan, files: SegmentFiles, states: Mapping[int, StateVersion], conversions: Conversions
+) -> Mapping[str, Any]:
+    """What states hold, with the classes of values that functions of migrations have made."""
+    if not any(one.migrated for one in conversions.by_base.values()):
+        return conversions.schemas
+    noted: dict[str, dict[str, Any]] = {
+        base: dict(held) for base, held in conversions.schemas.get("states", {}).items()
+    }
+    migrated = {name for one in conversions.by_base.values() for name in one.migrated}
+    for target, version in states.items():
+        key = plan.physical.operator(target).state_key
+        held = noted.get(_base(key), {})
+        if migrated.isdisjoint(held):
+            continue
+        for name in version:
+            if state_files.is_segment(name):
+                continue
+            for state, classes in held_in(files, name, key).items():
+                if state in migrated and state in held:
+                    known = {*held[state].get("classes", ()), *classes}
+                    held[state] = {**held[state], "classes": sorted(known)}
+    return {**conversions.schemas, "states": noted}
 
 
 class _Trial:

@@ -1,0 +1,112 @@
+"""Wider types: what makes values of a narrower type those of a wider one, as ints become floats.
+
+Whether a type is wider is decided by its shape (`state_shapes`), so before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ridgeline.plan.change.state_shapes import ANY
+
+Function = Callable[[Any], Any]
+WIDER: Mapping[str, Sequence[str]] = {"int": ("float",), "bool": ("int", "float")}
+"""The types that a type may become, each value exactly."""
+_HEADS: Mapping[str, type] = {
+    one.__name__: one for one in (int, float, bool, str, bytes, list, tuple, set, frozenset, dict)
+}
+
+
+def as_float(value: Any) -> Any:
+    """An int as a float; another value as it is. Raises ValueError for one that no float equals."""
+    if type(value) not in {int, bool}:
+        return value
+    try:
+        found = float(value)
+    except OverflowError:
+        found = float("inf")
+    if found != value:
+        msg = f"{value} cannot be a float: none is equal to it; convert it by a function"
+        raise ValueError(msg)
+    return found
+
+
+def as_int(value: Any) -> Any:
+    """A bool as an int; another value as it is."""
+    return int(value) if type(value) is bool else value
+
+
+_TO: Mapping[str, Function] = {"float": as_float, "int": as_int}
+
+
+def widener(old: Any, new: Any) -> Function | None:
+    """The function that makes values of one type those of a wider one; None if they stay as they are.
+
+    Types that are not known to be wider stay as they are: whether one may become another is decided before.
+    """
+    if old == new or ANY in (old, new):
+        return None
+    olds, news = _members(old), _members(new)
+    found = {}
+    for one in olds:
+        head = _head(one)
+        kind = _HEADS.get(head)
+        if kind is None:
+            continue
+        same = next((other for other in news if _head(other) == head), None)
+        function = _one(one, same, news)
+        if function is not None:
+            found[kind] = function
+    if not found:
+        return None
+
+    def widened(value: Any) -> Any:
+        function = found.get(type(value))
+        return value if function is None else function(value)
+
+    return widened
+
+
+def _one(old: Any, same: Any, news: Sequence[Any]) -> Function | None:
+    """A function that makes values of one type, no union, those of one of several."""
+    if same is None:
+        wider = next((kind for kind in WIDER.get(_head(old), ()) if kind in news), None)
+        return None if wider is None else _TO[wider]
+    before, after = _arguments(old), _arguments(same)
+    if not before or not after or len(before) != len(after):
+        return None
+    head = _head(old)
+    if head == "dict":
+        return _of_values(widener(before[1], after[1]))
+    if head == "tuple" and before[-1] != "...":
+        parts = [widener(*pair) for pair in zip(before, after, strict=True)]
+        return _of_tuple(parts) if any(parts) else None
+    inner = widener(before[0], after[0])
+    kind = _HEADS[head]
+    return None if inner is None else lambda value: kind(map(inner, value))
+
+
+def _of_values(inner: Function | None) -> Function | None:
+    return None if inner is None else lambda value: {key: inner(one) for key, one in value.items()}
+
+
+def _of_tuple(parts: Sequence[Function | None]) -> Function:
+    def widened(value: Any) -> Any:
+        if len(value) != len(parts):
+            return value
+        return tuple(one if part is None else part(one) for one, part in zip(value, parts, strict=True))
+
+    return widened
+
+
+def _members(kind: Any) -> Sequence[Any]:
+    return kind[1:] if _head(kind) == "|" else [kind]
+
+
+def _head(kind: Any) -> str:
+    return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else _head(kind[0]))
+
+
+def _arguments(kind: Any) -> Sequence[Any]:
+    return () if isinstance(kind, str) else kind[1:]
