@@ -27,7 +27,7 @@ from ridgeline.operators import FileReplayInput
 
 FILE_ROWS, MEASURED, KEYS = 100_000, 100, 100_000
 FILES = MEASURED + WARM_UP + 2
-ROWS = FILES * FILE_ROWS
+QUICK_FILES = 16
 MICROSECONDS = 10
 """Between two records: a window has a second of record time."""
 NEAR = 500_000
@@ -121,7 +121,7 @@ def polars(of_round: Round, what: str) -> Figures:
     rows = _by_polars(of_round.data, what)
     seconds = time.perf_counter() - began
     of_round.note(f"{rows:,} rows in {seconds:.2f} s")
-    return {RATE: [ROWS * (2 if what == "within-join" else 1) / seconds]}
+    return {RATE: [_files(of_round) * FILE_ROWS * (2 if what == "within-join" else 1) / seconds]}
 
 
 def native(of_round: Round, what: str) -> Figures:
@@ -213,11 +213,16 @@ def near(held: Held | None, row: Any) -> tuple[Held, Iterable[Any]]:
     return (sides[0], sides[1]), found
 
 
+def _files(of_round: Round) -> int:
+    """How many files there are of each side."""
+    return QUICK_FILES if of_round.quick else FILES
+
+
 def _prepare(of_round: Round) -> None:
     random = np.random.default_rng(7)
     for name in ("events", "others"):
         (of_round.data / name).mkdir(parents=True, exist_ok=True)
-        for number in range(FILES):
+        for number in range(_files(of_round)):
             first = number * FILE_ROWS
             times = pa.array(BEGIN + (first + np.arange(FILE_ROWS)) * MICROSECONDS)
             columns = [
