@@ -6,7 +6,7 @@ docs/nexmark.md says what a query asks, and where a result comes otherwise than 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -161,17 +161,14 @@ def q14(bids: Rows) -> Rows:
     return some.select("q14", "auction", "bidder", "time", "extra", price=euros, kind=kind, c_counts=count)
 
 
-def ranked(bids: Rows) -> Rows:
-    """Bids with the day, the minute, and bidder and auction in a column of the rank of their price."""
+def ranked(bids: Rows, *kept: Any, of: Sequence[str] = ("bidder", "auction")) -> Rows:
+    """Some columns of bids, the day, and the columns `of` in one more column for each rank of the price."""
     price = pl.col("price")
     ranks = {"rank1": price < 10_000, "rank2": price.is_between(10_000, 999_999), "rank3": price >= 1_000_000}
     columns = {
-        f"{name}_{rank}": pl.when(within).then(pl.col(name))
-        for rank, within in ranks.items()
-        for name in ("bidder", "auction")
+        f"{name}_{rank}": pl.when(within).then(pl.col(name)) for rank, within in ranks.items() for name in of
     }
-    day, minute = pl.col("time").dt.strftime("%Y-%m-%d"), pl.col("time").dt.strftime("%H:%M")
-    return bids.with_columns("ranked", day=day, minute=minute, **columns)
+    return bids.select("ranked", *kept, day=pl.col("time").dt.strftime("%Y-%m-%d"), **columns)
 
 
 RANKS = ("rank1", "rank2", "rank3")
@@ -185,19 +182,20 @@ DISTINCT = {
 
 def q15(bids: Rows) -> Rows:
     """How many bids, bidders and auctions a day has, by the rank of the price, so far."""
-    return ranked(bids).group_by("day").aggregate("q15", **BIDS, **DISTINCT)
+    return ranked(bids, "bidder", "auction").group_by("day").aggregate("q15", **BIDS, **DISTINCT)
 
 
 def q16(bids: Rows) -> Rows:
     """The same by channel, with the newest minute."""
-    by_channel = ranked(bids).group_by("channel", "day")
+    minute = pl.col("time").dt.strftime("%H:%M").alias("minute")
+    by_channel = ranked(bids, "channel", "bidder", "auction", minute).group_by("channel", "day")
     return by_channel.aggregate("q16", minute=agg.max("minute"), **BIDS, **DISTINCT)
 
 
 def q17(bids: Rows) -> Rows:
     """How many bids an auction has had on a day, and their prices, so far."""
     prices = {f"{one.kind}_price": one for one in (agg.min("price"), agg.max("price"), agg.sum("price"))}
-    by_auction = ranked(bids).group_by("auction", "day")
+    by_auction = ranked(bids, "auction", "price", of=["bidder"]).group_by("auction", "day")
     return by_auction.aggregate("q17", **BIDS, **prices, avg_price=agg.mean("price"))
 
 
