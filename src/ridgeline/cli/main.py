@@ -15,6 +15,7 @@ from typer.main import get_group
 from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
+from ridgeline.cli.doctor.command import doctor
 from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
 from ridgeline.cli.library import describe_operator, list_library
@@ -413,6 +414,7 @@ _add(
 )
 _add(_RUN, validating.validate, plan, dump_config, **_CONFIGURED)
 _add(_RUN, init)
+_add(_RUN, doctor)
 _add(_RUN, proving.prove, **_CONFIGURED)
 _add(_RUN, comparing.compare, context_settings=OWN_OPTIONS, epilog=comparing.EPILOG)
 _add(

@@ -50,6 +50,19 @@ def find_java() -> None:
     raise RidgelineError(msg)
 
 
+def java_version() -> str:
+    """The first line that the Java which Spark takes prints of itself, and where it is."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
+    try:
+        printed = subprocess.run(  # noqa: S603  the user's own Java
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return f"{printed.strip().splitlines()[0]} at {java}"
+
+
 def _version(java: str) -> int:
     """The major version of a Java, 0 if it does not run."""
     try:
