@@ -3,6 +3,8 @@
 import pytest
 
 from ridgeline.measure.events import ApplicationEnded
+from ridgeline.service.history.asking import LogAsks
+from ridgeline.service.history.bundling import make_bundle
 from support.page.browser import NARROW
 from support.service.history import events, history, place, write_log
 from support.service.watched import events_of, payments
@@ -27,6 +29,8 @@ def folder(tmp_path_factory):
     )
     _, found = events_of(payments(20))
     write_log(folder / "payments.jsonl", [*found, ApplicationEnded(found[-1].at + 1, "finished")])
+    made = day + 100_000
+    make_bundle(LogAsks(folder / "tuesday.jsonl"), folder / "ticket.zip", made=made, windows=20)
     return folder
 
 
@@ -66,10 +70,10 @@ def test_a_run_that_has_ended_is_shown_and_not_changed(address, folder, open_pag
 
 def test_the_list_of_runs_leads_to_each(address, open_page, accessible, screenshot):
     page = open_page(f"{address}/")
-    page.get_by_text("4 runs: 1 failed, 3 ended.").wait_for()
+    page.get_by_text("5 runs: 1 failed, 4 ended.").wait_for()
     rows = page.get_by_role("row")
-    files = [rows.nth(number).text_content() for number in (1, 2)]
-    assert ["payments.jsonl" in files[0], "tuesday.jsonl" in files[1]] == [True, True]  # the newest first
+    files = [rows.nth(number).text_content() for number in (1, 5)]
+    assert ["payments.jsonl" in files[0], "monday.jsonl" in files[1]] == [True, True]  # the newest first
     page.get_by_text("<script>alert(1)</script>").wait_for()
     accessible(page)
     screenshot(page, "page-history")
@@ -80,7 +84,18 @@ def test_the_list_of_runs_leads_to_each(address, open_page, accessible, screensh
     rows.filter(has_text="monday.jsonl").get_by_role("link").click()
     page.get_by_text("finished after 40 windows").wait_for()
     page.get_by_role("link", name="All runs").click()
-    page.get_by_text("4 runs").wait_for()
+    page.get_by_role("row").filter(has_text="ticket.zip").get_by_role("link").click()
+    page.get_by_text("stopped after 60 windows").wait_for()
+    page.goto(page.url.partition("#")[0] + "#/time?window=55")
+    page.get_by_role("heading", name="Window 55: who waited for whom").wait_for()
+    for view in page.get_by_role("navigation", name="Views").get_by_role("link").all():
+        view.click()
+        page.locator("main > *").first.wait_for()
+    open_page.expected.append("404.*(windowId=3|windows/3)'")
+    page.goto(page.url.partition("#")[0] + "#/time?window=3")
+    page.get_by_text("the bundle does not have this").first.wait_for()
+    page.get_by_role("link", name="All runs").click()
+    page.get_by_text("5 runs").wait_for()
 
 
 def test_two_runs_side_by_side(address, folder, open_page, accessible, screenshot):

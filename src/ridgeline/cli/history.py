@@ -9,12 +9,13 @@ import typer
 
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
+from ridgeline.cli.remote.options import Token, Url
 
 Logs = Annotated[
     list[str],
     typer.Argument(
         metavar="DIR|FILE...",
-        help="Event logs, as `ridgeline run --event-log FILE` writes them, or folders with logs.",
+        help="Event logs, as `ridgeline run --event-log FILE` writes them, bundles, or folders with them.",
         show_default=False,
     ),
 ]
@@ -40,13 +41,13 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     from ridgeline.service.history.runs import Runs
     from ridgeline.service.history.web import serve
 
-    found = []
+    found: list[Path] = []
     for path in paths:
         if not Path(path).exists():
             msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
             raise CommandError(msg)
         if not Path(path).is_dir() and not is_log(Path(path)):
-            msg = f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`"
+            msg = f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`, a bundle in `.zip`"
             raise CommandError(msg)
         found.append(Path(path).resolve())
     runs = Runs(found)
@@ -64,3 +65,44 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
         pass
     finally:
         server.close()
+
+
+def bundle(
+    app: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[APP|LOG]",
+            help="Name, id or URL of a running application, or an event log of one that has ended.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The bundle, `.zip`; default: name and time of the application, in this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    windows: Annotated[
+        int,
+        typer.Option(min=0, max=1_000, metavar="N", help="Of so many of the last windows all is kept."),
+    ] = 100,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Write all that is known of an application into one file, which `ridgeline history` opens anywhere.
+
+    It has the plan, configuration, windows, histories, marks, decisions, stacks, lines of code, checkpoints
+    and versions, as the web service answers them. Secrets are masked. No tuples are in it, but for those that
+    failed. The file is readable for you alone.
+
+    Example: `ridgeline bundle quotes -o ticket.zip`
+
+    Exit codes: 0 done, 1 it cannot be had or written, 2 there is no such application or log.
+    """
+    from ridgeline.cli.remote.bundling import bundle as make
+
+    make(app, output, windows, url, token)

@@ -450,7 +450,7 @@ _add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.ki
 _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
-_add(_AFTER, replay, history.history, checkpoints)
+_add(_AFTER, replay, history.history, history.bundle, checkpoints)
 _add(_SHELL, shell)
 app.add_typer(checkpoint.group, name="checkpoint", rich_help_panel=_AFTER)
 _add(_LIBRARY, list_library, describe_operator)

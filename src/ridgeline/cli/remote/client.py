@@ -64,6 +64,19 @@ class Client:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error
 
+    def whole(self) -> Any:
+        """The state that a page gets first, from `/live`. Raises as `get`."""
+        address = f"{self.url}{BASE}/live?every=60000"
+        try:
+            with self._open(address, TIMEOUT_SECONDS) as lines:
+                for raw in lines:
+                    if raw.startswith(b"data: "):
+                        return json.loads(raw.removeprefix(b"data: "))
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._failed(address, error) from error
+        msg = f"`{self.url}` has ended before it answered; ask again"
+        raise RidgelineError(msg)
+
     def events(self) -> Iterator[tuple[str, Any]]:
         """Server-sent events as they come, name and decoded data: `window` with an overview, at last `end`.
 

@@ -36,6 +36,13 @@ def borrow(master: str, conf: Mapping[str, str], start: Callable[[], SparkContex
         return active
 
 
+def java_version() -> str:
+    """The version of the Java that Spark runs on in this process; "" if it does not run."""
+    active = active_context()
+    machine = None if active is None else active._jvm  # noqa: SLF001  there is no other way
+    return "" if machine is None else str(machine.java.lang.System.getProperty("java.version"))
+
+
 def give_back(context: SparkContext) -> None:
     """An application has ended.
 

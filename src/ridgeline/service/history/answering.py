@@ -214,6 +214,7 @@ _OWN: Mapping[str, Callable[[Asked], Any]] = {
     f"{BASE}/checkpoints": _checkpoints,
     f"{BASE}/configuration": _configuration,
     f"{BASE}/advice": lambda asked: advice_answer(asked.watch, asked.plan.application),
+    f"{BASE}/versions": lambda asked: {"ridgeline": asked.watch.info().get("version") or ""},
     f"{BASE}/keys": _refuse,
     f"{BASE}/debugDump": _refuse,
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import did_you_mean
 from ridgeline.engine.files.rotation import base_of
+from ridgeline.service.history.bundled_run import SUFFIX, BundledRun
 from ridgeline.service.history.listing import Listing, Log, RunRow, logs_in
 from ridgeline.service.history.logged_run import LoggedRun, NotALogError
 from ridgeline.service.http.endpoint import AnswerError
@@ -79,7 +80,7 @@ class Runs:
         """The list of runs, the newest first."""
         return self._listing.rows()
 
-    def of(self, run: str) -> LoggedRun:
+    def of(self, run: str) -> LoggedRun | BundledRun:
         """A run that is read.
 
         Raises AnswerError: 404 for an id that there is not, 503 as long as it is being read, 409 if it
@@ -94,7 +95,7 @@ class Runs:
         with self._lock:
             loading = self._loaded.get(run) or loading
             if loading is None:
-                loading = _Loading(LoggedRun(logs[run].path, self._runs, run=logs[run].run))
+                loading = _Loading(self._run(logs[run]))
             self._loaded[run] = loading
             self._loaded.move_to_end(run)
             while len(self._loaded) > MOST_LOADED:
@@ -102,6 +103,12 @@ class Runs:
         for one in old:
             one.run.close()
         return loading.wait()
+
+    def _run(self, log: Log) -> LoggedRun | BundledRun:
+        """A run that is not read yet."""
+        if log.path.suffix == SUFFIX:
+            return BundledRun(log.path)
+        return LoggedRun(log.path, self._runs, run=log.run)
 
     def close(self) -> None:
         """Forget all runs. May be called twice."""
@@ -115,13 +122,13 @@ class Runs:
 class _Loading:
     """A run that a thread reads."""
 
-    def __init__(self, run: LoggedRun) -> None:
+    def __init__(self, run: LoggedRun | BundledRun) -> None:
         self.run = run
         self._done = threading.Event()
         self._problem = ""
         threading.Thread(target=self._load, name="ridgeline-history-read", daemon=True).start()
 
-    def wait(self) -> LoggedRun:
+    def wait(self) -> LoggedRun | BundledRun:
         """The run once it is read. Raises AnswerError (503, 409)."""
         if not self._done.wait(PATIENCE_SECONDS):
             share = f"{100 * self.run.share():.0f} %"
@@ -134,8 +141,9 @@ class _Loading:
     def _load(self) -> None:
         try:
             self.run.load()
-        except NotALogError as error:
-            self._problem = str(error)
+        except (NotALogError, AnswerError) as error:
+            hint = getattr(error, "hint", "")
+            self._problem = f"{error}; {hint}" if hint else str(error)
         except Exception as error:  # noqa: BLE001  said to who asks
             self._problem = f"`{self.run.path.name}` cannot be read: {str(error) or type(error).__name__}"
         finally:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -14,7 +16,9 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
 from ridgeline.service.history.answering import ENDPOINTS, Asked, answer, needs_running
+from ridgeline.service.history.bundled_run import BundledRun
 from ridgeline.service.history.comparing import compare
+from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.history.runs import Runs
 from ridgeline.service.http.endpoint import AnswerError, Endpoint
 from ridgeline.service.http.endpoints import BASE
@@ -77,19 +81,22 @@ def _of_a_run(runs: Runs) -> list[Any]:
 
     async def live(request: Request) -> Response:
         run = await run_in_threadpool(runs.of, request.path_params["run"])
-        every = _every(request)
-        return StreamingResponse(run.pages.events(every), 200, _STREAMED, "text/event-stream")
+        events = run.pages.events(_every(request)) if isinstance(run, LoggedRun) else run.events()
+        return StreamingResponse(events, 200, _STREAMED, "text/event-stream")
 
     def index(request: Request) -> Response:
         run = runs.of(request.path_params["run"])
-        return reply({"name": run.plan.application, "readOnly": True})
+        name = run.plan.application if isinstance(run, LoggedRun) else run.whole()["plan"]["application"]
+        return reply({"name": name, "readOnly": True})
 
     def compared(request: Request) -> Response:
         other = request.query_params.get("with")
         if not other:
             raise AnswerError(400, "`with` is missing", "give the id of another run, from `/runs`")
-        first = runs.of(request.path_params["run"])
-        return reply(compare(first.watch, runs.of(other).watch))
+        first, second = runs.of(request.path_params["run"]), runs.of(other)
+        if not isinstance(first, LoggedRun) or not isinstance(second, LoggedRun):
+            raise AnswerError(409, "a bundle cannot be compared", "compare runs that have event logs")
+        return reply(compare(first.watch, second.watch))
 
     return [
         Route("/", page),
@@ -109,9 +116,18 @@ def _route(runs: Runs, endpoint: Endpoint) -> Route:
 
     def get(request: Request) -> Response:
         run = runs.of(request.path_params["run"])
-        return reply(answer(endpoint, Asked(run.watch, run.plan, endpoint.parse(request))))
+        return reply(answer_of(run, endpoint, endpoint.parse(request)))
 
     return Route(endpoint.path, _refused if endpoint.method != "GET" else get, methods=[endpoint.method])
+
+
+def answer_of(run: LoggedRun | BundledRun, endpoint: Endpoint, values: Mapping[str, Any]) -> Any:
+    """The answer of a run to GET. Raises AnswerError."""
+    if isinstance(run, LoggedRun):
+        return answer(endpoint, Asked(run.watch, run.plan, values))
+    placed = {one.name: quote(str(values[one.name]), safe="") for one in endpoint.path_parameters}
+    path = endpoint.path.removeprefix(BASE).format(**placed)
+    return run.ask(path, {one.name: values.get(one.name) for one in endpoint.query})
 
 
 def _every(request: Request) -> int:

@@ -41,6 +41,17 @@ class PagePathAnswer(TypedDict):
     path: Annotated[str, "The path, with a code that is good once."]
 
 
+class VersionsAnswer(TypedDict):
+    """The versions of what the driver runs on."""
+
+    ridgeline: Annotated[str, "Of Ridgeline."]
+    python: Annotated[str, "Of Python."]
+    pyspark: Annotated[str, "Of Spark."]
+    pyarrow: Annotated[str, "Of Arrow."]
+    java: Annotated[str, "Of the Java that Spark runs on; empty if Spark does not run in this process."]
+    system: Annotated[str, "Of the operating system."]
+
+
 class VersionAnswer(TypedDict):
     """The version of the web services."""
 

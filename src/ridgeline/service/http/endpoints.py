@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.engine.spark.shared_context import java_version
 from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
 from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
@@ -48,6 +50,7 @@ from ridgeline.service.http.answers import (
     StackTraceAnswer,
     StreamsAnswer,
     VersionAnswer,
+    VersionsAnswer,
     WindowsAnswer,
 )
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter, found
@@ -165,6 +168,17 @@ def _containers(call: Call) -> ContainersAnswer:
     return {"containers": containers}
 
 
+def _versions() -> VersionsAnswer:
+    return {
+        "ridgeline": identity.version(),
+        "python": platform.python_version(),
+        "pyspark": identity.version("pyspark"),
+        "pyarrow": identity.version("pyarrow"),
+        "java": java_version(),
+        "system": platform.platform(),
+    }
+
+
 def _debug_dump(call: Call) -> DebugDumpAnswer:
     """The last events and instructions of the run; none before its first window."""
     if call.run is None:
@@ -210,6 +224,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: call.watch.info(),
         "The application and its figures as a whole.",
         InfoAnswer | PendingInfoAnswer,
+    ),
+    _stram(
+        "/versions",
+        lambda _: _versions(),
+        "The versions of what the driver runs on.",
+        VersionsAnswer,
     ),
     _stram(
         "/sentence",

@@ -26,7 +26,7 @@ function Choice({ other }) {
   useEffect(() => {
     fetch(new URL("../../runs", document.baseURI), { cache: "no-store" })
       .then((response) => response.json())
-      .then((answer) => setRuns(answer.runs.filter((run) => run.id !== own)))
+      .then((answer) => setRuns(answer.runs.filter((run) => run.id !== own && !run.file.endsWith(".zip"))))
       .catch(() => setProblem({ error: "The history does not answer.", hint: "It may have ended." }));
   }, []);
   return html`<${Notice} problem=${problem} />

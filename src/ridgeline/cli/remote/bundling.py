@@ -1,0 +1,51 @@
+"""`ridgeline bundle`: find the application or its log, ask, and write."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.output import write
+from ridgeline.cli.remote import shared
+from ridgeline.service.history.bundling import make_bundle
+from ridgeline.service.history.listing import is_log
+
+if TYPE_CHECKING:
+    from ridgeline.service.history.bundling import Asks
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def bundle(app: str | None, output: str | None, windows: int, url: str | None, token: str | None) -> None:
+    """Write a bundle and print its name. Raises RidgelineError."""
+    now = SystemClock().wall()
+    if output is not None and Path(output).suffix != ".zip":
+        msg = f"a bundle is a zip file: give `-o {Path(output).with_suffix('.zip')}`"
+        raise CommandError(msg)
+    asks: Asks
+    if app is not None and url is None and Path(app).exists() and is_log(Path(app)):
+        from ridgeline.service.history.asking import LogAsks
+
+        asks = LogAsks(Path(app))
+    else:
+        asks = shared.connect(app, url, token)
+    if output is None:
+        name = str(asks.get("/info").get("name", ""))
+        at = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+        output = f"{_UNSAFE.sub('-', name)[:60].strip('-.') or 'application'}-{at}.zip"
+    console = make_console()
+    index = make_bundle(
+        asks,
+        Path(output),
+        made=now,
+        windows=windows,
+        note=lambda text: console.print(Text(printable(text), "yellow"), soft_wrap=True),
+    )
+    write(f"{output}: {index['name']}, {index['sentence']}")
