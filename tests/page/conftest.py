@@ -1,10 +1,12 @@
 """One browser for a file, pages that fail a test on any error in their console, and an application."""
 
+import io
 import os
 import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from support.page.browser import CHROMIUM, WIDE, missing
 from support.page.shop import shop
@@ -139,3 +141,33 @@ def screenshot(tmp_path):
         page.screenshot(path=folder / f"{name}.png", animations="disabled", **options)
 
     return take
+
+
+class Film:
+    """A moving picture of a page, as it is looked at."""
+
+    def __init__(self, page, path):
+        self._page, self._path = page, path
+        self._frames = []
+        self._times = []
+
+    def look(self, seconds, frames=1):
+        """The page as it is now, shown for so long; in several frames if it moves."""
+        for _ in range(frames):
+            self._frames.append(self._page.screenshot())
+            self._times.append(round(1000 * seconds / frames))
+
+    def close(self):
+        """Write it as WebP, which begins again at its end."""
+        first, *rest = (Image.open(io.BytesIO(frame)) for frame in self._frames)
+        first.save(
+            self._path, save_all=True, append_images=rest, duration=self._times, loop=0, quality=62, method=4
+        )
+        return self._path
+
+
+@pytest.fixture
+def film(tmp_path):
+    """`film(page, name)`: as `screenshot`, in motion."""
+    folder = Path(os.environ.get("RIDGELINE_SCREENSHOTS", tmp_path))
+    return lambda page, name: Film(page, folder / f"{name}.webp")

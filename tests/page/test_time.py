@@ -10,6 +10,7 @@ from ridgeline.testing.services.proxy import Proxy
 from support.page.troubled import FAILED, troubled
 
 pytestmark = pytest.mark.slow
+MOST_BYTES = 1_500_000  # of a moving picture
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,31 @@ def test_the_last_hours_have_marks_of_what_happened(application, open_page, acce
     assert joined([1, 2], 1, []) == ([1, 2], 1)
     assert joined([100, 200], 199, [50]) == ([], None)  # the clock was set back
     assert joined([100, 200], 190, [200, 201], step=5) == ([], None)
+
+
+def test_from_the_sentence_to_the_cause_as_the_readme_shows_it(application, open_page, film):
+    page = open_page(application.server.url, size={"width": 1120, "height": 700}, calm=False)
+    page.get_by_role("row").filter(has_text="parse[1]").first.wait_for()
+    moving = film(page, "page")
+    moving.look(2.4, frames=3)
+    page.get_by_role("link", name="Graph", exact=True).click()
+    page.locator(".graph-flow").first.wait_for(state="attached")
+    moving.look(2.4, frames=8)
+    page.locator('[data-node="parse"]').click()
+    page.get_by_role("img", name=re.compile("^latency: ")).wait_for()
+    moving.look(3, frames=4)
+    page.get_by_role("link", name="Time", exact=True).click()
+    page.get_by_text(re.compile(r"^Slower since \d")).wait_for()
+    moving.look(3, frames=3)
+    happened = page.get_by_role("list", name="What happened", exact=True)
+    happened.get_by_role("link", name=f"window {FAILED}").click()
+    page.get_by_role("heading", name=f"Window {FAILED}: who waited for whom").wait_for()
+    page.evaluate("scrollTo(0, 0)")
+    moving.look(3)
+    page.get_by_role("link", name="Changes", exact=True).click()
+    page.get_by_role("cell", name="a new supplier").wait_for()
+    moving.look(2.4)
+    assert 20_000 < moving.close().stat().st_size < MOST_BYTES
 
 
 def test_which_window_failed_and_why(application, open_page):
