@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from ridgeline import Application, RidgelineError
+from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.postgres import PostgresInput
 from ridgeline.testing import CollectorSink, Faults, run_local
@@ -42,7 +42,7 @@ def application(dsn: str, partitions: int = 1, **properties: Any) -> Application
         PostgresInput(**{"dsn": dsn, "table": "public.orders", "schema": Order, "lag": 0.0, **properties}),
         partitions=partitions,
     )
-    sink = app.add_operator("sink", CollectorSink(Order))
+    sink = app.add_operator("sink", CollectorSink(properties.get("schema", Order)))
     app.add_stream("orders", orders.output, sink.input)
     return app
 
@@ -154,12 +154,33 @@ def test_a_query_is_read_as_a_table_is(dsn: str) -> None:
     assert sorted(run_local(app).collected("sink")) == wanted
 
 
+class Whole(NamedTuple):
+    id: int
+    cents: int
+
+
+def test_a_value_that_does_not_fit_is_left_out(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        insert(connection, 8)
+    given: dict[str, Any] = {"table": None, "query": "select * from orders", "schema": Whole, "until": "end"}
+    app = application(dsn, **given)
+    with pytest.raises(RidgelineError, match=r"column `cents` is no int64: 0.25 is no whole number"):
+        run_local(app)
+    app = application(dsn, **given)
+    letters = app.add_operator("letters", CollectorSink(DeadLetter))
+    app.dead_letters(letters.input)
+    run = run_local(app, attributes={"orders.on_error": "SKIP"})
+    assert run.collected("sink") == [(4, 1), (8, 2)]
+    assert len(run.collected("letters")) == 6
+
+
 @pytest.mark.parametrize(
     ("statement", "properties", "what"),
     [
         ("drop table orders", {}, 'relation "public.orders" does not exist.*; check `table`'),
         ("select 1", {"column": "nothing"}, 'column "nothing" does not exist'),
         ("alter table orders drop column cents", {}, 'column "cents" does not exist'),
+        ("select 1", {"column": "text"}, "'Zürich 1', which is no integer; name a column of integers"),
         ("select 1", {"begin": "2026-01-01T00:00:00Z"}, "cannot begin at a time"),
     ],
 )

@@ -88,6 +88,8 @@ def _whole(value: Any) -> int:
         return int.from_bytes(value, "big")
     if isinstance(value, (int, Decimal)) and value == int(value):
         return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+        return int(value)
     raise _unfit(value, "whole number")
 
 

@@ -65,17 +65,18 @@ class IncreasingInput(PartitionedInput[T]):
 
 
 class _Seen(NamedTuple):
-    """The greatest number at a time."""
+    """The greatest number at a time. `fence`: what the database has to be past before it counts."""
 
     at: float
     number: int
+    fence: int | None
 
 
 class IncreasingSource(Source):
     """Knows up to which number all rows are there for good.
 
-    A subclass asks the database. A number is looked at `lag` seconds after it was first seen, and counts once
-    all rows up to it are committed.
+    A subclass asks the database. A number is looked at `lag` seconds after it was first seen, once the
+    database is past the `fence` of that moment. It counts once all rows up to it are committed.
     """
 
     lag = 0.0
@@ -104,6 +105,15 @@ class IncreasingSource(Source):
     def greatest(self) -> int | None:
         """The greatest number that can be seen; None: there is none."""
         raise NotImplementedError
+
+    @property
+    def fence(self) -> int | None:
+        """A number that grows, as of the last `greatest`, such as the next transaction."""
+        return None
+
+    def is_past(self, fence: int | None) -> bool:
+        """Whether all is over that ran at a fence, as of the last `greatest`."""
+        return True
 
     def committed_rows(self, start: int, end: int) -> int | None:
         """How many rows are after `start`, up to `end`; None if one of them may not be committed."""
@@ -162,8 +172,8 @@ class IncreasingSource(Source):
             self._first = number if self._first is None else self._first
             newest = self._seen[-1].number if self._seen else safe
             if number > newest and len(self._seen) < _MOST_SEEN:
-                self._seen.append(_Seen(now, number))
-        while self._seen and now - self._seen[0].at >= self.lag:
+                self._seen.append(_Seen(now, number, self.fence))
+        while self._seen and now - self._seen[0].at >= self.lag and self.is_past(self._seen[0].fence):
             self._goal = self._seen.popleft().number
         if self._goal is not None:
             safe = self._safe = self._advance(safe, self._goal)

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import SchemaType
-from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.ports import OutputPort
 from ridgeline.api.support.duration import duration_faults, parse_duration
-from ridgeline.connect.partitioned_input import PartitionedInput
-from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
+from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.secrets import Secret
-from ridgeline.connect.source import Begin, Position, Source, SourceContext, SourceUnavailableError
+from ridgeline.connect.source import Source, SourceUnavailableError
+from ridgeline.operators.databases.increasing import IncreasingInput, IncreasingReader, IncreasingSource
 from ridgeline.operators.postgres.connecting import (
     FROM_ENVIRONMENT,
     Server,
@@ -54,14 +48,8 @@ class Appended(NamedTuple):
         """For people."""
         return f"table {self.table}" if self.table else "the query"
 
-    @property
-    def partitions(self) -> list[str]:
-        """The names of the source partitions."""
-        name = self.table or "query"
-        return [name] if self.shards == 1 else [f"{name} {one}/{self.shards}" for one in range(self.shards)]
 
-
-class PostgresInput(PartitionedInput[T]):
+class PostgresInput(IncreasingInput[T]):
     """Emit the rows of a table that is appended to, each exactly once, in the order of an increasing column.
 
     `table`: its name; or `query`, a SELECT in its place. `column`: a column of integers that grows with each
@@ -72,7 +60,8 @@ class PostgresInput(PartitionedInput[T]):
     A transaction that took its numbers first may be committed last. A row is read once no transaction runs
     any more that ran when its number was first seen, and `lag` later. So nothing is passed over, and a long
     transaction in the database holds rows back. Rows whose number was given by hand, below one that was read,
-    are missed. Rows that are changed or deleted are not seen again.
+    are missed. Rows that are changed or deleted are not seen again. Values that do not fit the schema are
+    errors, or dead letters with `on_error=SKIP`.
 
     `dsn`, `password` and `connection` are those of `PostgresOutput`; all hosts connect. `begin` may be
     "earliest" or "latest". `table`, `query` and `shards` stay as they are while a checkpoint is continued.
@@ -96,36 +85,18 @@ class PostgresInput(PartitionedInput[T]):
         []
     """
 
-    output = OutputPort[T](Any)
-
-    table: str | None = Field(default=None, min_length=1)
     dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    schema: SchemaType[T] = Field(kw_only=True)
-    column: str = Field(default="id", kw_only=True)
     lag: float | str = Field(default="200ms", kw_only=True)
-    query: str | None = Field(default=None, kw_only=True)
-    shards: int = Field(default=1, ge=1, kw_only=True)
     password: Secret | None = Field(default=None, kw_only=True)
     connection: dict[str, str] = Field(default={}, kw_only=True)
 
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if "schema" in vars(self):
-            declared: Any = self.schema
-            self.declare_schema("output", declared)
-
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `lag` that is no time, `table` and `query`, a schema without columns, no psycopg."""
-        faults = [*super().property_faults(), *duration_faults(self, "lag"), *library_faults(self.dsn)]
-        if (self.table is None) == (self.query is None):
-            faults.append(("table", self.table, "either `table` or `query` says what is read"))
-        if Schema(self.schema).pickled:
-            faults.append(("schema", "object", "must have columns: a NamedTuple or a dataclass"))
-        return faults
+        """Refuse a `lag` that is no time, and a host without psycopg."""
+        return [*super().property_faults(), *duration_faults(self, "lag"), *library_faults(self.dsn)]
 
     def source(self) -> Source:
         """The driver's half."""
-        return AppendedSource(self._appended)
+        return AppendedSource(self._appended, self.name_of_rows)
 
     def reader(self) -> SourceReader:
         """The container's half."""
@@ -137,90 +108,62 @@ class PostgresInput(PartitionedInput[T]):
         return Appended(server, self.table, self.query, self.column, self.shards, parse_duration(self.lag))
 
 
-class _Seen(NamedTuple):
-    """The greatest number at a time, and the first transaction that had not begun by then."""
+class AppendedSource(IncreasingSource):
+    """A number counts once all transactions are over that ran when it was first seen."""
 
-    at: float
-    number: int
-    following: int
-
-
-class AppendedSource(Source):
-    """Knows up to which number all rows are there for good."""
-
-    def __init__(self, appended: Appended) -> None:
-        self._appended = appended
+    def __init__(self, appended: Appended, name: str) -> None:
+        super().__init__(name, appended.shards)
+        self._appended, self.lag = appended, appended.lag
         self._connection: Any = None
-        self._begins: Mapping[str, Position] = {}
+        self._following = self._oldest = 0
+        """The first transaction that had not begun, and the oldest one that ran, when it was asked last."""
 
-    def open(self, context: SourceContext) -> None:
-        """Connect, and check table and column. Raises RidgelineError, SourceUnavailableError."""
-        self._context = context
-        self._seen: deque[_Seen] = deque()
-        self._safe: int | None = None
-        self._connection = _connected(self._appended, context.operator)
+    def connect(self) -> None:
+        """Connect. Raises RidgelineError, SourceUnavailableError."""
+        self._connection = _connected(self._appended, self._context.operator)
         weakref.finalize(self, self._connection.close)
 
-    def partitions(self) -> Iterable[str]:
-        """The table, or its shards."""
-        return self._appended.partitions
+    def least(self) -> int | None:
+        """The least number, once all transactions are over that run now: one may have it.
 
-    def resume(self, positions: Mapping[str, Position]) -> Mapping[str, Position]:
-        """Continue after these numbers. Raises RidgelineError if `table` or `shards` was changed."""
-        names = self._appended.partitions
-        if set(positions) != set(names):
-            msg = f"`{self._context.operator}` has read {', '.join(sorted(positions))}, and would read "
-            msg += f"{', '.join(names)}; leave `table`, `query` and `shards` as they were, or begin on "
-            raise RidgelineError(msg + "another checkpoint")
-        self._begins = positions
-        return positions
-
-    def ends(self, wait: float) -> Mapping[str, Position]:
-        """The greatest number up to which no row is to come any more."""
-        number = self._look()
-        if number is None:
-            return {} if self._seen else self._begins  # of a table without rows
-        return dict.fromkeys(self._appended.partitions, number)
-
-    def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Position]:
-        """Before the least number, or after the greatest. Raises RidgelineError for a time."""
-        if isinstance(begin, datetime):
-            msg = f"`{self._context.operator}` cannot begin at a time; "
-            msg += "`begin` is earliest, latest or a number"
-            raise RidgelineError(msg)
-        if begin == "latest":
-            found = self._ask("select max({column}) from {table}")[0]
-        else:
-            self._await_transactions()
-            least = self._ask("select min({column}) from {table}")[0]
-            found = None if least is None else least - 1
-        self._begins = dict.fromkeys(partitions, 0 if found is None else found)
-        return self._begins
-
-    def _await_transactions(self) -> None:
-        """Wait for transactions that run now: one may have the least number.
-
-        Raises SourceUnavailableError if it takes long.
+        Raises SourceUnavailableError if that takes long.
         """
         following, pause = self._ask(f"select {_FOLLOWING}")[0], threading.Event()
         for _ in range(_POLLS):
             if self._ask(f"select {_OLDEST}")[0] >= following:
-                return
+                return self._number(self._ask("select min({column}) from {table}")[0])
             pause.wait(_POLL_SECONDS)
         msg = f"a transaction runs for long in the database of {self._appended.name}, which may have "
         raise SourceUnavailableError(msg + "written its first row")
 
-    def _look(self) -> int | None:
-        """The greatest safe number now; None: there is none yet."""
-        appended, now = self._appended, self._context.clock.monotonic()
-        number, following, oldest = self._ask(
+    def greatest(self) -> int | None:
+        """The greatest number of a committed row."""
+        found, self._following, self._oldest = self._ask(
             f"select max({{column}}), {_FOLLOWING}, {_OLDEST} from {{table}}"  # noqa: S608  no values
         )
-        if number is not None and (not self._seen or self._seen[-1].number < number):
-            self._seen.append(_Seen(now, number, following))
-        while self._seen and self._seen[0].following <= oldest and now - self._seen[0].at >= appended.lag:
-            self._safe = self._seen.popleft().number
-        return self._safe
+        return self._number(found)
+
+    def _number(self, found: Any) -> int | None:
+        if found is not None and not isinstance(found, int):
+            appended = self._appended
+            msg = f"`{self._context.operator}` cannot read {appended.name}: `{appended.column}` has "
+            raise RidgelineError(
+                msg + f"{found!r}, which is no integer; name a column of integers with `column`"
+            )
+        return found
+
+    @property
+    def fence(self) -> int | None:
+        """The first transaction that had not begun."""
+        return self._following
+
+    def is_past(self, fence: int | None) -> bool:
+        """Whether no transaction runs from before it."""
+        return fence is None or fence <= self._oldest
+
+    def committed_rows(self, start: int, end: int) -> int | None:
+        """All are committed; they are not counted, which would read the index."""
+        return end - start
 
     def _ask(self, query: str) -> Any:
         with _explained(self._appended, self._context.operator):
@@ -232,42 +175,39 @@ class AppendedSource(Source):
             self._connection.close()
 
 
-class AppendedReader(SourceReader):
+class AppendedReader(IncreasingReader):
     """Reads rows between two numbers."""
 
     def __init__(self, appended: Appended) -> None:
+        super().__init__(appended.shards)
         self._appended = appended
         self._connection: Any = None
 
-    def open(self, context: ReaderContext) -> None:
+    def connect(self) -> None:
         """Connect. Raises RidgelineError, SourceUnavailableError."""
-        self._context = context
-        self._connection = _connected(self._appended, context.operator.name)
+        self._connection = _connected(self._appended, self._context.operator.name)
         weakref.finalize(self, self._connection.close)  # a container that is lost closes nothing
 
-    def read(self, part: SourceRange) -> Iterator[pa.RecordBatch]:
-        """Rows in the order of their numbers. Raises RidgelineError for values that the schema lacks."""
-        schema, library = self._context.schema.arrow, psycopg()
-        names = library.sql.SQL(", ").join(map(library.sql.Identifier, schema.names))
+    def rows(self, start: int, end: int, shard: int) -> Iterator[Sequence[Sequence[Any]]]:
+        """Chunks of rows. Raises RidgelineError, SourceUnavailableError."""
+        library = psycopg()
+        names = library.sql.SQL(", ").join(map(library.sql.Identifier, self._schema.names))
         literal = library.sql.Literal
-        query = "select {names} from {table} where {column} > {start} and {column} <= {end}{which}"
+        query = "select {column}, {names} from {table} where {column} > {start} and {column} <= {end}{which}"
         query += " order by {column}"
-        which, shards = library.sql.SQL(""), self._appended.shards
-        if shards > 1:  # a remainder has the sign of the number
+        which = library.sql.SQL("")
+        if self._shards > 1:  # a remainder has the sign of the number
             text = " and mod(mod({column}, {shards}) + {shards}, {shards}) = {shard}"
-            shard = self._appended.partitions.index(part.partition)
-            which = _sql(text, self._appended, shards=literal(shards), shard=literal(shard))
-        given = {"start": literal(part.start), "end": literal(part.end), "which": which}
+            which = _sql(text, self._appended, shards=literal(self._shards), shard=literal(shard))
+        given = {"start": literal(start), "end": literal(end), "which": which}
         with (
             _explained(self._appended, self._context.operator.name),
             self._connection.transaction(),
             self._connection.cursor(name="ridgeline") as cursor,
         ):
             cursor.execute(_sql(query, self._appended, names=names, **given))
-            while rows := cursor.fetchmany(_CHUNK_ROWS):
-                columns = zip(*rows, strict=True)
-                arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            while chunk := cursor.fetchmany(_CHUNK_ROWS):
+                yield chunk
 
     def close(self) -> None:
         """Close the connection."""
