@@ -27,6 +27,7 @@ from ridgeline.cli.remote import (
     commands,
     inspecting,
     keys,
+    logs,
     promises,
     querying,
     recording,
@@ -439,7 +440,7 @@ _add(_WATCH, regions.regions, commands.windows)
 _add(_WATCH, commands.latency, commands.critical_path, commands.record_age, commands.watermarks)
 _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises.decisions)
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
-_add(_LOOK, commands.list_containers, commands.lines, keys.keys, advising.advise)
+_add(_LOOK, commands.list_containers, logs.logs, commands.lines, keys.keys, advising.advise)
 _add(_LOOK, inspecting.get_app_attributes, inspecting.get_operator_attributes)
 _add(_LOOK, inspecting.get_operator_properties, inspecting.get_port_attributes, inspecting.get_stack)
 _add(_LOOK, commands.debug_dump, without=["as_json"])

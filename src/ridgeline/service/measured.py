@@ -18,6 +18,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.heartbeats import Heartbeats
+from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.run.launch import launch
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
@@ -32,6 +33,7 @@ from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
+from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
@@ -135,7 +137,8 @@ def say_unread(console: Console) -> None:
 class MeasuredRun:
     """One run and its surroundings. `watch`: has its figures. `share`: as of `launch`.
 
-    `page`: the address of the page that shows it, where it has no web service of its own.
+    `page`: the address of the page that shows it, where it has no web service of its own. `log`: takes what
+    its operators say.
     """
 
     def __init__(  # noqa: PLR0913  what surrounds a run
@@ -151,11 +154,13 @@ class MeasuredRun:
         share: int | None = None,
         origin: Origin | None = None,
         page: str = "",
+        log: OperatorLog | None = None,
     ) -> None:
         self.watch = watch or Watch(clock.wall, own_host())
         self._end_lines = self.watch.subscribe(EventLines().apply)
         self._share = share
         self._page = page
+        self._log = log or OperatorLog()
         self._plan = plan
         self._planner = planner
         self._origin = origin
@@ -182,7 +187,8 @@ class MeasuredRun:
                 from ridgeline.service.export.textfile import MetricsFile
 
                 surroundings.callback(self._write_metrics, MetricsFile(self._service.metrics_file))
-            heartbeats = Heartbeats(self._observe_heartbeat, self._clock)
+            heartbeats = Heartbeats(self._observe_heartbeat, self._clock, log=self._log)
+            surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
             surroundings.callback(self.watch.subscribe(heartbeats.follow))
             if self._service.otlp_endpoint is not None:
                 from ridgeline.service.export.otel import OtelExporter
@@ -229,6 +235,7 @@ class MeasuredRun:
             token=self._service.token,
             read_token=self._service.read_token,
             stack_of=heartbeats.stack_of,
+            log=self._log,
         )
         app.state.origin = self._origin
         return WebServer(app, self._service.host, self._service.port, self._service.allow_host)

@@ -27,7 +27,7 @@ from ridgeline.testing import CollectorSink
 from support.service.watched import BASE, Payment, feed, payments, serving, watched
 
 EXAMPLES = {"name": "balances", "port": "payments", "metric": "taken"}
-ASKED_OTHERWISE = ("/events", "/live", "/page", "/pause", "/resume", "/shutdown", "/kill")
+ASKED_OTHERWISE = ("/events", "/live", "/log", "/page", "/pause", "/resume", "/shutdown", "/kill")
 NOT_JSON = {f"{BASE}/events", f"{BASE}/live", "/metrics"}
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock
+from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.exchange.network import LATE, MALFORMED, REASONS, TOO_LARGE, TOO_MANY
 from ridgeline.engine.process import stacks
@@ -80,13 +81,19 @@ class Heartbeats:
     """The last heartbeat of each worker that is connected.
 
     `observe` gets those that count, with `at` the time of receipt. It gets MessagesRefused for what does not
-    count: malformed, too large, late (of a window that is committed) or too many.
+    count: malformed, too large, late (of a window that is committed) or too many. `log`: has what operators
+    have said.
     The thread that reads the network calls `take`, `lost` and `all_read`; any thread calls the others.
     """
 
     def __init__(
-        self, observe: Callable[[RunEvent], None], clock: Clock, most_a_second: int = _MOST_A_SECOND
+        self,
+        observe: Callable[[RunEvent], None],
+        clock: Clock,
+        most_a_second: int = _MOST_A_SECOND,
+        log: OperatorLog | None = None,
     ) -> None:
+        self.log = log or OperatorLog()
         self._observe = observe
         self._clock = clock
         self._refusals = RefusalReports(observe, clock)
@@ -133,6 +140,13 @@ class Heartbeats:
             beat = replace(beat, container=-1, window_id=-1, attempt=0, began=0.0, operators=(), stack="")
         with contextlib.suppress(Exception):
             self._observe(replace(beat, at=at))
+
+    def take_said(self, worker: Hashable, data: bytes) -> None:
+        """Take in what operators of a worker have said; what does not count is counted."""
+        if len(data) > MAXIMUM_BYTES:
+            self._refusals.add(TOO_LARGE, str(worker))
+        elif not self.log.take(data):
+            self._refusals.add(MALFORMED, str(worker))
 
     def lost(self, worker: Hashable) -> None:
         """The connection to a worker is lost."""

@@ -22,6 +22,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import described
 from ridgeline.engine.process import stacks
 from ridgeline.engine.process.line_sampler import LineSampler
+from ridgeline.engine.process.said_lines import said
 from ridgeline.engine.process.usage import read_usage
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, LineTime, RunningOperator, SourceTaken
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 MAXIMUM_BYTES = 256 * 1024
 _LINES_SECONDS = 5.0
 """How often the time by line is sent: each time some kilobytes, which event logs keep."""
+_MOST_SAID = 32 * 1024
+"""Characters of operators' lines in one message: as much a second, where they say more."""
 _HOST = socket.gethostname()
 Send: TypeAlias = Callable[[Callable[[], bytes]], bool]
 """Sends what the argument returns, which is called once sending is possible; False if it is not now.
@@ -51,7 +54,7 @@ class HeartbeatSender:
     A container that works on its window for longer than the interval sends its running metrics. In shorter
     windows, and by an idle worker, the clock is sent. What `taken` says of its input operators comes with
     both: their reports may wait for a container that works. So a worker that is silent is frozen or gone.
-    Work never waits for it: a window costs an attribute.
+    Work never waits for it: a window costs an attribute. `say` sends what operators have printed and logged.
     """
 
     def __init__(
@@ -60,8 +63,10 @@ class HeartbeatSender:
         interval_seconds: float,
         clock: Clock,
         taken: Callable[[], tuple[SourceTaken, ...]] = tuple,
+        say: Send | None = None,
     ) -> None:
         self.failures = 0
+        self._say = say
         self._send = send
         self._interval_seconds = interval_seconds
         self._clock = clock
@@ -81,10 +86,13 @@ class HeartbeatSender:
             self.failures += 1
         else:
             self._lines.start()
+            said.is_open = self._say is not None
 
     def stop(self) -> None:
-        """Send no more."""
+        """Send no more, but for what operators have said."""
         self._lines.stop()
+        self._say_lines()
+        said.is_open = False
         self._stop.set()
 
     @contextlib.contextmanager
@@ -118,8 +126,18 @@ class HeartbeatSender:
                 if not unsent:
                     _log.warning("heartbeats cannot be sent to the driver: %s", described(error))
                 unsent += 1
+            self._say_lines()
             if self._clock.wait(self._interval_seconds, self._stop):
                 return
+
+    def _say_lines(self) -> None:
+        """Send what operators have said since, if it can be sent now."""
+        if self._say is None or not said.waits:
+            return
+        try:
+            self._say(encode_said)
+        except Exception:  # noqa: BLE001  as above; heartbeats say why
+            self.failures += 1
 
     def _new_lines(self) -> tuple[LineTime, ...]:
         """The time by line, if it is due."""
@@ -163,6 +181,13 @@ def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
         room = MAXIMUM_BYTES - len(_body(replace(beat, operators=())))
         body = _body(replace(beat, operators=_fitting(operators, room)))
     return f'{body[:-1]}, "sent": {wall()!r}}}'.encode()
+
+
+def encode_said() -> bytes:
+    """The lines of operators of this process since the last call, on the wire: some 100 KB at most."""
+    found = [[*operator, left_out, lines] for operator, left_out, lines in said.take(_MOST_SAID)]
+    document = {"host": _HOST, "pid": os.getpid(), "said": found}
+    return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def plain_work(work: tuple[float | None, float | None] | None) -> tuple[float, float | None] | None:

@@ -26,12 +26,13 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text, printable
 from ridgeline.engine.files.rotation import ONE_FILE, Rotation, put_away, remove_old
-from ridgeline.engine.process.worker_output import MarkedStream, current_operator
+from ridgeline.engine.process.worker_output import MarkedStream, current_operator, keep, not_kept
 
 CHANNEL = "ridgeline"
 _CLOCK = SystemClock()
 VARIABLE = "RIDGELINE_LOG"
 """The environment variable that carries the driver's `LogSettings` to the workers, as JSON."""
+_TRACEBACKS = logging.Formatter()
 _STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 
 
@@ -251,6 +252,32 @@ class _LineHandler(logging.Handler):
         super().close()
 
 
+class _Keeping(logging.Handler):
+    """Keeps lines for the driver, with their levels. Raises nothing."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        with contextlib.suppress(Exception):  # wrong arguments: the handler beside this one has said so
+            text = record.getMessage()
+            if record.exc_info:
+                text += f"\n{_TRACEBACKS.formatException(record.exc_info)}"
+            keep("log", text, record.levelname, record.name)
+
+
+class _LastResort(_Keeping):
+    """Python's handler of last resort, whose lines are kept with their levels."""
+
+    def __init__(self, before: logging.Handler) -> None:
+        super().__init__(before.level)
+        self._before = before
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record as before, and keep it."""
+        with not_kept():
+            self._before.handle(record)
+        super().emit(record)
+
+
 # Processes --------------------------------------------------------------------------------------------------
 
 
@@ -309,10 +336,13 @@ def for_executors(*, same_host: bool, environment: Mapping[str, str] = os.enviro
 def open_worker_channel(environment: Mapping[str, str] = os.environ) -> None:
     """In a worker: write what is logged, by Ridgeline and by operators, as the driver's settings say.
 
-    Does nothing without them. A file that cannot be written is replaced by standard error.
+    A file that cannot be written is replaced by standard error. Without settings all stays as Python does it.
+    In both cases the lines are kept for the driver, with their levels.
     """
     settings = _given(environment)
     if settings is None:
+        if logging.lastResort is not None:
+            logging.lastResort = _LastResort(logging.lastResort)
         return
     try:
         handler = settings.handler
@@ -321,3 +351,4 @@ def open_worker_channel(environment: Mapping[str, str] = os.environ) -> None:
     root = logging.getLogger()
     root.setLevel(settings.level)
     root.addHandler(handler)
+    root.addHandler(_Keeping())

@@ -160,6 +160,13 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """The lines that operators of a process have printed and logged: as `Heartbeat` no pickle, never code."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Unreachable:
     """The connection with another slot is lost, and maybe what was sent on it.
 
@@ -178,7 +185,7 @@ class Ended:
     failures: tuple[Failure, ...] = ()
 
 
-FromSlot: TypeAlias = Joined | Prepared | Reported | Awake | Heartbeat | Failed | Unreachable | Ended
+FromSlot: TypeAlias = Joined | Prepared | Reported | Awake | Heartbeat | Said | Failed | Unreachable | Ended
 
 
 # Between slots ----------------------------------------------------------------------------------------------
@@ -228,10 +235,11 @@ class Taken:
 AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
 _KINDS: tuple[type[AnyMessage], ...] = (
     Host, RunAttempt, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
-    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared,
+    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared, Said,
 )  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_HEARTBEAT = _NUMBERS[Heartbeat]
+_PLAIN = {_NUMBERS[kind]: kind for kind in (Heartbeat, Said)}
+"""Messages that are bytes, which are not looked into."""
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
 
 
@@ -241,7 +249,7 @@ def encode(message: AnyMessage) -> tuple[int, bytes, Sequence[Buffer]]:
     Raises what pickle raises for operators' own values.
     """
     kind = _NUMBERS[type(message)]
-    if isinstance(message, Heartbeat):
+    if isinstance(message, Heartbeat | Said):
         return kind, message.data, ()
     buffers: list[pickle.PickleBuffer] = []
     values = [getattr(message, name) for name in _FIELDS[kind]]
@@ -254,8 +262,8 @@ def decode(frame: Received) -> AnyMessage:
 
     Raises MalformedError for what `encode` does not write.
     """
-    if frame.kind == _HEARTBEAT:
-        return decode_heartbeat(frame)
+    if frame.kind in _PLAIN:
+        return decode_plain(frame)
     try:
         return _KINDS[frame.kind](*pickle.loads(frame.head, buffers=frame.buffers))
     except Exception as error:
@@ -263,12 +271,12 @@ def decode(frame: Received) -> AnyMessage:
         raise MalformedError(msg) from error
 
 
-def decode_heartbeat(frame: Received) -> Heartbeat:
-    """The heartbeat in a frame, which is not looked into. Raises MalformedError for any other frame."""
-    if frame.kind != _HEARTBEAT or frame.buffers:
-        msg = f"{frame.peer} sent a frame of kind {frame.kind}, which is no heartbeat"
+def decode_plain(frame: Received) -> Heartbeat | Said:
+    """The heartbeat or the lines in a frame. Raises MalformedError for any other frame."""
+    if frame.kind not in _PLAIN or frame.buffers:
+        msg = f"{frame.peer} sent a frame of kind {frame.kind}, which is no heartbeat and has no lines"
         raise MalformedError(msg)
-    return Heartbeat(bytes(frame.head))
+    return _PLAIN[frame.kind](bytes(frame.head))
 
 
 class MalformedError(RidgelineError):

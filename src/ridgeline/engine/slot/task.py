@@ -32,7 +32,7 @@ from ridgeline.engine.process.garbage import collect_again, short_pauses, spare_
 from ridgeline.engine.process.heartbeat import HeartbeatSender, Send
 from ridgeline.engine.slot.hosting import CLOCK, Hosted, Specs, end_orderly
 from ridgeline.engine.slot.loop import SlotLoop
-from ridgeline.engine.slot.messages import Address, Heartbeat, Host, Joined, Prepare, encode
+from ridgeline.engine.slot.messages import Address, Heartbeat, Host, Joined, Prepare, Said, encode
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.measure.events import SourceTaken
 from ridgeline.plan.container_spec import ContainerSpec
@@ -140,7 +140,8 @@ def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
     me = network.me
     joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
     network.send(stram, *encode(joined))
-    containers = Containers(f"s{me.slot}a{me.attempt}", partial(send_heartbeat, network, stram))
+    tag = f"s{me.slot}a{me.attempt}"
+    containers = Containers(tag, partial(send_heartbeat, network, stram), partial(send_said, network, stram))
     loop = SlotLoop(Slot(me.slot, containers, CLOCK), network, stram)
     containers.on_wake = loop.wake
     return loop
@@ -156,15 +157,24 @@ def send_heartbeat(network: Network, stram: Peer, heartbeat: Callable[[], bytes]
     return network.send(stram, *encode(Heartbeat(heartbeat())))
 
 
+def send_said(network: Network, stram: Peer, lines: Callable[[], bytes]) -> bool:
+    """Send what operators have said, as `send_heartbeat`."""
+    if network.queued_bytes(stram) > _MOST_QUEUED_BYTES:
+        return False
+    return network.send(stram, *encode(Said(lines())))
+
+
 class Containers:
     """The containers of a slot in this process; see `Hosting`.
 
-    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
+    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs, and `say`
+    what operators have said. `on_wake` is
     called when an input has something to emit.
     """
 
-    def __init__(self, tag: str, send: Send) -> None:
+    def __init__(self, tag: str, send: Send, say: Send | None = None) -> None:
         self._send = send
+        self._say = say
         self.on_wake: Callable[[], None] | None = None
         self.specs: Mapping[int, ContainerSpec] = {}
         self.uri = ""
@@ -245,7 +255,9 @@ class Containers:
                 self._heartbeats.stop()
             self._heartbeat_seconds = seconds
             self._heartbeats = (
-                None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken)
+                None
+                if seconds is None
+                else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken, say=self._say)
             )
             if self._heartbeats is not None:
                 self._heartbeats.start()

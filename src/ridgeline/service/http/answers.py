@@ -399,3 +399,28 @@ class DifferenceAnswer(TypedDict):
     lines: Annotated[list[str], "The difference between the plans, as text."]
     difference: Annotated[dict[str, Any], "The difference: what is added, removed, moved, started."]
     edits: Annotated[list[dict[str, Any]], "The edits that make it; secrets are masked."]
+
+
+class LogLineAnswer(TypedDict):
+    """A line that an operator printed or logged."""
+
+    number: Annotated[int, "Its number in this run; later lines have greater ones."]
+    at: Annotated[float, "When it was said, by the clock of its host, seconds since 1970."]
+    operator: Annotated[str, "Name of the operator; empty for what no operator says, such as a thread."]
+    partition: Annotated[int | None, "Its partition; null for what no operator says."]
+    windowId: Annotated[int | None, "The window in which it was said; null outside of windows."]
+    source: Annotated[str, "`stdout`, `stderr`, or `log` for a record of `logging`."]
+    level: Annotated[str, "The level of a record, such as `WARNING`; empty for what was printed."]
+    logger: Annotated[str, "The logger of a record; empty for what was printed."]
+    text: Annotated[str, "The line: secrets masked, control characters escaped, cut if it is long."]
+    host: Annotated[str, "The host of its process."]
+    pid: Annotated[int, "The id of its process."]
+    leftOut: Annotated[int, "Lines before it that are not kept, since too many came."]
+
+
+class LogAnswer(TypedDict):
+    """The last lines that operators have said, the oldest first."""
+
+    lines: Annotated[list[LogLineAnswer], "The lines."]
+    last: Annotated[int, "The number of the newest line of the run: `after` of the next question."]
+    leftOut: Annotated[int, "Lines that were said and are not kept, since the start."]

@@ -14,6 +14,7 @@ from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
+    from ridgeline.engine.driver.operator_log import OperatorLog
     from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
     from ridgeline.regions.joined_run import AnyRun
@@ -93,6 +94,8 @@ class Call:
     """The run, once it is about to run its first window."""
     origin: Origin | None = None
     """How the application is started again, and what configured it, where that is known."""
+    log: OperatorLog | None = None
+    """The last lines that operators have said, where they run in workers."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

@@ -28,6 +28,7 @@ from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.kept import kept_endpoints
+from ridgeline.service.http.log import log_endpoints
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
@@ -38,6 +39,7 @@ from ridgeline.service.page.routes import page_or, page_routes
 from ridgeline.service.page.session import Sessions
 
 if TYPE_CHECKING:
+    from ridgeline.engine.driver.operator_log import OperatorLog
     from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
 
@@ -92,6 +94,7 @@ def create_app(
     token: str | None = None,
     read_token: str | None = None,
     stack_of: StackOf | None = None,
+    log: OperatorLog | None = None,
 ) -> Starlette:
     """The web service of one application.
 
@@ -109,6 +112,7 @@ def create_app(
         read_token: If given, requests that only read may have this one.
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
             second.
+        log: The last lines that operators have said.
     """
     overviews, exposition = OverviewStream(watch), Exposition(watch)
     pages = LiveStream(watch, lambda: _plan(app.state))
@@ -135,6 +139,7 @@ def create_app(
         *region_endpoints(BASE),
         *kept_endpoints(BASE),
         *configuration_endpoints(BASE),
+        *log_endpoints(BASE),
         described,
         _HEALTH,
     )
@@ -165,7 +170,7 @@ def create_app(
         return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
 
     routes = [
-        _route(endpoint, endpoint.handler, watch, stack_of)
+        _route(endpoint, endpoint.handler, watch, stack_of, log)
         for endpoint in answering
         if endpoint.handler is not None
     ]
@@ -219,13 +224,15 @@ def _plan(state: Any) -> Plan:
     return plan
 
 
-def _route(endpoint: Endpoint, handler: Handler, watch: Answers, stack_of: StackOf | None) -> Route:
+def _route(
+    endpoint: Endpoint, handler: Handler, watch: Answers, stack_of: StackOf | None, log: OperatorLog | None
+) -> Route:
     """The route of an endpoint that answers JSON: its handler runs in a thread."""
 
     def result(request: Request, body: Mapping[str, Any]) -> Response:
         state = request.app.state
         values = {**endpoint.parse(request), **body}
-        return reply(handler(Call(watch, _plan(state), values, stack_of, state.run, state.origin)))
+        return reply(handler(Call(watch, _plan(state), values, stack_of, state.run, state.origin, log)))
 
     def answer(request: Request) -> Response:
         return result(request, {})

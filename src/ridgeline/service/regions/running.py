@@ -18,6 +18,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
+from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.run.launch import hadoop_storage, slot_shares, start_spark
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
@@ -112,6 +113,8 @@ class _Regions:
         self._root = local_path(root) if is_local(root) else root
         self._regions: list[RegionRun] = []
         self._page = ""
+        self._log = OperatorLog()
+        """The lines that operators of all regions say."""
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
 
@@ -182,6 +185,7 @@ class _Regions:
                 watch=region.watch,
                 share=share,
                 page=self._page,
+                log=self._log,
             )
             return run.launch(region.stop, context, before_first_window)
 
@@ -213,7 +217,7 @@ class _Regions:
 
             file = MetricsFile(self._service.metrics_file)
             surroundings.callback(file.write, watch, self._console.print)
-        serves = serving(self._regions, watch, run, self._service, self._console, self._origin)
+        serves = serving(self._regions, watch, run, self._service, self._console, self._origin, self._log)
         server = surroundings.enter_context(serves)
         self._page = "" if server.web is None else server.web.url
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.observe.identity import run_info
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.regions.joined_watch import JoinedWatch
@@ -50,6 +51,7 @@ def serving(
     service: ServiceOptions,
     console: Console,
     origin: Origin | None = None,
+    log: OperatorLog | None = None,
 ) -> Iterator[Serving]:
     """Serve the joined figures of regions until the end of the block. Raises RidgelineError."""
     with contextlib.ExitStack() as surroundings:
@@ -59,7 +61,8 @@ def serving(
             from ridgeline.service.http.web import create_app
 
             joined: Any = watch
-            app = create_app(joined, run.plan, token=service.token, read_token=service.read_token)
+            token, read_token = service.token, service.read_token
+            app = create_app(joined, run.plan, token=token, read_token=read_token, log=log)
             app.state.run, app.state.regions = run, regions
             app.state.origin = origin
             server = WebServer(app, service.host, service.port, service.allow_host)

@@ -42,6 +42,7 @@ from ridgeline.engine.slot.messages import (
     Prepare,
     Prepared,
     Reported,
+    Said,
     Unreachable,
 )
 from ridgeline.measure import slot_events
@@ -348,8 +349,10 @@ class SlotExecutor:
             case Reported(reports):
                 for report in pickle.loads(reports):
                     self._reported(report)
-            case Heartbeat(data):
-                self._health.heartbeats.take(slot, data)
+            case Heartbeat(data) | Said(data):
+                heartbeats = self._health.heartbeats
+                take = heartbeats.take if isinstance(message, Heartbeat) else heartbeats.take_said
+                take(slot, data)
             case Awake():
                 self._events.append(InputAwake())
             case Prepared() if self._changing is not None:

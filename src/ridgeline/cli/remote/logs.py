@@ -1,0 +1,113 @@
+"""The command that shows what operators print and log."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from ridgeline.cli.remote.options import Nearest
+
+if TYPE_CHECKING:
+    from ridgeline.cli.remote.client import Client
+
+_MOST = 1000
+_LOOK_SECONDS = 0.5
+_STYLES = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red", "DEBUG": "dim"}
+
+
+def logs(
+    remote: Nearest,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until its end or Ctrl-C.")
+    ] = False,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            "--operator", metavar="NAME", help="Only this operator, or this module's.", show_default=False
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None,
+        typer.Option("--partition", min=0, metavar="N", help="Only this partition.", show_default=False),
+    ] = None,
+    container: Annotated[
+        int | None,
+        typer.Option(
+            "--container",
+            min=0,
+            metavar="ID",
+            help="Only this container and its process.",
+            show_default=False,
+        ),
+    ] = None,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=1, max=_MOST, metavar="N", help="How many of the last lines.")
+    ] = 100,
+) -> None:
+    """Show what the operators of an application print and log, and what Ridgeline logs about them.
+
+    The last lines are kept, 500 of each operator and partition. Where more is said than can be kept, it says
+    how much is left out. Secrets are masked. With `--json` each line is an object.
+
+    Example: `ridgeline logs quotes -f --operator parse`
+    """
+    from ridgeline.cli.remote.shared import make_console, print_json
+
+    client = remote.connect()
+    wanted: dict[str, Any] = {"operator": operator, "partition": partition, "container": container}
+    console = make_console()
+
+    def show(found: Iterable[dict[str, Any]]) -> None:
+        for one in found:
+            if remote.as_json:
+                print_json(one, indent=None)
+            else:
+                console.print(*line_texts(one), sep="\n", soft_wrap=True)
+
+    answer = client.post("/log", limit=lines, **wanted)
+    show(answer["lines"])
+    if not answer["lines"] and not follow and not remote.as_json:
+        console.print(Text("no line yet: workers send what operators say once a second"))
+    if follow:
+        with contextlib.suppress(KeyboardInterrupt):
+            _follow(client, answer["last"], wanted, show)
+
+
+def _follow(client: Client, last: int, wanted: dict[str, Any], show: Any) -> None:
+    """Show what comes, until the application has ended."""
+    from ridgeline.api.clock import SystemClock
+    from ridgeline.api.errors import RidgelineError
+    from ridgeline.cli.errors import CommandError
+
+    clock = SystemClock()
+    while True:
+        clock.wait(_LOOK_SECONDS)
+        try:
+            answer = client.post("/log", after=last, limit=_MOST, **wanted)
+        except CommandError:
+            raise
+        except RidgelineError:
+            return  # it has ended
+        last = answer["last"]
+        show(answer["lines"])
+
+
+def line_texts(line: dict[str, Any]) -> list[Text]:
+    """A line for people, as a line in a log: time (UTC), operator and partition, level, logger, text.
+
+    Before it, how many lines are left out, if any are.
+    """
+    mark = f"[{line['operator']}:{line['partition']}] " if line["operator"] else ""
+    at = datetime.fromtimestamp(line["at"], UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    record = f"{line['level']} {line['logger']}: " if line["level"] else ""
+    texts = []
+    if line["leftOut"]:
+        texts.append(Text(f"... {line['leftOut']:,} lines are left out", "dim"))
+    style = _STYLES.get(line["level"], "")
+    texts.append(Text.assemble((f"{at} ", "dim"), (mark, "cyan"), (record, style), line["text"]))
+    return texts

@@ -1,0 +1,139 @@
+"""The endpoint of the last lines that operators have printed or logged. Secrets are masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import operator_type
+from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
+from ridgeline.engine.driver.operator_log import LogLine
+from ridgeline.plan.execution import Plan
+from ridgeline.service.http.answers import LogAnswer, LogLineAnswer
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
+
+MOST_LINES = 1000
+_DEFAULT = 200
+_LONGEST = 1000
+_SHORTEST_SECRET = 4
+Hide = Callable[[str], str]
+_TITLE = re.compile(r"(.*?)(?:\[(\d+)\])?")
+
+
+def log_endpoints(base: str) -> tuple[Endpoint, ...]:
+    """The endpoint, below the base path."""
+    return (
+        Endpoint(
+            f"{base}/log",
+            _log,
+            "The last lines that operators printed or logged. It asks for more than the right to read.",
+            LogAnswer,
+            method="POST",
+            body=(
+                Parameter(
+                    "operator",
+                    "string",
+                    "the name of a logical operator; default: all lines",
+                ),
+                Parameter("partition", "integer", "a partition of it; default: all", 0),
+                Parameter("container", "integer", "the id of a container; default: all", 0),
+                Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
+                Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
+            ),
+            tag="log",
+        ),
+    )
+
+
+def _log(call: Call) -> LogAnswer:
+    """The lines that are asked for. Raises AnswerError (404) if there is no such operator or container."""
+    name, partition = call.get("operator"), call.get("partition")
+    if name is not None:
+        _check_name(call, name)
+    titles, process = _of_container(call)
+
+    def wanted(line: LogLine) -> bool:
+        own = name is None or line.operator == name or line.operator.startswith(f"{name}.")
+        here = partition is None or line.partition == partition
+        if titles is None:
+            return own and here
+        if line.operator:
+            return own and here and (line.operator, line.partition) in titles
+        return own and here and (line.host, line.pid) == process
+
+    log = call.log
+    if log is None:
+        return {"lines": [], "last": 0, "leftOut": 0}
+    lines, last, left_out = log.lines(wanted, call.get("after") or 0, call.get("limit") or _DEFAULT)
+    hide = _hide(call.plan)
+    return {"lines": [_shown(line, hide) for line in lines], "last": last, "leftOut": left_out}
+
+
+def _check_name(call: Call, name: str) -> None:
+    """Raise AnswerError (404) if the plan has no operator or module of this name."""
+    names = [operator.name for operator in call.plan.logical.operators]
+    if not any(one == name or one.startswith(f"{name}.") for one in names):
+        raise AnswerError(404, f"there is no logical operator `{name[:100]}`", did_you_mean(name, names))
+
+
+def _of_container(call: Call) -> tuple[set[tuple[str, int]] | None, tuple[str | None, int | None]]:
+    """The operators with their partitions, and the process, of the container that is asked for, if one is."""
+    if call.get("container") is None:
+        return None, (None, None)
+    answer = found(call.watch.container, call["container"])
+    titles = [_TITLE.fullmatch(title) for title in answer["operators"].values()]
+    own = {(title[1], int(title[2] or 0)) for title in titles if title is not None}
+    return own, (answer["host"], answer["pid"])
+
+
+def _shown(line: LogLine, hide: Hide) -> LogLineAnswer:
+    """A line without secrets, and without what could control a terminal."""
+    text = printable(mask_text(hide(line.text)))
+    return {
+        "number": line.number,
+        "at": line.at,
+        "operator": line.operator,
+        "partition": None if line.partition < 0 else line.partition,
+        "windowId": None if line.window < 0 else line.window,
+        "source": line.source,
+        "level": line.level,
+        "logger": printable(line.logger),
+        "text": text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…",
+        "host": line.host,
+        "pid": line.pid,
+        "leftOut": line.left_out,
+    }
+
+
+class _Hiding:
+    """Hides the secrets that are properties of a plan's operators; one plan at a time."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Plan | None, Hide] = (None, str)
+
+    def __call__(self, plan: Plan) -> Hide:
+        """A function that hides those of this plan in a text."""
+        known, hide = self._known
+        if known is not plan:
+            hide = _hiding(plan)
+            self._known = plan, hide
+        return hide
+
+
+_hide = _Hiding()
+
+
+def _hiding(plan: Plan) -> Hide:
+    """A function that hides the secrets of a plan in a text."""
+    secrets: set[str] = set()
+    for one in plan.logical.operators:
+        values = vars(one.operator)
+        for name in operator_type(type(one.operator)).properties:
+            for secret in secrets_in(name, values.get(name)):
+                secrets.add(secret.decode(errors="replace") if isinstance(secret, bytes) else secret)
+    long = sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
+    if not long:
+        return str
+    pattern = re.compile("|".join(map(re.escape, long)))
+    return lambda text: pattern.sub(MASK, text)
