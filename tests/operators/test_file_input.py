@@ -379,7 +379,7 @@ DAMAGED: dict[str, tuple[Callable[[list[Row]], bytes], int]] = {
     "cut.jsonl.gz": (lambda rows: b"".join(halves(rows, gzip.compress))[:-9], 2900),
     "header.jsonl.gz": (lambda rows: gzip.compress(lines(rows)) + b"\x1f", 3000),
     "more.jsonl.gz": (lambda rows: gzip.compress(lines(rows)) + b"more", 3000),
-    "sum.jsonl.gz": (wrong_sum, 1500),
+    "sum.jsonl.gz": (wrong_sum, 3000),
     "cut.jsonl.bz2": (lambda rows: b"".join(halves(rows, bz2.compress))[:-9], 1500),
     "cut.jsonl.zst": (lambda rows: b"".join(halves(rows, zstd))[:-9], 1500),
     "cut.avro": (lambda rows: avro(rows)[:-9], 1000),
@@ -402,7 +402,7 @@ def test_what_is_before_the_damage_of_a_file_is_read(name: str, window_bytes: in
     assert found["whole"] == [0, 1, 2]
     [letter] = run.collected("letters")
     assert name in letter.error
-    assert "the rest of the file is left out" in letter.error
+    assert ("the rest of the file is left out" in letter.error) != ("it is read on at byte" in letter.tuple)
     with pytest.raises(OperatorError, match="corrupt"):
         run_local(application(source))
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.operators._mended_gzip import MendedGzip
 from ridgeline.operators._quoted_rows import row_ends
 from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
@@ -62,10 +63,19 @@ class LineReader:
     Holds in memory the rows that were peeked and about one block. A compressed file is read from its start.
     """
 
-    def __init__(self, file: ReplayFile, parser: LineParser, place: int, lines: int | None = None) -> None:
+    def __init__(
+        self,
+        file: ReplayFile,
+        parser: LineParser,
+        place: int,
+        lines: int | None = None,
+        *,
+        mends: bool = False,
+    ) -> None:
         """Open `file`, check header and first lines, move to `place`. Raises RidgelineError.
 
         `lines`: how many lines are before `place`; then they are counted, and named in what cannot be read.
+        `mends`: damaged members of a gzip file are passed over, see `MendedGzip`.
         """
         self.file = file
         self._counts = lines is not None
@@ -76,7 +86,8 @@ class LineReader:
         self.parser = parser
         self._raw = file.open()
         self._compressed = compression(file.path) is not None
-        self._source = decompressed(self._raw, file.path)
+        mends = mends and compression(file.path) == "gzip"
+        self._source = MendedGzip(self._raw) if mends else decompressed(self._raw, file.path)
         self._forget(0)
         if place and not self._compressed and place > self._raw.size():
             self._changed(place)
@@ -208,7 +219,8 @@ class LineReader:
                 pieces.append(piece)
                 size += len(piece)
         except _UNREADABLE as error:
-            pieces.append(self._salvaged(self._base + len(self._data) + size))
+            if not isinstance(self._source, MendedGzip):
+                pieces.append(self._salvaged(self._base + len(self._data) + size))
             if not any(pieces):
                 raise
             self._damage = error

@@ -50,8 +50,8 @@ class FileInput(PartitionedInput[T]):
     - `begin="latest"` passes over files that are there when a fresh run starts. A time passes over those that
       were changed before it;
     - with `on_error=SKIP` a line that cannot be read is left out and becomes a dead letter, with file and
-      line. So is the rest of a file that is corrupt, from the damage on, and a file that was removed before
-      it was read.
+      line. So is the rest of a file that is corrupt, and a file that was removed before it was read. A gzip
+      file is read on at its next member.
 
     The checkpoint keeps which files were read, 16 bytes each. `lateness` is that of records of one file:
     files that are read at the same time hold the watermark back.

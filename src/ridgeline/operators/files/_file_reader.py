@@ -53,7 +53,7 @@ class FileReader(SourceReader):
     def open(self, context: ReaderContext) -> None:
         """Files are opened when they are read."""
         self._context = context
-        self._opener = Opener(self._format, context.schema, *self._options)
+        self._opener = Opener(self._format, context.schema, *self._options, mends=context.skips)
 
     def close(self) -> None:
         """Close all files."""

@@ -56,8 +56,10 @@ class Opener:
         null_values: Sequence[str],
         sheet: str | None,
         record: str | None,
+        *,
+        mends: bool,
     ) -> None:
-        self._format, self._schema = format, schema
+        self._format, self._schema, self._mends = format, schema, mends
         self._delimiter, self._null_values, self._sheet = delimiter, null_values, sheet
         self._record = record
 
@@ -89,4 +91,4 @@ class Opener:
             parser = CsvParser(self._schema, self._delimiter, self._null_values)
         else:
             parser = TextParser(self._schema) if form == "text" else JsonParser(self._schema)
-        return LineReader(file, parser, place, lines)
+        return LineReader(file, parser, place, lines, mends=self._mends)
