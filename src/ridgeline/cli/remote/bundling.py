@@ -20,6 +20,8 @@ from ridgeline.service.history.listing import is_log
 if TYPE_CHECKING:
     from ridgeline.service.history.bundling import Asks
 
+_NAMED = 5
+"""Answers that are missing are named, but for further ones."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -40,12 +42,10 @@ def bundle(app: str | None, output: str | None, windows: int, url: str | None, t
         name = str(asks.get("/info").get("name", ""))
         at = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
         output = f"{_UNSAFE.sub('-', name)[:60].strip('-.') or 'application'}-{at}.zip"
-    console = make_console()
-    index = make_bundle(
-        asks,
-        Path(output),
-        made=now,
-        windows=windows,
-        note=lambda text: console.print(Text(printable(text), "yellow"), soft_wrap=True),
-    )
+    index = make_bundle(asks, Path(output), made=now, windows=windows)
+    if missing := index["missing"]:
+        names = ", ".join(list(missing)[:_NAMED])
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        text = f"not in the bundle, as its `index.json` says: {names}{more}"
+        make_console().print(Text(printable(text), "yellow"), soft_wrap=True)
     write(f"{output}: {index['name']}, {index['sentence']}")

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import quote, urlencode
@@ -51,9 +51,7 @@ def entry_of(path: str, query: Mapping[str, object]) -> str:
     return f"rest/{'/'.join(parts)}{asked.replace('/', '%2F')}.json"
 
 
-def make_bundle(
-    asks: Asks, file: Path, *, made: float, windows: int = WINDOWS, note: Callable[[str], None] | None = None
-) -> Mapping[str, Any]:
+def make_bundle(asks: Asks, file: Path, *, made: float, windows: int = WINDOWS) -> Mapping[str, Any]:
     """Write a bundle, readable for its owner alone; returns its index.
 
     Args:
@@ -61,7 +59,6 @@ def make_bundle(
         file: The bundle; it must not exist yet.
         made: The present time, seconds since 1970.
         windows: Of so many of the last windows all is kept.
-        note: Called with each answer that could not be had.
 
     Raises:
         RidgelineError: If the file exists or cannot be written, or if the application does not answer.
@@ -76,7 +73,7 @@ def make_bundle(
         raise _unwritable(file, error) from error
     try:
         with os.fdopen(descriptor, "wb") as opened:
-            index = _write(asks, whole, opened, made, windows, note)
+            index = _write(asks, whole, opened, made, windows)
         Path(temporary).replace(file)
     except OSError as error:
         raise _unwritable(file, error) from error
@@ -91,7 +88,6 @@ def _write(
     opened: IO[bytes],
     made: float,
     windows: int,
-    note: Callable[[str], None] | None,
 ) -> Mapping[str, Any]:
     """Ask for all, write each answer, and at last the index, which is returned."""
     missing: dict[str, str] = {}
@@ -105,8 +101,6 @@ def _write(
                 answer = asks.get(path, **query)
             except RidgelineError as error:
                 missing[asked] = str(error)
-                if note is not None:
-                    note(f"`{asked}` is missing in the bundle: {error}")
                 continue
             bundle.writestr(entry_of(path, query), to_json(answer))
             versions = answer if path == "/versions" else versions
