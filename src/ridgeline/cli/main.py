@@ -25,6 +25,7 @@ from ridgeline.cli.remote import (
     advising,
     changing,
     commands,
+    costing,
     inspecting,
     keys,
     logs,
@@ -452,6 +453,7 @@ _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, history.history, history.bundle, checkpoints)
+_add(_AFTER, costing.cost)
 _add(_SHELL, shell)
 app.add_typer(checkpoint.group, name="checkpoint", rich_help_panel=_AFTER)
 _add(_LIBRARY, list_library, describe_operator)

@@ -54,6 +54,15 @@ class Client:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error
 
+    def metrics(self) -> str:
+        """GET `/metrics`; the text for Prometheus."""
+        address = f"{self.url}/metrics"
+        try:
+            with self._open(address, self._timeout) as answer:
+                return str(answer.read().decode())
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._failed(address, error) from error
+
     def post(self, path: str, *, patience: float = TIMEOUT_SECONDS, **body: Any) -> Any:
         """POST this JSON to `/ws/v2/stram` + `path`; the answer, decoded. It may take `patience` seconds."""
         address = f"{self.url}{BASE}{path}"
