@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ridgeline.api.support.option import Option
 from ridgeline.cli.errors import FAILED, CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import write
@@ -37,20 +39,46 @@ Moved = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
+
+@dataclass(frozen=True)
+class Store:
+    """How an object store is reached."""
+
+    conf: Annotated[
+        Mapping[str, str],
+        Option(
+            metavar="KEY=VALUE",
+            help="A setting of Spark for an object store: `--conf spark.hadoop.fs.s3a.endpoint=URL`. Else "
+            "`AWS_*` variables count.",
+            form="key=value",
+            example="spark.hadoop.fs.s3a.endpoint=http://host:9000",
+        ),
+    ] = field(default_factory=dict)
+
+    def use(self) -> None:
+        """Reach stores so in this process."""
+        if self.conf:
+            from ridgeline.api.support.files import use_s3
+            from ridgeline.engine.spark.s3 import s3_settings_of
+
+            use_s3(s3_settings_of(self.conf))
+
+
 group = typer.Typer(
     help="Say what a checkpoint folder holds, check it, copy it, move it and clean it.", no_args_is_help=True
 )
 
 
-def describe(folder: Folder, as_json: AsJson = False) -> None:
+def describe(folder: Folder, store: Store, as_json: AsJson = False) -> None:
     """Say what a checkpoint holds: application, kept windows, sizes by operator.
 
-    A driver may be at work in it. Object stores are reached as `AWS_*` variables say.
+    A driver may be at work in it.
 
     Example: `ridgeline checkpoint describe state`
     """
     from ridgeline.engine.driver.checkpoint.upkeep.contents import describe as describe_run
 
+    store.use()
     found = [describe_run(run) for run in _runs(folder)]
     if as_json:
         write(json.dumps([_row(one) for one in found], indent=2))
@@ -104,7 +132,7 @@ def _show(one: Description) -> None:
             write(f"  {size_text(size):>10}  {name or '(files beside them)'}")
 
 
-def verify(folder: Folder, as_json: AsJson = False) -> None:
+def verify(folder: Folder, store: Store, as_json: AsJson = False) -> None:
     """Read every file of a checkpoint, and name those that are damaged.
 
     Example: `ridgeline checkpoint verify state`
@@ -113,6 +141,7 @@ def verify(folder: Folder, as_json: AsJson = False) -> None:
     """
     from ridgeline.engine.driver.checkpoint.upkeep.contents import verify as verify_run
 
+    store.use()
     found = [verify_run(run) for run in _runs(folder)]
     faults = [fault for one in found for fault in one.faults]
     counts = {
@@ -131,7 +160,7 @@ def verify(folder: Folder, as_json: AsJson = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def copy(folder: Folder, to: Target, moved: Moved = None) -> None:
+def copy(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
     """Copy a checkpoint, also while the application runs: the copy is of one moment.
 
     It has the same run: let only one of both publish to the same outputs.
@@ -140,10 +169,11 @@ def copy(folder: Folder, to: Target, moved: Moved = None) -> None:
     """
     from ridgeline.engine.driver.checkpoint.upkeep.copying import copy as copy_folder
 
+    store.use()
     _say("copied", folder, to, copy_folder(folder, to, _places(moved)))
 
 
-def move(folder: Folder, to: Target, moved: Moved = None) -> None:
+def move(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
     """Move a checkpoint of an application that is stopped, with all windows that it can be rewound to.
 
     Where outputs lie elsewhere too, `--moved OLD=NEW` says so: else a rewind would not find them. A move
@@ -153,6 +183,7 @@ def move(folder: Folder, to: Target, moved: Moved = None) -> None:
     """
     from ridgeline.engine.driver.checkpoint.upkeep.copying import move as move_folder
 
+    store.use()
     _say("moved", folder, to, move_folder(folder, to, _places(moved)))
 
 
@@ -176,6 +207,7 @@ def _places(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def prune(
+    store: Store,
     folder: Annotated[
         str | None,
         typer.Argument(
@@ -215,6 +247,7 @@ def prune(
     except ValueError as error:
         msg = f"`--older-than {older_than}`: {error}"
         raise CommandError(msg) from None
+    store.use()
     clock = SystemClock()
     notes: Sequence[str] = ()
     with ExitStack() as locks:

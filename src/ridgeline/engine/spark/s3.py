@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,13 +14,24 @@ def s3_settings(context: SparkContext) -> dict[str, object]:
     """Spark's settings of S3 (`spark.hadoop.fs.s3a.*`) as arguments of pyarrow's S3FileSystem."""
     configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001  the only way to Hadoop
 
-    def setting(name: str) -> str:
-        return str(configuration.getTrimmed(f"fs.s3a.{name}") or "")
-
     def secret(name: str) -> str:
         found = configuration.getPassword(f"fs.s3a.{name}")  # from a credential file too
         return "".join(map(str, found)) if found is not None else ""
 
+    return _arguments(lambda name: str(configuration.getTrimmed(f"fs.s3a.{name}") or ""), secret)
+
+
+def s3_settings_of(conf: Mapping[str, str]) -> dict[str, object]:
+    """The same of settings that are given without a Spark that runs."""
+
+    def setting(name: str) -> str:
+        return conf.get(f"spark.hadoop.fs.s3a.{name}", "").strip()
+
+    return _arguments(setting, setting)
+
+
+def _arguments(setting: Callable[[str], str], secret: Callable[[str], str]) -> dict[str, object]:
+    """The arguments of pyarrow's S3FileSystem; those that are not set are left out."""
     settings: dict[str, object] = {
         "access_key": secret("access.key"),
         "secret_key": secret("secret.key"),
