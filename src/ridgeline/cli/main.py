@@ -15,6 +15,7 @@ from typer.main import get_group
 from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
+from ridgeline.cli.costs.costing import cost
 from ridgeline.cli.doctor.command import doctor
 from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
@@ -25,7 +26,6 @@ from ridgeline.cli.remote import (
     advising,
     changing,
     commands,
-    costing,
     inspecting,
     keys,
     logs,
@@ -453,7 +453,7 @@ _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, history.history, history.bundle, checkpoints)
-_add(_AFTER, costing.cost)
+_add(_AFTER, cost)
 _add(_SHELL, shell)
 app.add_typer(checkpoint.group, name="checkpoint", rich_help_panel=_AFTER)
 _add(_LIBRARY, list_library, describe_operator)

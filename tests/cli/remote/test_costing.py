@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ridgeline.cli.remote.usage import Usage
+from ridgeline.cli.costs.usage import Usage
 from ridgeline.measure.events import ApplicationEnded, OperatorWindow
 from ridgeline.measure.slot_events import SlotsSized
 from ridgeline.service.event_log import EventLogWriter

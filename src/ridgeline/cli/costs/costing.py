@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
+from ridgeline.cli.costs.usage import Cost, Usage, of_metrics
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Token, Url
-from ridgeline.cli.remote.usage import Cost, Usage, of_metrics
 
 
 def cost(

@@ -1,0 +1,1 @@
+"""`ridgeline cost`: core seconds and money of a run."""
