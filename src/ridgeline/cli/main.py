@@ -14,7 +14,7 @@ from typer.main import get_group
 
 from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
-from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
+from ridgeline.cli.configuration import ConfiguredCommand, load_configured
 from ridgeline.cli.costs.costing import cost
 from ridgeline.cli.doctor.command import doctor
 from ridgeline.cli.errors import CommandError, reporting_errors
@@ -35,6 +35,7 @@ from ridgeline.cli.remote import (
     regions,
     web,
 )
+from ridgeline.cli.running import upgrading
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.shell.commands import shell
 from ridgeline.cli.starting.commands import init
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.cli.configuration import Configured
     from ridgeline.engine.driver.checkpoint.planning import Planner
-    from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.plan.execution import Plan
     from ridgeline.regions.planning import Scope
 
@@ -131,43 +131,9 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     ended it, 2 not valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its
     output any more it ends with 141.
     """
-    from ridgeline.cli.running.run_command import RunCommand
-    from ridgeline.engine.driver.checkpoint.planning import Planner
-    from ridgeline.engine.process.log_channel import open_channel
-    from ridgeline.plan.spec.form import form_of
-    from ridgeline.regions.planning import WHOLE, resume_of
-    from ridgeline.service.origin import Origin, effective
-    from ridgeline.settings.listing import Row, run_rows
+    from ridgeline.cli.running.starting import start
 
-    settings = settings.beside(configuration(context).run.conf, context.args)
-    application = load_configured(context, settings.written)
-
-    def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
-        configured = replace(application, app=planned)
-        given = options.properties(settings.written.properties or ())
-        return Planner(
-            configured.plan,
-            {name: value for name, value in given.items() if name in scope},
-            known=lambda: configured.resolve().properties,
-            resume=resume_of(settings.resume, scope),
-        )
-
-    planner = planner_of(application.app)
-    first = planner.first(settings.options.checkpoint, application.app.name)
-
-    def run_several(**surroundings: Any) -> Outcome:
-        from ridgeline.service.regions.running import run_regions
-
-        return run_regions(application.app, first, planner_of, **surroundings)
-
-    def rows() -> list[Row]:
-        resolved = application.resolve(planner.found)
-        source = "code" if form_of(settings.written.target) is None else "specification"
-        return [*run_rows(configuration(context).run), *effective(application.app, resolved, source)]
-
-    running = RunCommand(planner, first, settings, run_several, Origin(settings.command, rows))
-    with reporting_errors(running.print_how_to_continue), open_channel(settings.logs.settings()):
-        running.run()
+    start(context, settings)
 
 
 def plan(
@@ -414,7 +380,7 @@ _add(
         "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
     },
 )
-_add(_RUN, validating.validate, plan, dump_config, **_CONFIGURED)
+_add(_RUN, upgrading.upgrade, validating.validate, plan, dump_config, **_CONFIGURED)
 _add(_RUN, init)
 _add(_RUN, doctor)
 _add(_RUN, proving.prove, **_CONFIGURED)

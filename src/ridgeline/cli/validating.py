@@ -70,8 +70,8 @@ def validate(
     resolved = found.resolve()
     with resolved.reporting():
         logical = validate_application(found.app, resolved.properties, resolved.attributes)
-    judged = [] if against is None else list(_judged(found, written, against, resume))
-    refused = any(one.outcome == "refused" for _, _, verdicts in judged for one in verdicts)
+    found_states = [] if against is None else list(judged(found, written, against, resume))
+    refused = any(one.outcome == "refused" for _, _, verdicts in found_states for one in verdicts)
     if as_json:
         answer: dict[str, Any] = {
             "application": logical.application,
@@ -80,15 +80,15 @@ def validate(
             "notes": list(order_notes(logical)),
         }
         if against is not None:
-            answer["checkpoint"] = [_row(*one) for one in judged]
+            answer["checkpoint"] = [_row(*one) for one in found_states]
         write(json.dumps(answer, indent=2))
     else:
         parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
         write(f"application {logical.application} is valid: {parts}")
         for note in order_notes(logical):
             write(f"note: {note}")
-        for folder, window, verdicts in judged:
-            _print(folder, window, verdicts)
+        for folder, window, verdicts in found_states:
+            print_verdicts(folder, window, verdicts)
     if refused:
         raise typer.Exit(NOT_VALID)
 
@@ -97,7 +97,8 @@ def _row(folder: str, window: int | None, verdicts: list[StateVerdict]) -> Mappi
     return {"folder": folder, "window": window, "states": [asdict(one) for one in verdicts]}
 
 
-def _print(folder: str, window: int | None, verdicts: list[StateVerdict]) -> None:
+def print_verdicts(folder: str, window: int | None, verdicts: list[StateVerdict]) -> None:
+    """Print what would become of the states of a window; None: there is none."""
     if window is None:
         write(f"checkpoint {folder} has no window yet: there is no state to go on with")
         return
@@ -108,7 +109,7 @@ def _print(folder: str, window: int | None, verdicts: list[StateVerdict]) -> Non
         write("  no operator has state")
 
 
-def _judged(
+def judged(
     configured: Configured, written: Written, folder: str, resume: ResumeOptions
 ) -> Iterator[tuple[str, int | None, list[StateVerdict]]]:
     """Folder, last window and verdicts of each run in a checkpoint: one, or one for each region."""
