@@ -13,15 +13,15 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
-from ridgeline import CheckpointError, SystemClock
+from ridgeline import Application, CheckpointError, SystemClock
 from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint.upkeep import pruning
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify, walk
 from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import FileOutput
-from ridgeline.testing import run_local
-from support.rewound import LAST, WINDOWS, application, rows, wanted
+from ridgeline.testing import CollectorSink, run_local
+from support.rewound import LAST, WINDOWS, Count, Numbers, Totals, application, rows, wanted
 
 
 @pytest.fixture(autouse=True)
@@ -237,3 +237,26 @@ def test_temporary_folders_that_nothing_uses_are_found(
         assert [Path(one.path).name for one in found] == ["ridgeline-checkpoint-old"]
         assert pruning.remove_temporary_folders(found) == found[0].size_bytes
     assert not (tmp_path / "ridgeline-checkpoint-old").exists()
+
+
+def test_regions_are_moved_with_their_queues(tmp_path: Path) -> None:
+    def regions() -> Application:
+        made = Application("regions")
+        numbers = made.add_operator("numbers", Numbers())
+        totals = made.add_operator("totals", Totals())
+        sink = made.add_operator("sink", CollectorSink(Count))
+        made.add_stream("numbers", numbers.numbers, totals.numbers, decoupled={totals.numbers})
+        made.add_stream("totals", totals.totals, sink.input)
+        return made
+
+    run_local(regions(), windows=5, checkpoint=tmp_path / "state")
+    copy(str(tmp_path / "state"), str(tmp_path / "copy"))
+    move(str(tmp_path / "state"), str(tmp_path / "there"))
+    collected = [
+        sorted(run_local(regions(), checkpoint=tmp_path / name).collected("sink"))
+        for name in ("copy", "there")
+    ]
+    assert collected[0]
+    assert collected[0] == collected[1]
+    with pytest.raises(CheckpointError, match="was moved to"):
+        run_local(regions(), checkpoint=tmp_path / "state")

@@ -55,24 +55,24 @@ def copy(
     several regions must not be at work. Raises CheckpointError, OSError; the copy is not used then.
     """
     with ExitStack() as locks:
-        return _copy(source, target, places or {}, step or _nothing, locks)
+        if read_if_there(open_folder(source), REGIONS) is not None:
+            for run in runs_of(source):
+                lock(run, locks)
+        return _copy(source, target, places or {}, step or _nothing)
 
 
 def _nothing(_step: str) -> None:
     pass
 
 
-def _copy(source: str, target: str, places: Mapping[str, str], step: Step, locks: ExitStack) -> Copied:
-    """As `copy`. `locks`: released once it is done."""
+def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Copied:
+    """As `copy`; no driver is at work in a run of several regions."""
     runs = runs_of(source)
     root, to = open_folder(source), open_folder(target)
     if root.uri == to.uri:
         msg = f"`{source}` and `{target}` are the same folder; give another one"
         raise CheckpointError(msg)
     whole = read_if_there(root, REGIONS)
-    if whole is not None:
-        for run in runs:
-            lock(run, locks)
     to.prepare(())
     _begin(root.uri, to, runs, step)
     renames = {**places, root.uri: to.uri}
@@ -295,7 +295,7 @@ def move(
             lock(run, locks)
         copied = Copied((), 0, 0)
         if not _is_there(runs, target):
-            copied = _copy(source, target, places or {}, step, ExitStack() if len(runs) > 1 else locks)
+            copied = _copy(source, target, places or {}, step)
         step("say where it is")
         root.write(MOVED, json.dumps({"to": to.uri}).encode())
         if isinstance(root, LocalStorage):
