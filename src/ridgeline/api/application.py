@@ -353,7 +353,7 @@ class Application:
 
         `output` is added as `dead_letters` if it is not in the application already. It gets those of all
         operators; a stream from `parse.dead_letters` takes those of one operator elsewhere. Each is written
-        once, with its window.
+        once, with its window. Where `on_error` is said nowhere, all operators leave tuples out.
         """
         given = persisting(self, "", (), output, name="dead_letters")
         for added, operator in given.added:

@@ -21,7 +21,7 @@ from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import read_application, read_deciders, read_listeners
 from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes
-from ridgeline.plan.validate.dead_letters import connect_dead_letters
+from ridgeline.plan.validate.dead_letters import connect_dead_letters, skip_for_dead_letters
 from ridgeline.plan.validate.graph import check_cycles, check_modes, ordered, resolve_schemas
 from ridgeline.plan.validate.loops import check_loops
 from ridgeline.plan.validate.metrics import check_metrics
@@ -113,6 +113,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     expanded = expand(faults, app, given.properties, given.attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
     app = flatten(draft, faults, app, expanded)
+    skip_for_dead_letters(app, given.attributes)
     if app.cut is not None:
         app = app.cut(draft, app)
     if rewrite is not None:

@@ -150,3 +150,20 @@ def test_dead_letters_that_all_go_elsewhere_are_a_fault() -> None:
     [fault] = find_faults(app)
     assert fault.where == "dead_letters.input"
     assert "streams take the dead letters of every operator elsewhere" in fault.what
+
+
+def test_a_place_for_dead_letters_is_enough_to_leave_tuples_out() -> None:
+    app, _, count = _two_stages([1, 10, -2, 3], 2)
+    app.attributes_set.clear()
+    app.dead_letters(CollectorSink(DeadLetter))
+    run = run_local(app)
+    assert sorted(run.collected("sink")) == [(1,), (3,)]
+    assert sorted(letter.operator for letter in run.collected("dead_letters")) == ["count", "first"]
+    assert "on_error" not in app.attributes
+    for said in ({"on_error": "STOP"}, {"count.on_error": "STOP"}):
+        (fault,) = find_faults(app, attributes=said)
+        assert fault.what == "no operator leaves tuples out, so there are no dead letters"
+    app.set_attribute(count, on_error=OnError.SKIP)
+    plan = validate(app)
+    found = {name: plan.operator(name).attributes["on_error"] for name in ("first", "count")}
+    assert found == {"first": OnError.STOP, "count": OnError.SKIP}, "where it is said, it is said for all"

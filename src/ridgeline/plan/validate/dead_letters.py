@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import OnError
@@ -14,6 +14,19 @@ from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
 from ridgeline.plan.validate.attributes import check_attributes
 
 _REMEDY = "set `on_error=SKIP` for operators that may leave tuples out, or remove it"
+
+
+def skip_for_dead_letters(app: Application, given: Mapping[str, object]) -> None:
+    """Let operators leave tuples out where the application takes dead letters and says nothing of errors.
+
+    Who names a place for them wants them there. `app` is a copy without modules, `given` what is set from
+    outside. Where `on_error` is said of anything, in code or outside, nothing is changed.
+    """
+    said = [app.attributes, *(added.attributes for added in (*app.operators, *app.regions))]
+    said += [added.attributes for added in app.attributes_set]
+    if app.dead_letter_port is not None and not any("on_error" in attributes for attributes in said):
+        if not any(str(key).rpartition(".")[2] == "on_error" for key in given):
+            app.attributes = {**app.attributes, "on_error": OnError.SKIP}
 
 
 def connect_dead_letters(draft: Draft, faults: Faults, app: Application) -> None:
