@@ -24,9 +24,9 @@ def skip_for_dead_letters(app: Application, given: Mapping[str, object]) -> None
     """
     said = [app.attributes, *(added.attributes for added in (*app.operators, *app.regions))]
     said += [added.attributes for added in app.attributes_set]
-    if app.dead_letter_port is not None and not any("on_error" in attributes for attributes in said):
-        if not any(str(key).rpartition(".")[2] == "on_error" for key in given):
-            app.attributes = {**app.attributes, "on_error": OnError.SKIP}
+    outside = any(str(key).rpartition(".")[2] == "on_error" for key in given)
+    if app.dead_letter_port is not None and not outside and not any("on_error" in one for one in said):
+        app.attributes = {**app.attributes, "on_error": OnError.SKIP}
 
 
 def connect_dead_letters(draft: Draft, faults: Faults, app: Application) -> None:
