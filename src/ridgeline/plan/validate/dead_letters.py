@@ -22,7 +22,9 @@ def skip_for_dead_letters(app: Application, given: Mapping[str, object]) -> None
     Who names a place for them wants them there. `app` is a copy without modules, `given` what is set from
     outside. Where `on_error` is said of anything, in code or outside, nothing is changed.
     """
-    said = [app.attributes, *(added.attributes for added in (*app.operators, *app.regions))]
+    said: list[Mapping[str, object]] = [app.attributes]
+    said += [added.attributes for added in app.operators]
+    said += [added.attributes for added in app.regions]
     said += [added.attributes for added in app.attributes_set]
     outside = any(str(key).rpartition(".")[2] == "on_error" for key in given)
     if app.dead_letter_port is not None and not outside and not any("on_error" in one for one in said):
