@@ -31,13 +31,17 @@ def test_a_running_application_in_one_file_without_its_secrets(tmp_path, ridgeli
     with living() as application:
         url = application.server.url
         wait_until(lambda: len(application.watch.windows()) > 5, "windows")
-        result = ridgeline_command("bundle", url, "-o", str(file), "--windows", "4")
+        reader = ridgeline_command("bundle", url, "-o", str(tmp_path / "reader.zip"), "--windows", "0")
+        token = application.server.write_token
+        result = ridgeline_command("bundle", url, "-o", str(file), "--windows", "4", "--token", token)
+    assert "says: /log\n" in reader.stderr, "lines of operators may have tuples"
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(f"{file}: numbers, ")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with zipfile.ZipFile(file) as opened:
         everything = b"".join(opened.read(name) for name in opened.namelist())
         index = json.loads(opened.read(INDEX))
+        assert json.loads(opened.read("rest/log.json"))["lines"] == []
     assert b"hunter2" not in everything
     assert index["missing"] == {}
     assert index["versions"]["python"].startswith("3.")
@@ -61,7 +65,7 @@ def test_a_bundle_of_a_log_opens_as_the_log_does(tmp_path, ridgeline_command):
     log, file = write_log(tmp_path / "run.jsonl", found), tmp_path / "run.zip"
     result = ridgeline_command("bundle", str(log), "-o", str(file))
     assert result.exit_code == 0, result.stderr
-    said = "not in the bundle, as its `index.json` says: /specification, /keys, /debugDump"
+    said = "not in the bundle, as its `index.json` says: /specification, /keys, /debugDump, /log"
     assert result.stderr.splitlines() == [said]
     with history(log, file, runs=lambda _: True) as client:
         [run] = logs_in(log)

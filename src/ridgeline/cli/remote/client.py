@@ -86,6 +86,10 @@ class Client:
         msg = f"`{self.url}` has ended before it answered; ask again"
         raise RidgelineError(msg)
 
+    def log(self, limit: int) -> Any:
+        """The last lines that operators printed or logged."""
+        return self.post("/log", limit=limit)
+
     def events(self) -> Iterator[tuple[str, Any]]:
         """Server-sent events as they come, name and decoded data: `window` with an overview, at last `end`.
 

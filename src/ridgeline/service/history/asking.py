@@ -41,6 +41,11 @@ class LogAsks:
         watch = self._run.watch
         return {**PageState(watch).of(self._run.plan), "windows": watch.windows()}
 
+    def log(self, limit: int) -> Any:
+        """Raise RidgelineError: an event log has no lines of operators."""
+        msg = f"an event log has none of the last {limit} lines that operators printed"
+        raise RidgelineError(msg)
+
     def _find(self, path: str) -> tuple[Endpoint, dict[str, str]]:
         """The endpoint of a path, and the values in it. Raises RidgelineError."""
         for pattern, endpoint in self._patterns:

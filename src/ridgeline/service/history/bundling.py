@@ -17,6 +17,8 @@ from ridgeline.service.http.bodies import to_json
 FORMAT = 1
 INDEX = "index.json"
 LIVE = "/live"
+LOG = "/log"
+_LINES = 1000
 WINDOWS = 100
 """Windows of which all is kept; of the others there are the summaries."""
 _ONCE = (
@@ -38,6 +40,9 @@ class Asks(Protocol):
 
     def whole(self) -> Mapping[str, Any]:
         """The data of the first event of `/live`. Raises RidgelineError."""
+
+    def log(self, limit: int) -> Any:
+        """The answer to `/log`, which asks for more than the right to read. Raises RidgelineError."""
 
 
 def entry_of(path: str, query: Mapping[str, object]) -> str:
@@ -104,6 +109,10 @@ def _write(
                 continue
             bundle.writestr(entry_of(path, query), to_json(answer))
             versions = answer if path == "/versions" else versions
+        try:
+            bundle.writestr(entry_of(LOG, {}), to_json(asks.log(_LINES)))
+        except RidgelineError as error:
+            missing[LOG] = str(error)
         info, sentence = whole["overview"]["info"], whole.get("sentence") or {}
         index = {
             "bundle": "ridgeline",
