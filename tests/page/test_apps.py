@@ -23,15 +23,14 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202egnp"
 
 @pytest.fixture
 def listed(application, tmp_path, monkeypatch):
-    """A list of the shop, of one that hangs, of one that is gone, and of one with a hostile name."""
+    """A list of the shop, of one that hangs, and of two that are gone."""
     monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
     now = SystemClock().wall()
     token = application.web.state.write_token
     register(own_entry("shop-1", "shop", application.server.url, token=token, started=now - 7260, user="ann"))
-    register(Entry("x", HOSTILE, "http://127.0.0.1:1", host="elsewhere", started=now - 90, user="bob"))
-    for number in range(8):
-        url = f"http://127.0.0.1:{2 + number}"
-        register(Entry(f"old-{number}", f"prices-{number}", url, host="elsewhere", started=now - 1e6))
+    for number, name in enumerate(["prices", "clicks"], 1):
+        url = f"http://127.0.0.1:{number}"
+        register(Entry(f"old-{number}", name, url, host="elsewhere", started=now - 1e6, user="bob"))
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
         server = WebServer(create_list(Asking([Entry("", "", url)], running)))
@@ -47,18 +46,23 @@ def test_the_list_is_live_and_opens_a_page_with_rights(listed, open_page, access
     rows.filter(has_text="shop").get_by_text(re.compile("window")).wait_for()
     rows.filter(has_text="shop").get_by_text("2 h 1 min").wait_for()
     rows.filter(has_text="no answer within 3 s").wait_for()
-    rows.filter(has_text="<img src=x onerror=alert(1)>").get_by_text("nothing answers there").wait_for()
-    page.get_by_role("status").get_by_text(
-        re.compile(r"^11 applications: .*1 does not answer.*9 gone")
-    ).wait_for()
+    rows.filter(has_text="prices").get_by_text("nothing answers there").wait_for()
     assert page.title() == "(1) Applications · Ridgeline"
     assert "code=" not in page.url
     accessible(page)
     screenshot(page, "page-apps")
+    for number in range(8):
+        register(
+            Entry(f"x-{number}", f"{HOSTILE}{number}", f"http://127.0.0.1:{3 + number}", host="elsewhere")
+        )
+    rows.filter(has_text="<img src=x onerror=alert(1)>").get_by_text("nothing answers there").first.wait_for()
+    page.get_by_role("status").get_by_text(
+        re.compile(r"^12 applications: .*1 does not answer.*10 gone")
+    ).wait_for()
     page.set_viewport_size(NARROW)
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     accessible(page)
-    page.get_by_label("Find an application").fill("prices-3")
+    page.get_by_label("Find an application").fill("prices")
     rows.filter(has_text="shop").wait_for(state="detached")
     page.get_by_label("Find an application").fill("shop")
     page.get_by_role("link", name="shop", exact=True).click()
