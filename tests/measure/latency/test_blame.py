@@ -41,6 +41,7 @@ def chain_of(topology, times):
 def explained(topology, times):
     latencies = operator_latencies(topology, times)
     return explain(
+        topology,
         times,
         critical_path(topology, {operator: found.own for operator, found in latencies.items()}),
         latencies,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.latency.blame import blame_chain
+from ridgeline.measure.latency.blame import blame_chain, explain
 from ridgeline.measure.latency.critical_path import critical_path
 from ridgeline.measure.latency.phases import window_phases
 from support.measure.simulated_window import (
@@ -61,6 +61,15 @@ def test_a_queue_of_earlier_windows_is_wait_and_not_the_operators_own():
     assert path == "ABD"
     assert steps(topology, times) == [("slot", "C", 800), ("compute", "C", 100), ("compute", "E", 20)]
     assert window_phases(topology, times) == pytest.approx({"queue": 0.8, "user code": 0.12}, abs=1e-6)
+
+
+def test_what_the_first_container_waits_for_its_slot_is_no_launch():
+    topology = graph({"A": (0, 0)}, [])
+    times = in_slots(topology, run(topology, {"A": 10}), {"A": 40})
+    latencies = operator_latencies(topology, times)
+    path = critical_path(topology, {operator: found.own for operator, found in latencies.items()})
+    assert explain(topology, times, path, latencies)["rest"] == pytest.approx({"slot": 40}, abs=1e-3)
+    assert steps(topology, times) == [("slot", "A", 40), ("compute", "A", 10)], "as the chain says"
 
 
 def test_nobody_waits_for_a_stage():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
@@ -109,15 +109,15 @@ def blame_chain(
 
 
 def explain(
-    times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]
+    topology: Topology, times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]
 ) -> ExplainedAnswer:
     """Why the window took longer than its critical path.
 
     `windowLatencyMs` is `criticalPathMs` plus the sum of `rest`, milliseconds by name.
 
     The names in `rest` are those of the blame chain, with three differences. `launch` is all between the
-    job's launch and the turn of the path's first operator. `wait` is what the path's operators waited for
-    stages, slots and siblings. `barrier` is the time from the path's end to the end of the last container.
+    job's launch and the turn of the path's first operator, but for `slot`: what its container waited for
+    its slot. `wait` is what the path's operators waited for stages, slots and siblings. `barrier` is the time from the path's end to the end of the last container.
     `other` is what no name has; it is negative only where clocks disagree by more than that.
     """
     rest = spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
@@ -129,8 +129,10 @@ def explain(
         written = ran[-1].ended
         if times.containers:
             written = float(corrected_events(times.containers).column("written").max())
+        queued = _queued(topology, times, path.path)
         rest |= {
-            "launch": ran[0].began - times.launched,
+            "launch": ran[0].began - times.launched - queued,
+            "slot": queued,
             "transfer": ran[0].ended - ran[0].began - own[0],
             "wait": ran[-1].ended - ran[0].ended - math.fsum(own[1:]),
             "barrier": written - ran[-1].ended,
@@ -146,6 +148,21 @@ def explain(
         "criticalPathMs": as_ms(path.latency_seconds),
         "rest": {what: as_ms(seconds) for what, seconds in rest.items()},
     }
+
+
+def _queued(topology: Topology, times: WindowTimes, path: Sequence[int]) -> float:
+    """How long the container of the path's first operator waited for its slot, in seconds.
+
+    Between the launch and its turn the slot ran other containers, or earlier windows.
+    """
+    first = next(operator for operator in path if operator in times.operators)
+    home = topology.by_id[first].container
+    if home not in times.containers or not in_slots(times):
+        return 0.0
+    found, turn = times.containers[home], times.operators[first].began
+    stretches = [*found.busy_times, (found.ready, found.began)]
+    clamped = [(max(began, times.launched), min(ended, turn)) for began, ended in stretches]
+    return math.fsum(max(0.0, ended - began) for began, ended in clamped)
 
 
 class _Containers:

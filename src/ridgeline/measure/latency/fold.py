@@ -198,7 +198,7 @@ class LatencyFold:
     ) -> _KeptWindow:
         """The record that is kept of a window."""
         critical = critical_path_of(topology, latencies.own.tolist())
-        explained = explain(times, critical, latencies.of(critical.path))
+        explained = explain(topology, times, critical, latencies.of(critical.path))
         chain = blame_chain(topology, times, stages)
         phases: dict[str, float] = {}
         for step in chain:
