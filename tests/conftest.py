@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -34,6 +35,8 @@ hypothesis.settings.load_profile("ridgeline")
 
 def pytest_configure():
     """All tests start JVMs that are made for a short life; the machine's configuration is left out."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: tests press Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["RIDGELINE_NO_CONFIG"] = "1"
     for name in [name for name in os.environ if name.startswith("RIDGELINE__")]:
         del os.environ[name]
