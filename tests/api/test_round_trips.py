@@ -91,7 +91,12 @@ def same(left: Any, right: Any) -> bool:
         return left.replace(tzinfo=left.tzinfo or UTC) == right.replace(tzinfo=right.tzinfo or UTC)
     if isinstance(left, Decimal) and isinstance(right, np.generic):
         right = right.item()  # numpy compares no decimals
-    nans = [isinstance(value, (float, np.floating)) and math.isnan(value) for value in (left, right)]
+    nans = [
+        value.is_nan()
+        if isinstance(value, Decimal)
+        else isinstance(value, (float, np.floating)) and math.isnan(value)
+        for value in (left, right)
+    ]
     return all(nans) if any(nans) else bool(left == right)
 
 

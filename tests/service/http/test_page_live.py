@@ -135,10 +135,11 @@ def test_a_page_that_is_slow_gets_all_at_once_and_nothing_waits_for_it(rendered)
             [(name, state)] = events_of(await anext(slow))
             assert name == "whole"
             await anext(quick)
-            for _ in range(5):
-                await anext(quick)
+            taken = 0
+            while taken < 5:  # a chunk may only say that the line is alive
+                taken += len(events_of(await anext(quick)))
             caught_up = events_of(await anext(slow))
-            assert 5 <= len(caught_up) <= 6
+            assert taken <= len(caught_up) <= taken + 1
             assert {name for name, _ in caught_up} == {"delta"}
             shared = stream._feeds[100]
             for _ in range(20):

@@ -116,9 +116,10 @@ def explain(
     `windowLatencyMs` is `criticalPathMs` plus the sum of `rest`, milliseconds by name.
 
     The names in `rest` are those of the blame chain, with three differences. `launch` is all between the
-    job's launch and the turn of the path's first operator, but for `slot`: what its container waited for
-    its slot. `wait` is what the path's operators waited for stages, slots and siblings. `barrier` is the time from the path's end to the end of the last container.
-    `other` is what no name has; it is negative only where clocks disagree by more than that.
+    job's launch and the turn of the path's first operator, but for `slot`: what its container waited for its
+    slot. `wait` is what the path's operators waited for stages, slots and siblings. `barrier` is the time
+    from the path's end to the end of the last container. `other` is what no name has; it is negative only
+    where clocks disagree by more than that.
     """
     rest = spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
     rest |= {"retries": times.planned - times.began}
