@@ -13,8 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ridgeline.observe import identity
-from ridgeline.service.http.bodies import AnswerError, to_json
+from ridgeline.service.http.bodies import AnswerError
 from ridgeline.service.http.guard import Guard
+from ridgeline.service.http.replies import answer_error, reply
 from ridgeline.service.listing.asking import Asking
 from ridgeline.service.page.assets import SafeHeaders
 from ridgeline.service.page.routes import page_or, page_routes
@@ -31,14 +32,14 @@ def create_list(asking: Asking) -> Starlette:
     """
 
     def index(_request: Request) -> Response:
-        return _json({"name": "applications", "version": identity.version(), "links": {"apps": PATH}})
+        return reply({"name": "applications", "version": identity.version(), "links": {"apps": PATH}})
 
     async def apps(_request: Request) -> Response:
-        return _json(await asking.answer())
+        return reply(await asking.answer())
 
     async def page(request: Request) -> Response:
         try:
-            return _json({"url": await asking.page(request.path_params["key"])})
+            return reply({"url": await asking.page(request.path_params["key"])})
         except KeyError:
             raise AnswerError(404, "there is no such application in the list", f"see `{PATH}`") from None
 
@@ -50,7 +51,7 @@ def create_list(asking: Asking) -> Starlette:
             page_routes(),
         ],
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],
-        exception_handlers={AnswerError: _refused, HTTPException: _no_such},
+        exception_handlers={AnswerError: answer_error, HTTPException: _no_such},
     )
     app.state.token = secrets.token_urlsafe(32)
     app.state.read_token = app.state.write_token = app.state.hosts = None
@@ -59,14 +60,6 @@ def create_list(asking: Asking) -> Starlette:
     return app
 
 
-def _json(value: object, status: int = 200) -> Response:
-    return Response(to_json(value), status, {"cache-control": "no-store"}, "application/json")
-
-
-def _refused(_request: Request, error: Any) -> Response:
-    return _json({"error": error.error, "hint": error.hint}, error.status)
-
-
 def _no_such(request: Request, error: Any) -> Response:
     what = f"`{request.method} {request.url.path[:200]}`: {error.detail}"
-    return _json({"error": what, "hint": f"the list is at `{PATH}`"}, error.status_code)
+    return reply({"error": what, "hint": f"the list is at `{PATH}`"}, error.status_code)
