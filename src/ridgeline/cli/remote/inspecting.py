@@ -13,16 +13,8 @@ from rich.text import Text
 from ridgeline.api.errors import did_you_mean
 from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.remote.options import Named
+from ridgeline.cli.remote.options import Named, Operator
 
-Operator = Annotated[
-    str,
-    typer.Argument(
-        metavar="OPERATOR",
-        help="Name of an operator, as in the plan.",
-        autocompletion=completing.operators,
-    ),
-]
 Attribute = Annotated[
     str | None,
     typer.Argument(

@@ -34,6 +34,14 @@ Token = Annotated[
         show_default=False,
     ),
 ]
+Operator = Annotated[
+    str,
+    typer.Argument(
+        metavar="OPERATOR",
+        help="Name of an operator, as in the plan.",
+        autocompletion=completing.operators,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the web service answers it.")]
 
 
