@@ -61,9 +61,52 @@ def test_an_application_is_given_to_all_commands(script, numbers):
     assert "window_count" in result.stderr
     assert "the command of lines, line 2 has failed" in result.stderr
     assert "numbers-1" not in result.stdout.splitlines()[1:], "what stands behind it is not carried out"
-    result = script("connect numbers", "windows --limit 1; latency", "list-operators numbers 'double*'")
+    result = script(
+        "connect numbers", "windows --limit 1; latency", "list-operators numbers 'double*'", "latency numbers"
+    )
     assert (result.exit_code, result.stderr) == (0, "")
     assert "double[1]" in result.stdout
+
+
+def test_an_operator_may_be_called_as_an_application(numbers):
+    session = Session(get_group(app))
+    registry.register(registry.own_entry("other-1", "double", "http://127.0.0.1:1", token=None, started=1.0))
+    session.carry_out("connect numbers")
+    for words, wanted in [
+        (["lines", "double"], ["lines", "numbers", "double"]),
+        (["lines", "other", "double"], ["lines", "other", "double"]),
+        (["shutdown-app", "double", "--note", "x"], ["shutdown-app", "double", "--note", "x"]),
+        (["windows", "--limit", "3"], ["windows", "numbers", "--limit", "3"]),
+        (["latency", "--url=http://b:1"], ["latency", "--url=http://b:1"]),
+        (["set-operator-property", "a", "b", "-2"], ["set-operator-property", "numbers", "a", "b", "-2"]),
+    ]:
+        assert session.with_app(words) == wanted
+
+
+def test_code_that_was_changed_is_loaded_again(tmp_path, capfd):
+    (tmp_path / "app.py").write_text(
+        "from ridgeline import Application\nfrom ridgeline.operators import RandomEventGenerator\n"
+        "from part import NAME\n"
+        "app = Application(NAME)\napp.read('a', RandomEventGenerator(count=1)).write('c')\n"
+    )
+    session = Session(get_group(app))
+    for name in ("one", "other"):
+        (tmp_path / "part.py").write_text(f"NAME = '{name}'\n")
+        session.carry_out("validate app.py")
+        assert f"application {name} is valid" in capfd.readouterr().out
+
+
+def test_ctrl_c_ends_the_command_only(capsys, monkeypatch):
+    session = Session(get_group(app))
+    lines = iter(["connect nothing", "echo on"])
+    session.read = lambda _prompt: next(lines, None)
+
+    def interrupted(*_given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "_connect", interrupted)
+    session.run()
+    assert capsys.readouterr().out == "on\n"
 
 
 def test_aliases_macros_and_scripts(script, numbers, tmp_path):
@@ -117,6 +160,10 @@ def test_shellrc_comes_first(ridgeline_command, tmp_path):
     (home / "shellrc").write_text("alias say echo\n")
     assert ridgeline_command("shell", "-e", "say a").stdout == "a\n"
     assert ridgeline_command("shell", "--no-rc", "-e", "say a").exit_code == 2
+    (home / "shellrc").chmod(0o666)
+    result = ridgeline_command("shell", "-e", "say a")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "can be written by others" in result.stderr
 
 
 def test_a_change_of_the_plan_reads_the_lines_that_follow(script, numbers):

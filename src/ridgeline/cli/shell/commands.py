@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ridgeline.api.support import trust
 from ridgeline.cli.errors import CommandError, make_console, print_error
 
 if TYPE_CHECKING:
@@ -98,9 +99,10 @@ def _terminal() -> Terminal:
 
 
 def _carry_out_rc(session: Session) -> None:
-    """Carry out `shellrc`, if there is one."""
+    """Carry out `shellrc`, if there is one. Raises UntrustedError if others could have written it."""
     from ridgeline.cli.shell.session import home
 
     path = home() / "shellrc"
     if path.is_file():
+        trust.check(str(path), f"`{path}`", "give `--no-rc` to leave it out")
         session.source(str(path))

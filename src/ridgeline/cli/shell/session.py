@@ -18,8 +18,9 @@ from ridgeline.cli.errors import CommandError, exit_code, make_console, print_er
 from ridgeline.cli.remote import shared
 from ridgeline.cli.shell.words import commands_of, filled, with_alias
 
-OWN_PROCESS = ("run", "prove", "compare")
-"""Commands that start Spark: each gets a process of its own, which leaves nothing behind."""
+_STARTS_SPARK = ("doctor",)
+_APPLICATIONS = ("target", "a")
+"""Arguments that name an application whose code is loaded. A process loads a module once only."""
 _DEEPEST = 20
 """Macros and scripts that call each other."""
 
@@ -116,6 +117,8 @@ class Session:
                 self.carry_out(line)
             except LeaveError:
                 return
+            except KeyboardInterrupt:
+                continue  # it ends the command, not the shell
             except FailedError as error:
                 if error.where:
                     self._say(f"{error.where} ended it")
@@ -180,17 +183,34 @@ class Session:
             msg = f"there is no command `{name}`; {_near(name, self.names)}"
             raise CommandError(msg)
         words = self.with_app(words)
-        return _in_own_process(words) if name in OWN_PROCESS else self._here(words)
+        return _in_own_process(words) if self._leaves_traces(name) else self._here(words)
+
+    def _leaves_traces(self, name: str) -> bool:
+        """Whether a command starts Spark or loads modules of users, which the next one would find."""
+        parameters = getattr(self._command(name), "params", ())
+        return name in _STARTS_SPARK or any(one.name in _APPLICATIONS for one in parameters)
 
     def with_app(self, words: list[str]) -> list[str]:
-        """The words, with the application of `connect` where the command takes one and none is named."""
+        """The words, with the application of `connect` where the command takes one and none is named.
+
+        It is named where there are as many words as the command takes, or with `--url`: an operator may be
+        called as an application.
+        """
         command = self._command(words[0])
         if self.app is None or command is None or not command.params or command.params[0].name != "app":
             return words
-        rest = words[1:]
-        if "--url" in rest or (rest and rest[0] != self.app and rest[0] in _running()):
-            return words
-        return words if rest[:1] == [self.app] else [words[0], self.app, *rest]
+        options = {name: one for one in command.params for name in one.opts if name.startswith("-")}
+        taken = sum(one.param_type_name == "argument" for one in command.params)
+        count, rest = 0, iter(words[1:])
+        for word in rest:
+            name, has_value, _ = word.partition("=")
+            if name == "--url":
+                return words
+            if name not in options:
+                count += 1
+            elif not has_value and not options[name].is_flag:
+                next(rest, None)
+        return words if count >= taken else [words[0], self.app, *words[1:]]
 
     def _command(self, name: str) -> Any:
         return self.group.get_command(None, name)
@@ -308,13 +328,6 @@ def _near(name: str, names: Sequence[str]) -> str:
     """The command that is most like a name, else where all are."""
     close = nearest(name, names)
     return "`help` lists all" if close is None else f"did you mean `{close}`?"
-
-
-def _running() -> list[str]:
-    """Names and ids of running applications."""
-    from ridgeline.service import registry
-
-    return [text for entry in registry.running() for text in (entry.name, entry.id)]
 
 
 def _in_own_process(words: Sequence[str]) -> int:
