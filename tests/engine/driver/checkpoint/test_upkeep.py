@@ -193,6 +193,28 @@ def test_a_run_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_a_run_that_continued_since_it_was_copied_is_not_removed_for_the_old_copy(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "state"), str(tmp_path / "copy")
+    run_local(application(), windows=2, checkpoint=source)
+    copy(source, target)
+    run_local(application(), windows=2, checkpoint=source)
+    [last, *_] = describe(runs_of(source)[0]).windows
+    with pytest.raises(CheckpointError, match="is not empty: it holds `"):
+        move(source, target)
+    assert describe(runs_of(source)[0]).windows[0] == last
+
+
+def test_a_broken_off_move_is_ended_though_the_run_continued_where_it_is_now(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "state"), str(tmp_path / "there")
+    run_local(application(), windows=2, checkpoint=source)
+    copy(source, target)  # a move that died before it said where the run is
+    run_local(application(), windows=2, checkpoint=target)
+    [last, *_] = describe(runs_of(target)[0]).windows
+    move(source, target)
+    assert describe(runs_of(target)[0]).windows[0] == last
+    assert walk(source).keys() == {"moved.json", "lock"}
+
+
 def test_pruning_says_first_and_removes_only_what_no_window_needs(tmp_path: Path) -> None:
     stopped(tmp_path / "first")
     copy(str(tmp_path / "first"), str(tmp_path / "state"))
@@ -260,3 +282,8 @@ def test_regions_are_moved_with_their_queues(tmp_path: Path) -> None:
     assert collected[0] == collected[1]
     with pytest.raises(CheckpointError, match="was moved to"):
         run_local(regions(), checkpoint=tmp_path / "state")
+
+    for source, target in (("there", "state"), ("state", "there")):  # each holds the note of a move before
+        move(str(tmp_path / source), str(tmp_path / target))
+        assert [run.region for run in runs_of(str(tmp_path / target))], target
+        run_local(regions(), checkpoint=tmp_path / target)

@@ -88,6 +88,7 @@ def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Co
                 _copy_file(root, name, to, one.size or 0)
                 files, size = files + 1, size + (one.size or 0)
         step("name the regions")
+        to.delete([MOVED])  # it may have been moved away from here before
         to.write(REGIONS, whole)
     step("finish")
     to.delete([COPYING])
@@ -213,11 +214,7 @@ class _RunCopy:
 
     def _moved(self, manifest: Manifest) -> Manifest:
         """A window with the names of its files in the copy, and with folders where they lie now."""
-        states = {
-            key: tuple(state_files.file_of(name) for name in version)
-            for key, version in manifest.states.items()
-        }
-        picture = {**self._renamed(manifest.picture()), "states": states}
+        picture = {**self._renamed(manifest.picture()), "states": _files(manifest)}
         return Manifest.of(picture)
 
     def _renamed(self, value: Any) -> Any:
@@ -232,6 +229,13 @@ class _RunCopy:
         if isinstance(value, (list, tuple)):
             return [self._renamed(one) for one in value]
         return value
+
+
+def _files(manifest: Manifest) -> dict[str, tuple[str, ...]]:
+    """The states of a window as a copy has them, each change in a file of its own."""
+    return {
+        key: tuple(state_files.file_of(name) for name in version) for key, version in manifest.states.items()
+    }
 
 
 def _names(windows: Sequence[Manifest]) -> Iterator[str]:
@@ -305,14 +309,27 @@ def move(
 
 
 def _is_there(runs: Sequence[Run], target: str) -> bool:
-    """Whether the target holds the same runs, whole: the move was broken off behind that."""
+    """Whether the target holds the same runs with their last windows: the move was broken off behind that."""
     if read_if_there(open_folder(target), COPYING) is not None:
         return False
     try:
         found = runs_of(target)
     except CheckpointError:
         return False
-    return [one.run_id for one in found] == [one.run_id for one in runs]
+    return len(found) == len(runs) and all(_holds(there, run) for there, run in zip(found, runs, strict=True))
+
+
+def _holds(there: Run, run: Run) -> bool:
+    """Whether a copy has the last window of a run, which may have continued since it was copied."""
+    if there.run_id != run.run_id:
+        return False
+    last = run.journal().last
+    return last is None or any(_mark(one.manifest) == _mark(last) for one in there.journal().pictures())
+
+
+def _mark(manifest: Manifest) -> tuple[object, ...]:
+    """The parts of a window that no other one has, and that its copies share."""
+    return manifest.window_id, manifest.epoch, manifest.reports, _files(manifest)
 
 
 def _remove(root: Any, step: Step) -> None:
