@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,16 +13,14 @@ import typer
 from ridgeline.cli.arguments import Written
 from ridgeline.cli.configuration import Configured, load_configured
 from ridgeline.cli.errors import NOT_VALID, CommandError
-from ridgeline.cli.options import assignments, properties
+from ridgeline.cli.options import assignments
 from ridgeline.cli.output import write
 
 if TYPE_CHECKING:
-    from ridgeline.api.application import Application
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
     from ridgeline.plan.change.state_verdicts import StateVerdict
     from ridgeline.plan.execution import Plan
-    from ridgeline.regions.planning import Scope
 
 
 def validate(
@@ -114,9 +112,9 @@ def judged(
 ) -> Iterator[tuple[str, int | None, list[StateVerdict]]]:
     """Folder, last window and verdicts of each run in a checkpoint: one, or one for each region."""
     from ridgeline.api.support.files import is_local, local_path
-    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.cli.running.starting import planners
     from ridgeline.engine.files.storage import LocalStorage, explain
-    from ridgeline.regions.planning import WHOLE, plan_regions, read_kept, resume_of
+    from ridgeline.regions.planning import WHOLE, plan_regions, read_kept
 
     if not is_local(folder):
         msg = f"`{folder}` is not on a local disk; give a path"
@@ -125,19 +123,9 @@ def judged(
     if not Path(root).is_dir():
         msg = f"there is no folder `{root}`; give what `--checkpoint` of `ridgeline run` was given"
         raise CommandError(msg)
-    given = properties(written.properties or ())
-
-    def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
-        own = replace(configured, app=planned)
-        return Planner(
-            own.plan,
-            {name: value for name, value in given.items() if name in scope},
-            known=lambda: configured.resolve().properties,
-            resume=resume_of(resume, scope),
-        )
-
+    planner_of = planners(configured, written, resume)
     try:
-        planner = planner_of(configured.app)
+        planner = planner_of(configured.app, WHOLE)
         whole = planner.first(root, configured.app.name)
         if not whole.logical.regions:
             yield root, *_judged_run(root, whole, planner)

@@ -8,40 +8,33 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ridgeline.cli import options
-from ridgeline.cli.configuration import configuration, load_configured
+from ridgeline.cli.arguments import Written
+from ridgeline.cli.configuration import Configured, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.settings import RunSettings
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
     from ridgeline.engine.driver.run.options import Outcome
-    from ridgeline.regions.planning import Scope
+    from ridgeline.regions.planning import MakePlanner, Scope
 
 
 def start(context: typer.Context, settings: RunSettings) -> None:
     """Run an application to its end, as `ridgeline run` does. Raises RidgelineError, typer.Exit."""
     from ridgeline.cli.running.run_command import RunCommand
-    from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.process.log_channel import open_channel
     from ridgeline.plan.spec.form import form_of
-    from ridgeline.regions.planning import WHOLE, resume_of
+    from ridgeline.regions.planning import WHOLE
     from ridgeline.service.origin import Origin, effective
     from ridgeline.settings.listing import Row, run_rows
 
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
 
-    def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
-        configured = replace(application, app=planned)
-        given = options.properties(settings.written.properties or ())
-        return Planner(
-            configured.plan,
-            {name: value for name, value in given.items() if name in scope},
-            known=lambda: configured.resolve().properties,
-            resume=resume_of(settings.resume, scope),
-        )
-
-    planner = planner_of(application.app)
+    planner_of = planners(application, settings.written, settings.resume)
+    planner = planner_of(application.app, WHOLE)
     first = planner.first(settings.options.checkpoint, application.app.name)
 
     def run_several(**surroundings: Any) -> Outcome:
@@ -57,3 +50,25 @@ def start(context: typer.Context, settings: RunSettings) -> None:
     running = RunCommand(planner, first, settings, run_several, Origin(settings.command, rows))
     with reporting_errors(running.print_how_to_continue), open_channel(settings.logs.settings()):
         running.run()
+
+
+def planners(configured: Configured, written: Written, resume: ResumeOptions) -> MakePlanner:
+    """A function that makes the planner of an application, whole or as one region of it.
+
+    It has the properties that the command line gives, as far as they are of the region.
+    """
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.regions.planning import resume_of
+
+    given = options.properties(written.properties or ())
+
+    def planner_of(planned: Application, scope: Scope) -> Planner:
+        own = replace(configured, app=planned)
+        return Planner(
+            own.plan,
+            {name: value for name, value in given.items() if name in scope},
+            known=lambda: own.resolve().properties,
+            resume=resume_of(resume, scope),
+        )
+
+    return planner_of
