@@ -4,6 +4,7 @@ import pytest
 
 from ridgeline.engine.files.rotation import Rotation
 from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.history import listing
 from support.service.history import events, history, make_old, write_log
 from support.waiting import wait_until
 
@@ -65,6 +66,17 @@ def test_a_log_that_breaks_off_is_failed_and_one_that_is_written_runs(tmp_path):
         rows = rows_of(client)
         assert (rows["cut.jsonl"]["state"], rows["runs.jsonl"]["state"]) == ("failed", "running")
         assert "breaks off" in rows["cut.jsonl"]["sentence"]
+
+
+def test_a_run_whose_driver_is_killed_is_failed_though_its_log_is_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(listing, "AGAIN_SECONDS", 0.05)
+    alive = {"numbers-1"}
+    log = write_log(tmp_path / "run.jsonl", events(2, end=None))
+    make_old(log)
+    with history(tmp_path, runs=alive.__contains__) as client:
+        assert rows_of(client)["run.jsonl"]["state"] == "running"
+        alive.clear()
+        assert rows_of(client, "running")["run.jsonl"]["state"] == "failed"
 
 
 def test_a_file_that_is_no_log_is_said_where_it_was_given(tmp_path):

@@ -10,15 +10,18 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.files.rotation import base_of, size_of
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.event_log import LINES, PARQUET, RunFiles, event_logs, head_of
 from ridgeline.service.history.bundled_run import SUFFIX, index_of
-from ridgeline.service.history.logged_run import LoggedRun, NotALogError
+from ridgeline.service.history.logged_run import LoggedRun, NotALogError, is_written
+from ridgeline.service.history.tail import Tail
 
 AGAIN_SECONDS = 5.0
 """A log that is still written is read again for the list at most so often."""
+_CLOCK = SystemClock()
 
 
 class RunRow(TypedDict):
@@ -89,7 +92,7 @@ def is_log(path: Path) -> bool:
 class Listing:
     """Works out the rows of runs, the smallest logs first, in a thread that begins with the first question.
 
-    Rows are kept until their log changes.
+    Rows are kept until their log changes, or is not written any more without an end of its run.
     """
 
     def __init__(self, logs: Callable[[], dict[str, Log]], runs: Callable[[str], bool]) -> None:
@@ -129,11 +132,18 @@ class Listing:
                     return
                 with self._lock:
                     known = self._rows.get(run)
-                if known is None or known[0] != sizes[run]:
+                if known is None or known[0] != sizes[run] or self._has_broken_off(logs[run], known[1]):
                     row = summarize(run, logs[run], self._runs)
                     with self._lock:
                         self._rows[run] = sizes[run], row
             self._closed.wait(AGAIN_SECONDS)
+
+    def _has_broken_off(self, log: Log, row: RunRow) -> bool:
+        """Whether a run that was under way has left nothing more: its driver was killed."""
+        if row["state"] != "running":
+            return False
+        tail = Tail(log.path, lambda _: None, log.run)
+        return not is_written(tail, _CLOCK, runs=self._runs(row["application"]))
 
 
 def _row(run: str, log: Log, **known: Any) -> RunRow:

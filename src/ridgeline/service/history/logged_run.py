@@ -153,8 +153,7 @@ class LoggedRun:
         self.watch.observe(event)
 
     def _is_written(self) -> bool:
-        """Whether more may come."""
-        return self._runs(self._id) or self._tail.written_at() > self._clock.wall() - FRESH_SECONDS
+        return is_written(self._tail, self._clock, runs=self._runs(self._id))
 
     def _follow(self) -> None:
         """Read what is written, until the run has ended or nothing is written any more."""
@@ -179,3 +178,8 @@ class LoggedRun:
             self.watch.observe(ApplicationEnded(self._at, "failed", why))
         except Exception as error:  # noqa: BLE001  as in `_read`
             self.problem = self.problem or str(error) or type(error).__name__
+
+
+def is_written(tail: Tail, clock: Clock, *, runs: bool) -> bool:
+    """Whether more may come to a log, whose application runs as far as is known, or does not."""
+    return runs or tail.written_at() > clock.wall() - FRESH_SECONDS
