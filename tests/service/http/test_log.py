@@ -31,7 +31,8 @@ SAID = {
 def application():
     log = OperatorLog()
     for (operator, partition), texts in SAID.items():
-        lines = [(1.0 + number, 3, "stdout", "", "", text) for number, text in enumerate(texts)]
+        level = "" if operator else "\x1b[31mERROR"
+        lines = [(1.0 + number, 3, "stdout", level, "", text) for number, text in enumerate(texts)]
         log.add(operator, partition, lines, "h", 7, left_out=2)
     with living(log=log, token="write", read_token="read") as found:
         found.log = log
@@ -66,6 +67,8 @@ def test_secrets_are_masked_and_nothing_controls_a_terminal(client):
     assert (line["operator"], line["partition"], line["windowId"], line["pid"]) == ("numbers", 0, 3, 7)
     long = texts(client.post("/log", operator="sums", partition=1))[1]
     assert long == "x" * 999 + "…"
+    (of_a_thread,) = [line for line in client.post("/log")["lines"] if not line["operator"]]
+    assert of_a_thread["level"] == r"\x1b[31mERROR"
 
 
 def test_who_may_only_read_gets_none(application):

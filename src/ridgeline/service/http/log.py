@@ -97,7 +97,7 @@ def _shown(line: LogLine, hide: Hide) -> LogLineAnswer:
         "partition": None if line.partition < 0 else line.partition,
         "windowId": None if line.window < 0 else line.window,
         "source": line.source,
-        "level": line.level,
+        "level": printable(line.level),
         "logger": printable(line.logger),
         "text": text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…",
         "host": line.host,
