@@ -103,6 +103,22 @@ def test_a_server_that_goes_away_is_waited_for(server: SftpServer) -> None:
     again.join()
 
 
+def test_a_file_of_a_connection_that_broke_leaves_the_next_one(server: SftpServer) -> None:
+    for name in ("one", "other"):
+        (server.root / name).write_bytes(bytes(100_000))
+    files, _ = resolve(f"{server.uri}/")
+    before = files.open_input_stream("/one")
+    server.stop()
+    server.start()
+    with pytest.raises(ConnectionError, match="does not answer"):
+        before.read(10)
+    after = files.open_input_stream("/other")
+    with pytest.raises(ConnectionError, match="does not answer"):
+        before.read(10)
+    assert len(after.read()) == 100_000
+    assert server.logins == 2
+
+
 def test_who_is_refused_learns_what_to_do(
     server: SftpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

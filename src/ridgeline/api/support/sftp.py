@@ -106,28 +106,32 @@ class _Connection:
         self._thread.join()
         self._loop.close()
 
-    def call(self, do: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-        """Wait for a coroutine of the client, and return its result. Raises as the module says."""
-        asked = asyncio.run_coroutine_threadsafe(self._call(do), self._loop)
+    def call(self, do: Callable[[Any], Coroutine[Any, Any, Any]], client: Any = None) -> Any:
+        """Wait for a coroutine of the client, and return its result. Raises as the module says.
+
+        `client`: the one that has opened a file, for what is done with the file.
+        """
+        asked = asyncio.run_coroutine_threadsafe(self._call(do, client), self._loop)
         return asked.result()
 
-    def begin(self, do: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
+    def begin(self, do: Callable[[Any], Coroutine[Any, Any, Any]], client: Any) -> None:
         """Call without waiting for it. The connection's own thread may do so: objects are collected there."""
         if not self._loop.is_closed():
-            asyncio.run_coroutine_threadsafe(self._call(do), self._loop).add_done_callback(_finish)
+            asked = asyncio.run_coroutine_threadsafe(self._call(do, client), self._loop)
+            asked.add_done_callback(_finish)
 
-    async def _call(self, do: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    async def _call(self, do: Callable[[Any], Coroutine[Any, Any, Any]], client: Any) -> Any:
         """Run a coroutine of the client in the connection's thread; its errors become those of the module."""
         ssh = _library()
         try:
-            client = await asyncio.wait_for(self._client(), _CONNECT_SECONDS)
+            client = client or await asyncio.wait_for(self._client(), _CONNECT_SECONDS)
             return await do(client)
         except (ssh.SFTPNoSuchFile, ssh.SFTPNoSuchPath) as error:
             raise FileNotFoundError(2, f"no such file on {self.place}: {error.reason}") from error
         except ssh.SFTPPermissionDenied as error:
             raise PermissionError(13, f"not permitted on {self.place}: {error.reason}") from error
         except (ssh.SFTPConnectionLost, ssh.SFTPNoConnection) as error:
-            raise self._gone(error) from error
+            raise self._gone(error, client) from error
         except ssh.SFTPError as error:
             msg = f"{self.place} refuses: {error.reason}"
             raise OSError(msg) from error
@@ -140,7 +144,7 @@ class _Connection:
             msg = f"the key of {self.place} is not known: {error.reason}; {remedy}"
             raise RidgelineError(msg) from error
         except (ssh.Error, OSError, TimeoutError) as error:
-            raise self._gone(error) from error
+            raise self._gone(error, client) from error
 
     async def _client(self) -> Any:
         """The client, connected."""
@@ -157,9 +161,12 @@ class _Connection:
                 self._open = connection, await connection.start_sftp_client()
             return self._open[1]
 
-    def _gone(self, error: Exception) -> ConnectionError:
-        """The error if the server does not answer; the next call connects again."""
-        if self._open is not None:
+    def _gone(self, error: Exception, client: Any) -> ConnectionError:
+        """The error if the server does not answer a client; the next call connects again.
+
+        A connection that was made meanwhile stays. `client`: None if it could not be connected.
+        """
+        if self._open is not None and client in (None, self._open[1]):
             self._open[0].abort()
             self._open = None
         text = str(error) or type(error).__name__
@@ -283,10 +290,11 @@ class _File(io.RawIOBase):
 
     def __init__(self, connection: _Connection, path: str, mode: str) -> None:
         self._connection, self._writes = connection, mode != "rb"
+        self._client: Any = None
         self._file: Any = None
         if not self._writes and connection.call(functools.partial(_is_folder, path=path)):
             raise IsADirectoryError(21, f"{path} is a folder")
-        self._file = connection.call(lambda client: client.open(path, mode))
+        self._client, self._file = connection.call(functools.partial(_opened, path=path, mode=mode))
         self._at = 0
 
     def readable(self) -> bool:
@@ -303,14 +311,14 @@ class _File(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes, `size` at most."""
-        data: bytes = self._connection.call(lambda _: self._file.read(size, self._at))
+        data: bytes = self._connection.call(lambda _: self._file.read(size, self._at), self._client)
         self._at += len(data)
         return data
 
     def write(self, data: Any) -> int:
         """Write all bytes."""
         whole = bytes(data)
-        self._connection.call(lambda _: self._file.write(whole))
+        self._connection.call(lambda _: self._file.write(whole), self._client)
         self._at += len(whole)
         return len(whole)
 
@@ -323,7 +331,7 @@ class _File(io.RawIOBase):
 
     def size(self) -> int:
         """How many bytes it has."""
-        found: int = self._connection.call(lambda _: self._file.stat()).size
+        found: int = self._connection.call(lambda _: self._file.stat(), self._client).size
         return found
 
     def close(self) -> None:
@@ -334,15 +342,19 @@ class _File(io.RawIOBase):
         if self._file is not None:
             file, self._file = self._file, None
             if self._writes:
-                self._connection.call(lambda _: _synced(file))
+                self._connection.call(lambda _: _synced(file), self._client)
             else:
-                self._connection.begin(lambda _: file.close())
+                self._connection.begin(lambda _: file.close(), self._client)
 
     def __del__(self) -> None:
         """Close what was left open, without waiting."""
         if self._file is not None:
             file, self._file = self._file, None
-            self._connection.begin(lambda _: file.close())
+            self._connection.begin(lambda _: file.close(), self._client)
+
+
+async def _opened(client: Any, path: str, mode: str) -> tuple[Any, Any]:
+    return client, await client.open(path, mode)
 
 
 async def _synced(file: Any) -> None:
