@@ -257,3 +257,12 @@ def test_streams_without_times_or_columns_are_faults() -> None:
     app.read("source", ListInput(object, [1])).resample("steps", "1s", linear="value", within=1).write("sink")
     with pytest.raises(ValidationError, match="`object`"):
         run_local(app)
+
+
+def test_a_record_of_a_clock_that_is_far_ahead_leaves_the_steps_of_all_keys_as_they_are() -> None:
+    far = datetime(8900, 1, 1, tzinfo=UTC)
+    rows = [(f"k{number}", None, number, None, START) for number in range(60)]
+    rows.append(("k7", None, 100, None, far))
+    operator = Resample(1e-6, "key", forward="count", within=1e-6)
+    found = run([rows], operator)
+    assert sorted(found) == sorted([(key, time, None, count, None) for key, _, count, _, time in rows])

@@ -285,9 +285,11 @@ class Resample(DividedOperator):
         """Emit steps in the order of their times. `firsts`: of each key a row that has it."""
         numbers = np.concatenate([one.numbers for one in steps])
         codes = np.concatenate([one.codes[own.places] for one, own in zip(columns, steps, strict=True)])
-        least, count = int(numbers.min()), len(firsts)
-        found, back = np.unique((numbers - least) * count + codes, return_inverse=True)
-        times: Index = (found // count + least) * self.width
+        # by their order: the numbers themselves, times that of the keys, may be more than 64 bits
+        distinct, step = np.unique(numbers, return_inverse=True)
+        count = len(firsts)
+        found, back = np.unique(step * count + codes, return_inverse=True)
+        times: Index = distinct[found // count] * self.width
         arrays = [held.column(name).take(pa.array(firsts[found % count])) for name in self.names]
         arrays.append(pa.array(times).cast(_STEPS))
         begin = 0
