@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -236,6 +237,27 @@ def test_a_log_in_several_files_is_read_as_one(tmp_path, run, name, monkeypatch)
     assert isinstance(left[0], ApplicationPlanned)
     assert left[-1] == run.events[-1]
     assert replay(str(path)).info(0)["state"] == "STOPPED"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plan_that_a_missing_file_brought_is_read_from_the_next_one(tmp_path, run, name, monkeypatch):
+    monkeypatch.setattr(event_log, "PART_EVENTS", 30)
+    path, notes = tmp_path / name, []
+    cut = len(run.events) // 2
+    changed = replace(run.events[0], at=run.events[cut].at, plan_version=7)
+    assert isinstance(changed, ApplicationPlanned)
+    events = [*run.events[:cut], changed, *run.events[cut:]]
+    rotated(path, events)
+    holder = next(one for one in earlier(path) if changed in list(event_log._read_file(one, None)))
+    if holder.is_dir():
+        shutil.rmtree(holder)
+    else:
+        holder.unlink()
+
+    assert replay(str(path), notes.append).info(0)["planVersion"] == 7
+    left = list(read_event_log(str(path)))
+    assert left == [event for event in events if event in left]
+    assert notes[0].endswith("are not there")
 
 
 def test_a_run_that_begins_again_puts_the_log_before_away(tmp_path, run):

@@ -103,7 +103,7 @@ class EventLogWriter:
         self._file = Path(path)
         self._failed = failed
         self._rotation = Rotation.of(DEFAULT) if rotation is None else rotation
-        self._standing = _Standing()
+        self._standing = Standing()
         self._begun = False
         self._part = 0
         self._part_began = 0.0
@@ -154,7 +154,7 @@ class EventLogWriter:
             head |= {"repeated": len(repeated), "lost": self._lost}
             sink.raw(CONTINUED, at, json.dumps(head, ensure_ascii=False, separators=(",", ":")))
             for one in repeated:
-                sink.raw(type(one).__name__, one.at, _line(one))
+                sink.raw(type(one).__name__, one.at, line_of(one))
             sink.flush()
         except BaseException:
             with contextlib.suppress(Exception):
@@ -207,8 +207,11 @@ class EventLogWriter:
             self._failed(text)
 
 
-class _Standing:
-    """The events that a file repeats if it continues a run: plan, slots, states of promises."""
+class Standing:
+    """The events that a file repeats if it continues a run: plan, slots, states of promises.
+
+    A reader has one too: what is repeated and not known to it was in a file, or in events, that are missing.
+    """
 
     def __init__(self) -> None:
         self.run: dict[str, Any] = {}
@@ -240,6 +243,10 @@ class _Standing:
         """Those that hold now."""
         return [*self._planned, *self._sized, *self._slots.values(), *self._promises.values()]
 
+    def lines(self) -> frozenset[str]:
+        """The same as text, by which events with figures that are no numbers are equal too."""
+        return frozenset(line_of(one) for one in self.events())
+
 
 def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
     """The events of a run, in order, from all files of its log.
@@ -257,17 +264,18 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
         part = 0 if found is None else found[1].part
         if part and note is not None:
             note(f"event log `{path}` begins in the middle: the {_several(part)} before are not there")
-        begins = True
+        standing = Standing()
         while found is not None:
             file, head = found
+            known = standing.lines()
             for number, event in enumerate(_read_file(file, note)):
-                if begins or number >= head.repeated:
+                if number >= head.repeated or line_of(event) not in known:
+                    standing.note(event)
                     yield event
             if head.lost and note is not None:
                 note(
                     f"event log `{file}`: {head.lost:,} events before it are missing; it could not be written"
                 )
-            begins = False
             found = files.after(head)
             if found is not None and found[1].part > head.part + 1 and note is not None:
                 gone = _several(found[1].part - head.part - 1)
@@ -514,7 +522,8 @@ def _check_suffix(path: str) -> None:
         raise RidgelineError(msg)
 
 
-def _line(event: RunEvent) -> str:
+def line_of(event: RunEvent) -> str:
+    """An event as a line of a log, without its end."""
     return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -547,7 +556,7 @@ class _Lines:
         return len(self._waiting)
 
     def write(self, event: RunEvent) -> None:
-        self.raw("", event.at, _line(event))
+        self.raw("", event.at, line_of(event))
         if not isinstance(event, _BURST):
             self.flush()
 
@@ -604,7 +613,7 @@ class _Parts:
         return len(self._rows)
 
     def write(self, event: RunEvent) -> None:
-        self.raw(type(event).__name__, event.at, _line(event), getattr(event, "window_id", None))
+        self.raw(type(event).__name__, event.at, line_of(event), getattr(event, "window_id", None))
         full = event.at - self._rows[0]["at"] >= PART_SECONDS or len(self._rows) >= PART_EVENTS
         if isinstance(event, ApplicationEnded) or (full and not isinstance(event, _BURST)):
             self.flush()
