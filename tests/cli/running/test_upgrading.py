@@ -51,7 +51,12 @@ class Sum(Operator):
 app = Application("sums", window="50ms")
 feed, total = app.add_operator("feed", Feed()), app.add_operator("sum", Sum(), partitions=2)
 app.add_stream("numbers", feed.output, total.data)
-store = app.add_operator("store", FileOutput(path={folder!r} + "/out", format="jsonl", roll_seconds=0))
+class Store(FileOutput):
+    def publisher(self):
+        {at_start}
+        return super().publisher()
+
+store = app.add_operator("store", Store(path={folder!r} + "/out", format="jsonl", roll_seconds=0))
 app.add_stream("sums", total.output, store.input)
 {more}
 """
@@ -66,14 +71,15 @@ def test_a_version_that_breaks_its_promise_gives_way_to_the_one_before(
     ridgeline_process, ridgeline_command, tmp_path
 ):
     def write(name, **given):
-        parts = {"first": "count", "kind": "int", "steps": "", "more": "", "folder": str(tmp_path)} | given
-        (tmp_path / name).write_text(APP.format(**parts))
+        parts = {"first": "count", "kind": "int", "steps": "", "more": "", "at_start": ""} | given
+        (tmp_path / name).write_text(APP.format(folder=str(tmp_path), **parts))
 
     write("one.py")
     promise = 'app.promise(window_latency(p50="1ms", over="2s"))'
     steps = 'RenamedField("Acc", "count", "n")'
     write("two.py", first="n", kind="float", steps=steps, more=promise)
     write("three.py", kind="str")
+    write("exits.py", more=promise, at_start="raise SystemExit(3)")
     before = ridgeline_process("run", "one.py", "--master", "local[2]", "--checkpoint", "state")
     wait_for_line(before, "window 0: ")
     refused = ridgeline_command("upgrade", "sums", "three.py")
@@ -88,6 +94,11 @@ def test_a_version_that_breaks_its_promise_gives_way_to_the_one_before(
     for words, error in told:
         result = ridgeline_command("upgrade", "sums", *words)
         assert (result.exit_code, error in result.stderr) == (2, True), result.stderr
+    exits = ridgeline_process(
+        "upgrade", "sums", "exits.py", "--master", "local[2]", "--rollback-if", "window_latency_p50"
+    )
+    wait_for_line(exits, "it exited by itself: back to the version before")
+    wait_for_line(exits, "window ")
     upgrade = ridgeline_process(
         "upgrade", "sums", "two.py", "--master", "local[2]", "--rollback-if", "window_latency_p50"
     )
@@ -95,8 +106,9 @@ def test_a_version_that_breaks_its_promise_gives_way_to_the_one_before(
     (tmp_path / "finish").touch()
     stdout, stderr = upgrade.communicate()
     assert upgrade.returncode == 0, stdout + stderr
-    before.communicate()
-    assert before.returncode == 0
+    for process in (before, exits):
+        process.communicate()
+        assert process.returncode == 0
     rows = [
         json.loads(line)
         for file in (tmp_path / "out").glob("*.jsonl")

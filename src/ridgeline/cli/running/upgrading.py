@@ -25,7 +25,7 @@ from ridgeline.api.support.files import local_path
 from ridgeline.api.support.masking import MASK
 from ridgeline.cli import completing
 from ridgeline.cli.configuration import load_configured
-from ridgeline.cli.errors import FAILED, KILLED_BY, NOT_VALID, CommandError, make_console, print_error
+from ridgeline.cli.errors import FAILED, KILLED_BY, NOT_VALID, CommandError, reporting_errors
 from ridgeline.cli.output import write
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.validating import judged, print_verdicts
@@ -260,14 +260,16 @@ class _Back:
         watcher = threading.Thread(target=self._look, args=(over,), name="upgrade", daemon=True)
         watcher.start()
         try:
-            run()
+            with reporting_errors():
+                run()
         except typer.Exit as error:
-            if error.exit_code != FAILED or _CLOCK.monotonic() > self._deadline:
+            if error.exit_code not in {FAILED, NOT_VALID} or _CLOCK.monotonic() > self._deadline:
                 raise
-            self.broken = self.broken or "it failed"
-        except RidgelineError as error:  # it did not even start
-            print_error(error, make_console())
-            self.broken = "it did not start"
+            self.broken = self.broken or ("it did not start" if self._deadline == math.inf else "it failed")
+        except SystemExit:  # of its own code: the engine raises none
+            if _CLOCK.monotonic() > self._deadline:
+                raise
+            self.broken = self.broken or "it exited by itself"
         finally:
             over.set()
             watcher.join()
