@@ -274,6 +274,14 @@ def test_what_readers_have_changed_stays_as_it_is(tmp_path: Path) -> None:
     assert sorted(visible(tmp_path / "gone")) == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    """Not an empty one: who lists it would take its rows for gone."""
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        FileOutput.published(tmp_path / "file")
+    assert FileOutput.published(tmp_path / "none") == []
+
+
 def test_where_it_cannot_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = Application("rows")
     app.read("source", ListInput(Row, [(1, 1)])).write("out", FileOutput("s3://bucket/out", merge_seconds=60))

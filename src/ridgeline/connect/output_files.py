@@ -173,7 +173,7 @@ class OutputFiles:
                 if info.is_file and "/." not in info.path[len(folder) :]:
                     yield str(info.path)
             return
-        for above, folders, names in os.walk(folder):
+        for above, folders, names in os.walk(folder, onerror=_unless_gone):
             folders[:] = [name for name in folders if not name.startswith(".")]
             yield from (f"{above}/{name}" for name in names if not name.startswith("."))
 
@@ -185,3 +185,9 @@ class OutputFiles:
             for info in self._files.get_file_info(selector)
             if info.is_file
         }
+
+
+def _unless_gone(error: OSError) -> None:
+    """Raise an error of listing a folder, unless it is not there."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
