@@ -260,6 +260,15 @@ def test_the_plan_that_a_missing_file_brought_is_read_from_the_next_one(tmp_path
     assert notes[0].endswith("are not there")
 
 
+def test_a_plan_that_is_nested_too_deeply_is_read_from_several_files(tmp_path, run):
+    path = tmp_path / "log.jsonl"
+    rotated(path, run.events)
+    for file in (*earlier(path), path):
+        nested = '"attributes":{"deep":' + "[" * 700 + "]" * 700 + ","
+        file.write_text(file.read_text().replace('"attributes":{', nested))
+    assert sum(isinstance(one, ApplicationPlanned) for one in read_event_log(str(path), pytest.fail)) == 1
+
+
 def test_a_run_that_begins_again_puts_the_log_before_away(tmp_path, run):
     path = tmp_path / "log.jsonl"
     rotated(path, run.events[:-1])

@@ -103,7 +103,7 @@ class EventLogWriter:
         self._file = Path(path)
         self._failed = failed
         self._rotation = Rotation.of(DEFAULT) if rotation is None else rotation
-        self._standing = Standing()
+        self._standing = _Standing()
         self._begun = False
         self._part = 0
         self._part_began = 0.0
@@ -154,7 +154,7 @@ class EventLogWriter:
             head |= {"repeated": len(repeated), "lost": self._lost}
             sink.raw(CONTINUED, at, json.dumps(head, ensure_ascii=False, separators=(",", ":")))
             for one in repeated:
-                sink.raw(type(one).__name__, one.at, line_of(one))
+                sink.raw(type(one).__name__, one.at, _line(one))
             sink.flush()
         except BaseException:
             with contextlib.suppress(Exception):
@@ -207,11 +207,8 @@ class EventLogWriter:
             self._failed(text)
 
 
-class Standing:
-    """The events that a file repeats if it continues a run: plan, slots, states of promises.
-
-    A reader has one too: what is repeated and not known to it was in a file, or in events, that are missing.
-    """
+class _Standing:
+    """The events that a file repeats if it continues a run: plan, slots, states of promises."""
 
     def __init__(self) -> None:
         self.run: dict[str, Any] = {}
@@ -243,9 +240,37 @@ class Standing:
         """Those that hold now."""
         return [*self._planned, *self._sized, *self._slots.values(), *self._promises.values()]
 
-    def lines(self) -> frozenset[str]:
-        """The same as text, by which events with figures that are no numbers are equal too."""
-        return frozenset(line_of(one) for one in self.events())
+
+class Repeats:
+    """Says which events of the next file of a run were read with those before.
+
+    An event that is repeated, and was not read, was in a file that is missing, or could not be written.
+    """
+
+    def __init__(self) -> None:
+        self._standing = _Standing()
+        self._known: frozenset[str] = frozenset()
+        self._left = 0
+
+    def begin(self, head: FileHead) -> None:
+        """A file begins."""
+        self._known, self._left = frozenset(map(_text, self._standing.events())), head.repeated
+
+    def is_new(self, event: RunEvent) -> bool:
+        """Whether the next event of the file was not read before."""
+        self._left -= 1
+        if self._left >= 0 and _text(event) in self._known:
+            return False
+        self._standing.note(event)
+        return True
+
+
+def _text(event: RunEvent) -> str:
+    """By it events are equal whose figures are no numbers. "" for one made to harm, nested too deeply."""
+    try:
+        return _line(event)
+    except RecursionError:
+        return ""
 
 
 def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
@@ -264,14 +289,11 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
         part = 0 if found is None else found[1].part
         if part and note is not None:
             note(f"event log `{path}` begins in the middle: the {_several(part)} before are not there")
-        standing = Standing()
+        repeats = Repeats()
         while found is not None:
             file, head = found
-            known = standing.lines()
-            for number, event in enumerate(_read_file(file, note)):
-                if number >= head.repeated or line_of(event) not in known:
-                    standing.note(event)
-                    yield event
+            repeats.begin(head)
+            yield from filter(repeats.is_new, _read_file(file, note))
             if head.lost and note is not None:
                 note(
                     f"event log `{file}`: {head.lost:,} events before it are missing; it could not be written"
@@ -522,8 +544,7 @@ def _check_suffix(path: str) -> None:
         raise RidgelineError(msg)
 
 
-def line_of(event: RunEvent) -> str:
-    """An event as a line of a log, without its end."""
+def _line(event: RunEvent) -> str:
     return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -556,7 +577,7 @@ class _Lines:
         return len(self._waiting)
 
     def write(self, event: RunEvent) -> None:
-        self.raw("", event.at, line_of(event))
+        self.raw("", event.at, _line(event))
         if not isinstance(event, _BURST):
             self.flush()
 
@@ -613,7 +634,7 @@ class _Parts:
         return len(self._rows)
 
     def write(self, event: RunEvent) -> None:
-        self.raw(type(event).__name__, event.at, line_of(event), getattr(event, "window_id", None))
+        self.raw(type(event).__name__, event.at, _line(event), getattr(event, "window_id", None))
         full = event.at - self._rows[0]["at"] >= PART_SECONDS or len(self._rows) >= PART_EVENTS
         if isinstance(event, ApplicationEnded) or (full and not isinstance(event, _BURST)):
             self.flush()

@@ -14,7 +14,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.files.rotation import size_of
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import RunEvent
-from ridgeline.service.event_log import CONTINUED, PARQUET, FileHead, RunFiles
+from ridgeline.service.event_log import CONTINUED, PARQUET, FileHead, Repeats, RunFiles
 
 _LONGEST = 256 * 1024 * 1024
 """The longest line that is read: a plan of 5,000 operators has 15 MB."""
@@ -39,6 +39,7 @@ class Tail:
         self._files = RunFiles(path, run)
         self._file: _Lines | _Parts | None = None
         self._head: FileHead | None = None
+        self._repeats = Repeats()
 
     def size(self) -> int:
         """The bytes that the log has now. Raises RidgelineError if it cannot be read."""
@@ -93,7 +94,7 @@ class Tail:
             self._file = _Parts(path, self._files, head)
         else:
             self._file = _Lines(path)
-        self._file.skip = 0 if is_first else head.repeated
+        self._repeats.begin(head)
         if is_first and head.part:
             self._note(f"it begins in the middle of the run: {_several(head.part)} missing")
         if head.lost:
@@ -108,15 +109,13 @@ class Tail:
                 data = json.loads(text)
                 if isinstance(data, dict) and data.get("event") == CONTINUED:
                     continue
-                if file.skip:
-                    file.skip -= 1
-                    continue
                 event = from_dict(data)
             except (ValueError, AttributeError, RecursionError) as error:
                 why = str(error).partition("; known are")[0][:200]
                 msg = f"`{file.path.name}`, {where} is no event: {why}"
                 raise RidgelineError(msg) from error
-            yield event
+            if self._repeats.is_new(event):
+                yield event
 
 
 class _Lines:
@@ -124,7 +123,6 @@ class _Lines:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.skip = 0
         self._opened: IO[bytes] = path.open("rb")
         self._number = 0
 
@@ -151,7 +149,6 @@ class _Parts:
 
     def __init__(self, path: Path, files: RunFiles, head: FileHead) -> None:
         self.path = path
-        self.skip = 0
         self._files = files
         self._head = head
         self._read: set[str] = set()
