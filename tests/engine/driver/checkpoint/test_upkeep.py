@@ -215,6 +215,27 @@ def test_a_broken_off_move_is_ended_though_the_run_continued_where_it_is_now(tmp
     assert walk(source).keys() == {"moved.json", "lock"}
 
 
+def test_a_broken_off_move_removes_nothing_while_its_target_is_not_there(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "state"), str(tmp_path / "there")
+    run_local(application(), windows=2, checkpoint=source)
+
+    def step(name: str) -> None:
+        if name.startswith("remove "):
+            raise DiedError
+
+    with pytest.raises(DiedError):
+        move(source, target, step=step)
+    Path(target).rename(tmp_path / "away")
+    before = walk(source)
+    with pytest.raises(CheckpointError, match="no run is there now"):
+        move(source, target)
+    assert walk(source) == before
+    shutil.rmtree(target, ignore_errors=True)
+    (tmp_path / "away").rename(target)
+    move(source, target)
+    assert walk(source).keys() == {"moved.json", "lock"}
+
+
 def test_pruning_says_first_and_removes_only_what_no_window_needs(tmp_path: Path) -> None:
     stopped(tmp_path / "first")
     copy(str(tmp_path / "first"), str(tmp_path / "state"))

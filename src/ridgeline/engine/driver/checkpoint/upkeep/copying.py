@@ -291,6 +291,9 @@ def move(
     root, to = open_folder(source), open_folder(target)
     moved = read_if_there(root, MOVED)
     if moved is not None and json.loads(moved)["to"] == to.uri and read_if_there(to, COPYING) is None:
+        if not any(read_if_there(to, name) is not None for name in (NAME, REGIONS, MOVED)):
+            msg = f"`{source}` was moved to `{to.uri}`, and no run is there now; is its disk or store there?"
+            raise CheckpointError(msg)
         _remove(root, step)  # all of it is there
         return Copied((), 0, 0)
     with ExitStack() as locks:
