@@ -17,7 +17,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.support.files import resolve
 from ridgeline.api.support.sftp import close_connections
 from ridgeline.operators import FileInput, FileOutput
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.sftp_server import SftpServer
 
 
@@ -80,6 +80,25 @@ def test_a_run_that_is_continued_reads_and_writes_each_row_once(server: SftpServ
         for line in file.read_text().splitlines()
     ]
     assert sorted(Row(**row) for row in found) == ROWS
+
+
+def test_a_run_moves_to_a_local_disk_and_merges_there(server: SftpServer, tmp_path: Path) -> None:
+    outputs = (
+        FileOutput(f"{server.uri}/out", format="jsonl", roll_seconds=100),
+        FileOutput(tmp_path / "out", format="jsonl", merge_seconds=100),
+    )
+    for number, output in enumerate(outputs):
+        app = Application("copy", window="1s")
+        items = [one for row in ROWS[:40] for one in (row, END_WINDOW)]
+        app.read("source", ListInput(Row, items)).write("out", output)
+        run_local(app, checkpoint=tmp_path / "state", windows=None if number else 5)
+    found = [
+        Row(**json.loads(line))
+        for folder in (server.root / "out", tmp_path / "out")
+        for path in FileOutput.published(folder)
+        for line in Path(path).read_text().splitlines()
+    ]
+    assert sorted(found) == ROWS[:40]
 
 
 def test_a_server_that_goes_away_is_waited_for(server: SftpServer) -> None:

@@ -316,8 +316,11 @@ class FilePublisher(Publisher):
     def _finish_before(self, state: Any) -> None:
         """After a change of path, format or name: publish the segments as it would have been done before."""
         if state["pending"] or state["path"] == self._settings.path or "rewound" in state:
+            merge = self._settings.merge if state["path"] == self._settings.path else None
             before = FilePublisher(
-                self._settings._replace(path=state["path"], format=state["format"], mode="append")
+                self._settings._replace(
+                    path=state["path"], format=state["format"], mode="append", merge=merge
+                )
             )
             before.open(replace(self._context, operator=state.get("name", self._context.operator)), state)
             before.close()
