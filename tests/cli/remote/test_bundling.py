@@ -6,7 +6,8 @@ import zipfile
 
 import pytest
 
-from ridgeline.service.history.bundling import INDEX
+from ridgeline.service.history.asking import LogAsks
+from ridgeline.service.history.bundling import INDEX, make_bundle
 from ridgeline.service.history.listing import logs_in
 from ridgeline.service.history.runs import id_of
 from support.service.history import events, history, write_log
@@ -115,3 +116,15 @@ def test_what_is_no_bundle_is_refused(tmp_path, entries, why):
     with history(tmp_path) as client:
         names = [row["file"] for row in client.json("/runs")["runs"]]
     assert "run.jsonl" in names
+
+
+def test_a_bundle_that_another_one_replaces_is_read_again(tmp_path):
+    for windows in (2, 5):
+        log = write_log(tmp_path / f"{windows}.jsonl", events(windows))
+        make_bundle(LogAsks(log), tmp_path / f"{windows}.zip", made=2_000.0)
+    file = tmp_path / "2.zip"
+    with history(file) as client:
+        path = f"{run_at(file)}{BASE}/windows"
+        assert len(client.json(path)["windows"]) == 2
+        (tmp_path / "5.zip").replace(file)
+        assert len(client.json(path)["windows"]) == 5

@@ -175,6 +175,24 @@ def test_a_log_that_is_still_written_is_followed_to_its_end(tmp_path):
         assert before < client.of(log, "/info")["stats"]["windowsCommitted"] == 6
 
 
+def test_a_log_that_is_written_on_after_it_broke_off_is_read_again(tmp_path):
+    found, log = events(6), tmp_path / "run.jsonl"
+    writer = EventLogWriter(str(log))
+    for event in found[: len(found) // 2]:
+        writer.write(event)
+    wait_until(lambda: len(log.read_bytes().splitlines()) >= len(found) // 2, "the first half of the log")
+    make_old(log)
+    with history(log) as client:
+        info = client.of(log, "/info")
+        assert info["state"] == "FAILED"
+        assert "breaks off" in info["reason"]
+        for event in found[len(found) // 2 :]:
+            writer.write(event)
+        writer.close()
+        info = client.of(log, "/info")
+        assert (info["state"], info["stats"]["windowsCommitted"]) == ("FINISHED", 6)
+
+
 def test_all_files_of_a_run_are_one_and_what_is_missing_is_noted(tmp_path):
     found, log = events(12), tmp_path / "run.jsonl"
     half = len(found) // 2

@@ -38,11 +38,13 @@ class BundledRun:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._bundle: zipfile.ZipFile | None = None
+        self._file: tuple[int, ...] = ()
         self._lock = threading.Lock()
 
     def load(self) -> None:
         """Open the bundle. Raises AnswerError (409) for what is none, or of a later format."""
         try:
+            self._file = _identity(self.path)
             index = index_of(self.path)
             self._bundle = None if index is None else zipfile.ZipFile(self.path)
         except OSError as error:
@@ -57,6 +59,13 @@ class BundledRun:
     def share(self) -> float:
         """All of it is read."""
         return 1.0
+
+    def is_outdated(self) -> bool:
+        """Whether another bundle has its place by now. One that is gone is not outdated."""
+        try:
+            return _identity(self.path) != self._file
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Close the file. May be called twice."""
@@ -102,6 +111,12 @@ class BundledRun:
     def _names(self) -> frozenset[str]:
         with self._lock:
             return frozenset(self._bundle.namelist()) if self._bundle is not None else frozenset()
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """The identity of a file and of its content, as its status has it. Raises OSError."""
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _read(bundle: zipfile.ZipFile, name: str, most: int) -> bytes:

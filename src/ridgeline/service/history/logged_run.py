@@ -59,6 +59,8 @@ class LoggedRun:
         self._plan: KeptPlan | None = None
         self._id = ""
         self._ended = False
+        self._broken_off_at: int | None = None
+        """The size of a log that breaks off, when it was taken to; None: it does not, or is damaged."""
         self.watch = Watch(lambda: self._at)
         self._pages: LiveStream | None = None
         self._lock = threading.Lock()
@@ -89,6 +91,15 @@ class LoggedRun:
             return min(1.0, self._tail.read / max(1, self._tail.size()))
         except RidgelineError:
             return 1.0
+
+    def is_outdated(self) -> bool:
+        """Whether a log that was taken to break off was written on since."""
+        if self._broken_off_at is None:
+            return False
+        try:
+            return self._tail.size() != self._broken_off_at
+        except RidgelineError:
+            return False
 
     def load(self, *, follow: bool = True) -> None:
         """Read the log; with `follow`, a thread reads on if it is still written. To be called once.
@@ -176,6 +187,8 @@ class LoggedRun:
         self._ended = True
         try:
             self.watch.observe(ApplicationEnded(self._at, "failed", why))
+            if not self.problem:
+                self._broken_off_at = self._tail.size()
         except Exception as error:  # noqa: BLE001  as in `_read`
             self.problem = self.problem or str(error) or type(error).__name__
 

@@ -88,6 +88,12 @@ class Runs:
         """
         with self._lock:
             loading = self._loaded.get(run)
+        if loading is not None and loading.is_outdated():
+            with self._lock:
+                if self._loaded.get(run) is loading:
+                    del self._loaded[run]
+            loading.run.close()
+            loading = None
         logs = {} if loading is not None else self.logs()
         if loading is None and run not in logs:
             raise AnswerError(404, f"there is no run `{run[:100]}`", did_you_mean(run, logs))
@@ -137,6 +143,10 @@ class _Loading:
             what, _, hint = self._problem.partition("; ")
             raise AnswerError(409, what, hint)
         return self.run
+
+    def is_outdated(self) -> bool:
+        """Whether it is to be read again: there is more by now, or something else."""
+        return self._done.is_set() and self.run.is_outdated()
 
     def _load(self) -> None:
         try:
