@@ -33,7 +33,7 @@ from ridgeline.plan.change.state_shapes import (
     with_inner,
 )
 from ridgeline.plan.change.state_steps import Steps, chained, classes_in
-from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, shape_changes
+from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, refused, shape_changes
 from ridgeline.plan.change.state_widening import WIDER, widener
 from ridgeline.plan.physical import PhysicalOperator
 
@@ -134,10 +134,15 @@ class Comparison:
 
     def _unknown(self, base: str, operator: PhysicalOperator) -> Conversion:
         """Options for states of which the checkpoint has no shape. No migration can be carried out then."""
+        owner = _owner(operator)
+        why = "an earlier version of Ridgeline wrote it without a schema, so nothing is compared"
+        verdict = StateVerdict(owner, Outcome.KEPT, why)
         if migrations_done(operator) is not None:
             what = "an earlier version of Ridgeline wrote its state without a schema, so no migration applies"
             remedy = "start once with the code that wrote it; then with this one"
-            self.faults.append(Fault(operator.name, what, remedy))
+            fault = Fault(operator.name, what, remedy)
+            self.faults.append(fault)
+            verdict = refused(fault)
         own = f"{base}."
         dropped = frozenset(name.removeprefix(own) for name in self._dropped if name.startswith(own))
         renamed = {
@@ -145,6 +150,13 @@ class Comparison:
             for old, new in self._renamed.items()
             if old.startswith(own)
         }
+        self.verdicts.append(verdict)
+        self.verdicts += [
+            StateVerdict(f"{owner}.{name}", Outcome.DROPPED, "as it was asked for") for name in dropped
+        ]
+        self.verdicts += [
+            StateVerdict(f"{owner}.{new}", Outcome.KEPT, f"was `{own}{old}`") for old, new in renamed.items()
+        ]
         return Conversion(renamed=renamed, dropped=dropped)
 
     def is_over(self, shape: Shape, operator: PhysicalOperator) -> bool:
@@ -190,8 +202,7 @@ class _One:
         kinds: dict[str, type] = {}
         self._declared = state_shapes(operator, kinds)
         self._kinds = with_inner(kinds)
-        owner = f"{operator.name}.{operator.port}" if operator.port else operator.name
-        self._owner = owner
+        self._owner = _owner(operator)
         self._before = base.partition("#")[0]
         self.faults: list[Fault] = []
         self.states: dict[str, Shape] = {}
@@ -206,12 +217,12 @@ class _One:
 
     def verdicts(self, conversion: Conversion) -> list[StateVerdict]:
         """The fate of each state that was compared."""
-        found = [StateVerdict(one.where, Outcome.REFUSED, one.what, one.remedy) for one in self.faults]
-        refused = {one.where for one in self.faults}
+        found = list(map(refused, self.faults))
+        faulty = {one.where for one in self.faults}
         for name, before in self._held.items():
             new = conversion.renamed.get(name, name)
             where = f"{self._owner}.{new}"
-            if name.startswith("#") or before["kind"] == "lifetimes" or where in refused:
+            if name.startswith("#") or before["kind"] == "lifetimes" or where in faulty:
                 continue
             if name in conversion.dropped:
                 if name in self._over:
@@ -220,7 +231,7 @@ class _One:
                     found.append(StateVerdict(where, Outcome.DROPPED, "by a migration"))
                 elif self._whole.dropped((f"{self._before}.{name}", where)):
                     found.append(StateVerdict(where, Outcome.DROPPED, "as it was asked for"))
-                elif self._owner not in refused:
+                elif self._owner not in faulty:
                     found.append(StateVerdict(where, Outcome.ENDED, "it keeps nothing between windows now"))
                 continue
             found.append(self._verdict(name, new, before, conversion))
@@ -676,6 +687,11 @@ def _head(kind: Any) -> str:
 
 def _arguments(kind: Any) -> Sequence[Any]:
     return () if isinstance(kind, str) else kind[1:]
+
+
+def _owner(operator: PhysicalOperator) -> str:
+    """The name under which states are listed: of the operator, for unifiers with that of their port."""
+    return f"{operator.name}.{operator.port}" if operator.port else operator.name
 
 
 def _text(kind: Any) -> str:

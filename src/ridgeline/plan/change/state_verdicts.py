@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from ridgeline.api.errors import Fault
 from ridgeline.plan.change.state_shapes import Shape
 
 
@@ -33,6 +34,11 @@ class StateVerdict:
     def __str__(self) -> str:
         text = "; ".join(part for part in (self.why, self.remedy) if part)
         return f"{self.outcome:9}  {self.where}{f': {text}' if text else ''}"
+
+
+def refused(fault: Fault) -> StateVerdict:
+    """The fate of a state that a start would refuse."""
+    return StateVerdict(fault.where, Outcome.REFUSED, fault.what, fault.remedy)
 
 
 class Stands(Protocol):
@@ -86,4 +92,4 @@ def _dotted(name: str) -> str:
     return name.replace(":", ".")
 
 
-__all__ = ["Outcome", "StateVerdict", "shape_changes"]
+__all__ = ["Outcome", "StateVerdict", "refused", "shape_changes"]

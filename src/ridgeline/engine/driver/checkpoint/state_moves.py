@@ -31,7 +31,7 @@ from ridgeline.plan.change.state_moves import (
     settle_states,
 )
 from ridgeline.plan.change.state_schemas import Comparison, Conversion, Schemas, held_states
-from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict
+from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, refused
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
@@ -93,11 +93,11 @@ def judge_states(
     found, faults = settle_states(
         last.states, plan, dropped=dropped, renamed=renamed, divided=_divided(last, renamed)
     )
-    verdicts = [StateVerdict(one.where, Outcome.REFUSED, one.what, one.remedy) for one in faults]
+    verdicts = list(map(refused, faults))
     try:
         check_boundary(found, plan, last.window_id + 1)
     except ValidationError as error:
-        verdicts += [StateVerdict(one.where, Outcome.REFUSED, one.what, one.remedy) for one in error.faults]
+        verdicts += map(refused, error.faults)
     comparison, _ = _compared(plan, last, found, live=False)
     ended = dict.fromkeys(_base(key) for key in found.ends)
     verdicts += comparison.verdicts
