@@ -98,7 +98,7 @@ def judge_states(
         check_boundary(found, plan, last.window_id + 1)
     except ValidationError as error:
         verdicts += map(refused, error.faults)
-    comparison, _ = _compared(plan, last, found, live=False)
+    comparison, by_base = _compared(plan, last, found, live=False)
     ended = dict.fromkeys(_base(key) for key in found.ends)
     verdicts += comparison.verdicts
     verdicts += [
@@ -110,7 +110,8 @@ def judge_states(
     verdicts += dict.fromkeys(map(_move_verdict, found.moves))
     if not any(one.outcome is Outcome.REFUSED for one in verdicts):
         try:
-            moved(plan, _Trial(storage, run_id, last.epoch), last, found)
+            trial = _Trial(storage, run_id, last.epoch)
+            moved(plan, trial, last, found, _conversions(comparison, by_base))
         except StateError as error:
             verdicts.append(StateVerdict(error.operator or "state", Outcome.REFUSED, str(error)))
     return sorted(verdicts, key=lambda one: (one.where, one.outcome))
@@ -255,8 +256,11 @@ def conversions_of(plan: Plan, last: Manifest, found: StatePlan, *, live: bool =
     comparison, by_base = _compared(plan, last, found, live=live)
     if comparison.faults:
         raise ValidationError(plan.logical.application, comparison.faults)
-    schemas = {"states": comparison.states} if comparison.states else {}
-    return Conversions(by_base, schemas)
+    return _conversions(comparison, by_base)
+
+
+def _conversions(comparison: Comparison, by_base: Mapping[str, Conversion]) -> Conversions:
+    return Conversions(by_base, {"states": comparison.states} if comparison.states else {})
 
 
 def _compared(
