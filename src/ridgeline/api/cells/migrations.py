@@ -263,7 +263,7 @@ def faults_of(operator: Any, states: Collection[str]) -> Iterator[tuple[str, str
     """
     for base in type(operator).__mro__:
         listed = vars(base).get("migrations", ())
-        if isinstance(listed, (list, tuple)) and any(isinstance(one, Migration) for one in listed):
+        if _is_list(listed) and any(isinstance(one, Migration) for one in listed):
             for one in listed:
                 if not isinstance(one, Migration):
                     yield (

@@ -24,8 +24,11 @@ from ridgeline.plan.change.state_shapes import (
     WAITING,
     Schemas,
     Shape,
+    arguments_of,
     class_names,
     class_shape,
+    head_of,
+    members,
     migrations_done,
     model_defaults,
     ports_of,
@@ -489,8 +492,7 @@ class _One:
             return ""
         if ANY in (old, new):
             return ""
-        olds = old[1:] if _head(old) == "|" else [old]
-        news = new[1:] if _head(new) == "|" else [new]
+        olds, news = members(old), members(new)
         for one in olds:
             why = ""
             for other in sorted(news, key=lambda other: other != one):
@@ -505,14 +507,14 @@ class _One:
         """Why a value of one type, no union, may be none of another."""
         if ANY in (old, new):
             return ""
-        head, other = _head(old), _head(new)
+        head, other = head_of(old), head_of(new)
         if ":" in head or ":" in other:
             if why := self._pair(head, other, what):
                 return why
         elif head != other:
             wider = not self._strict and other in WIDER.get(head, ())
             return "" if wider else f"{what} {_text(old)}, and are {_text(new)}"
-        before, after = _arguments(old), _arguments(new)
+        before, after = arguments_of(old), arguments_of(new)
         if before and after and len(before) != len(after):
             return f"{what} {_text(old)}, and are {_text(new)}"
         if not before or not after:
@@ -679,14 +681,6 @@ _SCOPED = frozenset({"value", "keyed", "list"})
 _LATER = frozenset({"Flag", "TypedDict", "model"})
 _BY_FUNCTION = frozenset({"TypedDict", "class"})
 """Classes whose fields are not known, or have no place of their own in what was written."""
-
-
-def _head(kind: Any) -> str:
-    return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else _head(kind[0]))
-
-
-def _arguments(kind: Any) -> Sequence[Any]:
-    return () if isinstance(kind, str) else kind[1:]
 
 
 def _owner(operator: PhysicalOperator) -> str:

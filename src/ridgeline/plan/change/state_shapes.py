@@ -12,7 +12,7 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum, Flag
 from functools import lru_cache, partial
 from typing import Any
@@ -47,6 +47,21 @@ _WRITES = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__",
 
 
 # Types ------------------------------------------------------------------------------------------------------
+
+
+def members(kind: Any) -> Sequence[Any]:
+    """The types of a union, by its shape; of another one itself."""
+    return kind[1:] if head_of(kind) == "|" else [kind]
+
+
+def head_of(kind: Any) -> str:
+    """The name of a type without its arguments, by its shape."""
+    return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else head_of(kind[0]))
+
+
+def arguments_of(kind: Any) -> Sequence[Any]:
+    """The shapes of the arguments of a type; none of one that says nothing about what is inside."""
+    return () if isinstance(kind, str) else kind[1:]
 
 
 def type_shape(kind: Any, classes: dict[str, type]) -> Any:

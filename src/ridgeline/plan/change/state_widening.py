@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.plan.change.state_shapes import ANY
+from ridgeline.plan.change.state_shapes import ANY, arguments_of, head_of, members
 
 Function = Callable[[Any], Any]
 WIDER: Mapping[str, Sequence[str]] = {"int": ("float",), "bool": ("int", "float")}
@@ -47,14 +47,14 @@ def widener(old: Any, new: Any) -> Function | None:
     """
     if old == new or ANY in (old, new):
         return None
-    olds, news = _members(old), _members(new)
+    olds, news = members(old), members(new)
     found = {}
     for one in olds:
-        head = _head(one)
+        head = head_of(one)
         kind = _HEADS.get(head)
         if kind is None:
             continue
-        same = next((other for other in news if _head(other) == head), None)
+        same = next((other for other in news if head_of(other) == head), None)
         function = _one(one, same, news)
         if function is not None:
             found[kind] = function
@@ -71,12 +71,12 @@ def widener(old: Any, new: Any) -> Function | None:
 def _one(old: Any, same: Any, news: Sequence[Any]) -> Function | None:
     """A function that makes values of one type, no union, those of one of several."""
     if same is None:
-        wider = next((kind for kind in WIDER.get(_head(old), ()) if kind in news), None)
+        wider = next((kind for kind in WIDER.get(head_of(old), ()) if kind in news), None)
         return None if wider is None else _TO[wider]
-    before, after = _arguments(old), _arguments(same)
+    before, after = arguments_of(old), arguments_of(same)
     if not before or not after or len(before) != len(after):
         return None
-    head = _head(old)
+    head = head_of(old)
     if head == "dict":
         return _of_values(widener(before[1], after[1]))
     if head == "tuple" and before[-1] != "...":
@@ -98,15 +98,3 @@ def _of_tuple(parts: Sequence[Function | None]) -> Function:
         return tuple(one if part is None else part(one) for one, part in zip(value, parts, strict=True))
 
     return widened
-
-
-def _members(kind: Any) -> Sequence[Any]:
-    return kind[1:] if _head(kind) == "|" else [kind]
-
-
-def _head(kind: Any) -> str:
-    return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else _head(kind[0]))
-
-
-def _arguments(kind: Any) -> Sequence[Any]:
-    return () if isinstance(kind, str) else kind[1:]
