@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,9 @@ from ridgeline.engine.files.storage import ArrowStorage, DriverStorage, LocalSto
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
+
+UNFINISHED = re.compile(r"(?:^|/)\.[0-9a-f]{32}$")
+"""The name of a file that a process has not finished, or was killed while it wrote it."""
 
 
 class StoreStorage(ArrowStorage, DriverStorage):

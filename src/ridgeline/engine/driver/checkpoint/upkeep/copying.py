@@ -21,7 +21,15 @@ from ridgeline.engine.driver.checkpoint import sync_marker as witness
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.run_description import MOVED, NAME, REGIONS, read_if_there
-from ridgeline.engine.driver.checkpoint.upkeep.contents import Run, infos, open_folder, runs_of, verify, walk
+from ridgeline.engine.driver.checkpoint.upkeep.contents import (
+    UNFINISHED,
+    Run,
+    infos,
+    open_folder,
+    runs_of,
+    verify,
+    walk,
+)
 from ridgeline.engine.files.storage import LocalStorage, Storage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.integrity import FileCheck
@@ -32,7 +40,6 @@ ROUNDS = 100
 _PART_BYTES = 8 << 20
 _OWN = frozenset({NAME, REGIONS, MOVED, COPYING, "lock"})
 _REMADE = frozenset({journal.FOLDER, witness.FOLDER, "epochs", "plans", state_files.FOLDER})
-_UNFINISHED = re.compile(r"(?:^|/)\.[0-9a-f]{32}$")
 Step = Callable[[str], None]
 """Called with the name of each step, before it."""
 
@@ -84,7 +91,7 @@ def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Co
     if whole is not None:
         inside = tuple(f"{run.storage.uri[len(root.uri) + 1 :]}/" for run in runs)
         for name, one in infos(root.uri).items():
-            if name not in _OWN and not name.startswith(inside) and not _UNFINISHED.search(name):
+            if name not in _OWN and not name.startswith(inside) and not UNFINISHED.search(name):
                 _copy_file(root, name, to, one.size or 0)
                 files, size = files + 1, size + (one.size or 0)
         step("name the regions")
@@ -179,7 +186,7 @@ class _RunCopy:
         return {
             name: one
             for name, one in infos(self._run.storage.uri).items()
-            if name.partition("/")[0] not in _REMADE | _OWN and not _UNFINISHED.search(name)
+            if name.partition("/")[0] not in _REMADE | _OWN and not UNFINISHED.search(name)
         }
 
     def _have_changed(self, before: Mapping[str, Any]) -> bool:

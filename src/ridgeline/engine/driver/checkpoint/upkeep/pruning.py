@@ -23,11 +23,17 @@ from ridgeline.engine.container import recording
 from ridgeline.engine.driver.checkpoint import fault_dumps, folder, journal
 from ridgeline.engine.driver.checkpoint.journal import Committed
 from ridgeline.engine.driver.checkpoint.run_description import REGIONS
-from ridgeline.engine.driver.checkpoint.upkeep.contents import Run, infos, open_folder, runs_of, walk
+from ridgeline.engine.driver.checkpoint.upkeep.contents import (
+    UNFINISHED,
+    Run,
+    infos,
+    open_folder,
+    runs_of,
+    walk,
+)
 from ridgeline.engine.files.storage import LocalStorage, Storage
 from ridgeline.engine.state import state_files
 
-_UNFINISHED = re.compile(r"(?:^|/)\.[0-9a-f]{32}$")
 _HOUR, _DAY = 3600.0, 86_400.0
 _ENDED = re.compile(rf"{recording.FOLDER}/([^/]+)\.ended\.json")
 
@@ -76,7 +82,7 @@ def find(uri: str, clock: Clock, locks: ExitStack, windows: int = 0, older_than:
             Removal(one.what + where, [prefix + name for name in one.names], one.size_bytes, one.keep_first)
             for one in found
         ]
-    left = {name: one for name, one in known.items() if _UNFINISHED.search(name)}
+    left = {name: one for name, one in known.items() if UNFINISHED.search(name)}
     left = {name: one for name, one in left.items() if _mtime(one) < clock.wall() - _HOUR}
     removals.append(_removal("files that killed processes left unfinished", left, left))
     if REGIONS in known and not notes:
