@@ -18,6 +18,7 @@ import errno
 import fcntl
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -548,28 +549,46 @@ def _line(event: RunEvent) -> str:
     return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":"))
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether a path leads to what is open. Raises OSError."""
-    try:
-        found, own = path.stat(), os.fstat(descriptor)
-    except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+class _Locked(ABC):
+    """A file or a folder that this run alone writes."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        """Take over what is open. Raises RidgelineError if another run writes it, OSError."""
+        self._path = path
+        self._descriptor = descriptor
+        try:
+            _lock(descriptor, path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Write what waits."""
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            try:
+                self.flush()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a path leads to it. Raises OSError."""
+        try:
+            return os.path.samestat(path.stat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
 
 
-class _Lines:
+class _Lines(_Locked):
     """JSON lines: whole windows and single events reach the file at once, or not at all."""
 
     def __init__(self, file: Path) -> None:
-        self._path = file
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._descriptor = trust.private_opener(str(file), flags)
-        try:
-            _lock(self._descriptor, file)
-            self.size = os.fstat(self._descriptor).st_size
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+        super().__init__(file, trust.private_opener(str(file), flags))
+        self.size = os.fstat(self._descriptor).st_size
         self._waiting: list[bytes] = []
 
     @property
@@ -598,33 +617,16 @@ class _Lines:
         self.size += begun
         self._waiting.clear()
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            try:
-                self.flush()
-            finally:
-                os.close(self._descriptor)
-                self._descriptor = -1
-
-    def is_at(self, path: Path) -> bool:
-        return _is_at(self._descriptor, path)
-
     def remove(self) -> None:
         self._path.unlink()
 
 
-class _Parts:
+class _Parts(_Locked):
     """Parquet files of whole windows, each of which appears when it is complete."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
-        self._folder = folder
-        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            _lock(self._descriptor, folder)
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+        super().__init__(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
         self._rows: list[dict[str, Any]] = []
         self._number = 0
         self.size = 0
@@ -647,31 +649,20 @@ class _Parts:
         if not self._rows:
             return
         name = f"part-{self._number:05d}.parquet"
-        unfinished = self._folder / f".{name}"  # readers of folders skip hidden files
+        unfinished = self._path / f".{name}"  # readers of folders skip hidden files
         try:
             with open(unfinished, "wb", opener=trust.private_opener) as file:
                 pq.write_table(pa.Table.from_pylist(self._rows, SCHEMA), file, compression="zstd")
-            unfinished.rename(self._folder / name)
+            unfinished.rename(self._path / name)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        self.size += (self._folder / name).stat().st_size
+        self.size += (self._path / name).stat().st_size
         self._rows = []
         self._number += 1
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            try:
-                self.flush()
-            finally:
-                os.close(self._descriptor)
-                self._descriptor = -1
-
-    def is_at(self, path: Path) -> bool:
-        return _is_at(self._descriptor, path)
-
     def remove(self) -> None:
-        self._folder.rmdir()
+        self._path.rmdir()
 
 
 # Reading ----------------------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ class _LogFile:
             found = os.stat(self._path)  # noqa: PTH116  for each line
         except FileNotFoundError:
             found = None
-        if found is not None and (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino):
+        if found is not None and os.path.samestat(found, own):
             return own.st_size
         opened = self._open()
         os.close(self._descriptor)
@@ -199,7 +199,7 @@ class _LogFile:
         with contextlib.suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             own, found = os.fstat(self._descriptor), os.stat(self._path)  # noqa: PTH116
-            if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) and stat.S_ISREG(own.st_mode):
+            if os.path.samestat(found, own) and stat.S_ISREG(own.st_mode):
                 put_away(Path(self._path))
                 remove_old(Path(self._path), self._rotation)
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
