@@ -56,6 +56,7 @@ CONTINUED = "LogContinued"
 LINES = frozenset({".jsonl", ".json"})
 PARQUET = ".parquet"
 _FIRST = b'{"event":'
+_BEGINNING_BYTES = 256
 _BURST = (ContainerWindow, OperatorWindow, SourceProgress)  # a `WindowCommitted` follows them at once
 _UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -427,6 +428,14 @@ def _begins(file: Path) -> bool:
         return opened.read(len(_FIRST)) == _FIRST
 
 
+def _beginning(file: Path) -> bytes:
+    """The first bytes of a file, which have the time of its first event; none of a folder. Raises OSError."""
+    if file.is_dir():
+        return b""
+    with file.open("rb") as opened:
+        return opened.read(_BEGINNING_BYTES)
+
+
 class RunFiles:
     """The files of the run that a path names. A run that writes may rename them meanwhile.
 
@@ -436,7 +445,7 @@ class RunFiles:
     def __init__(self, path: Path, run: object = None) -> None:
         self._path = path
         self._base = base_of(path)
-        self._heads: dict[tuple[int, int], FileHead | None] = {}
+        self._heads: dict[tuple[object, ...], FileHead | None] = {}
         self._run = run
 
     def first(self) -> tuple[Path, FileHead] | None:
@@ -471,9 +480,12 @@ class RunFiles:
         return found
 
     def _head(self, path: Path) -> FileHead | None:
-        """The head of a file, read once. Raises OSError."""
+        """The head of a file, read once. Raises OSError.
+
+        A new file may get the number (`st_ino`) of one that was removed, so its beginning counts, too.
+        """
         status = path.stat()
-        key = status.st_dev, status.st_ino
+        key = status.st_dev, status.st_ino, _beginning(path)
         if self._heads.get(key) is None:
             self._heads[key] = head_of(path)
         return self._heads[key]

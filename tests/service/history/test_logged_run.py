@@ -11,7 +11,7 @@ import pytest
 from ridgeline.engine.files.rotation import Rotation, earlier
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ApplicationEnded
-from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.event_log import EventLogWriter, RunFiles, head_of
 from ridgeline.service.history.answering import ENDPOINTS
 from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.http.apex import logical_plan
@@ -230,6 +230,20 @@ def test_the_plan_that_a_missing_file_brought_is_the_next_ones(tmp_path):
     run = LoggedRun(log, lambda _: False)
     run.load()
     assert run.watch.info()["planVersion"] == 7
+
+
+def test_a_file_with_the_number_of_one_that_was_removed_is_read(tmp_path):
+    log = tmp_path / "run.jsonl"
+    writer = EventLogWriter(str(log), rotation=Rotation(size_bytes=20_000))
+    for event in events(20):
+        writer.write(event)
+    writer.close()
+    files = RunFiles(log, head_of(log).run)
+    parts = {path: head.part for path, head in files.of_run()}
+    oldest = min(parts, key=parts.__getitem__)
+    oldest.write_bytes(log.read_bytes())
+    assert 0 == parts[oldest] < parts[log]
+    assert dict(files.of_run())[oldest].part == parts[log]
 
 
 def test_hostile_names_stay_data(tmp_path):
