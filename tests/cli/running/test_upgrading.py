@@ -90,6 +90,7 @@ def test_a_version_that_breaks_its_promise_gives_way_to_the_one_before(
         (["one.py", "--rollback-if", "x"], "is the file that runs"),
         (["two.py", "--rollback-if", "x"], "APP makes no promise `x`"),
         (["two.py", "--rollback-if", "window_latency_p50", "--within", "1s"], "give more"),
+        (["two.py", "--master", "local[2]", "--archives", "x.tar.gz"], "is for workers of a cluster"),
     ]
     for words, error in told:
         result = ridgeline_command("upgrade", "sums", *words)

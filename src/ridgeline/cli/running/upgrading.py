@@ -24,7 +24,7 @@ from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.files import local_path
 from ridgeline.api.support.masking import MASK
 from ridgeline.cli import completing
-from ridgeline.cli.configuration import load_configured
+from ridgeline.cli.configuration import configuration, load_configured
 from ridgeline.cli.errors import FAILED, KILLED_BY, NOT_VALID, CommandError, reporting_errors
 from ridgeline.cli.output import write
 from ridgeline.cli.settings import RunSettings
@@ -93,6 +93,7 @@ def upgrade(
     seconds = _seconds(within)
     entry = _found(running, settings)
     settings = replace(settings, options=replace(settings.options, checkpoint=entry.checkpoint))
+    settings.beside(configuration(context).run.conf, context.args)  # refused while the version before runs
     configured = load_configured(context, settings.written)
     if configured.app.name != entry.name:
         msg = f"`{running}` is the application `{entry.name}`, and APP is `{configured.app.name}`; its state "
