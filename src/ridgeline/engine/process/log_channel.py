@@ -341,7 +341,7 @@ def open_worker_channel(environment: Mapping[str, str] = os.environ) -> None:
     """
     settings = _given(environment)
     if settings is None:
-        if logging.lastResort is not None:
+        if logging.lastResort is not None and not isinstance(logging.lastResort, _LastResort):
             logging.lastResort = _LastResort(logging.lastResort)
         return
     try:
