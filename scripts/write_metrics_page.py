@@ -29,7 +29,13 @@ scrape_configs:
     # start: authorization: {credentials: TOKEN}
 ```
 
-To send them by OTLP instead, install `ridgeline[otel]` and use `ridgeline.service.export.otel.OtelExporter`.
+To send them by OTLP, install `ridgeline[telemetry]` and start with `--otlp URL`: see
+[telemetry](telemetry.md).
+
+A scraper that asks for OpenMetrics (`Accept: application/openmetrics-text`, as Prometheus does) gets the same
+metrics in that format. With traces on, buckets of `window_latency_seconds` and
+`operator_window_latency_seconds` then have exemplars: `trace_id` and `span_id` of the last window in the
+bucket whose trace was exported. Prometheus keeps them with `--enable-feature=exemplar-storage`.
 The names are the same there, but without `_total`.
 
 Every metric has the label `application` beside those listed. `operator` is the name of a logical operator, or

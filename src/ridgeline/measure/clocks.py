@@ -91,6 +91,12 @@ class ClockOffsets:
         points.append((sent, received - sent))
         self._lines.pop(host, None)
 
+    def as_of_now(self) -> ClockOffsets:
+        """The offsets of all hosts as they are now, which later messages do not change."""
+        found = ClockOffsets(self._samples, self.own_host)
+        found._lines = {host: line for host in self._points if (line := self._line(host)) is not None}
+        return found
+
     def offset(self, host: str, at: float) -> float:
         """The offset when the host's clock showed `at`: the minimum-delay estimate; 0 for an unknown host."""
         return self.minimum_delay(host, at)

@@ -40,6 +40,7 @@ from ridgeline.measure.slot_events import (
     SlotsSized,
 )
 from ridgeline.measure.topology import Topology
+from ridgeline.measure.tracing.ids import run_of, trace_text
 
 _log = logging.getLogger(__name__)
 _LATE = "late"
@@ -91,9 +92,14 @@ class Standstills:
 
 
 class EventLines:
-    """Logs the events of one run. Calls come one at a time; most events cost a look into a dictionary."""
+    """Logs the events of one run. Calls come one at a time; most events cost a look into a dictionary.
 
-    def __init__(self) -> None:
+    `traced`: lines about a window have the id of its trace.
+    """
+
+    def __init__(self, *, traced: bool = False) -> None:
+        self._traced = traced
+        self._run = ""
         self._application = ""
         self._topology = Topology((), ())
         self._problems: dict[int, str] = {}
@@ -134,6 +140,7 @@ class EventLines:
     def _planned(self, event: ApplicationPlanned) -> None:
         begins = not self._topology.operators
         self._application, self._topology = event.application, event.topology
+        self._run = run_of(event.application_id)
         self._window_seconds, self._standstills = event.window_seconds, Standstills()
         plan = f"{len(event.topology.operators)} operators, plan {event.plan_version}"
         text = f"run {event.application_id} begins: {plan}" if begins else f"the plan has changed: {plan}"
@@ -261,4 +268,6 @@ class EventLines:
             }
         if window is not None:
             extra["window"] = window
+            if self._traced:
+                extra["trace_id"] = trace_text(self._run, window)
         _log.log(level, "%s", text, extra=extra)

@@ -48,6 +48,8 @@ from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import Topology
+from ridgeline.measure.tracing.counts import TraceCounts
+from ridgeline.measure.tracing.exemplars import Exemplars
 
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
@@ -69,6 +71,10 @@ class Watch:
     def __init__(self, now: Callable[[], float], own_host: str = "") -> None:
         self.subscribers_dropped = 0
         """How many subscribers have raised an error and get no events any more."""
+        self.exemplars = Exemplars()
+        """Windows in the buckets of histograms whose traces were exported."""
+        self.traces = TraceCounts()
+        """Traces of windows that were exported, and dropped."""
         self._now = now
         self._measurement = Measurement(own_host)
         self._waiting: deque[RunEvent] = deque()
@@ -405,6 +411,8 @@ class Watch:
                 measurement.own_metrics.all(),
                 measurement.topology.metrics,
                 measurement.counts.promises.rows(now),
+                self.exemplars,
+                replace(self.traces),
             )
 
 

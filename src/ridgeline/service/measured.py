@@ -35,6 +35,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.export.telemetry import exporting_metrics, exporting_traces, traces_of
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
 from ridgeline.service.policy_thread import PolicyThread
@@ -156,8 +157,11 @@ class MeasuredRun:
         page: str = "",
         log: OperatorLog | None = None,
     ) -> None:
+        self._whole = watch is None
+        """False for a region, whose metrics are a part of the application's."""
         self.watch = watch or Watch(clock.wall, own_host())
-        self._end_lines = self.watch.subscribe(EventLines().apply)
+        lines = EventLines(traced=traces_of(service) is not None)
+        self._end_lines = self.watch.subscribe(lines.apply)
         self._share = share
         self._page = page
         self._log = log or OperatorLog()
@@ -190,10 +194,11 @@ class MeasuredRun:
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock, log=self._log)
             surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
             surroundings.callback(self.watch.subscribe(heartbeats.follow))
-            if self._service.otlp_endpoint is not None:
-                from ridgeline.service.export.otel import OtelExporter
-
-                surroundings.callback(OtelExporter(self.watch, self._service.otlp_endpoint).close)
+            if self._whole:
+                surroundings.enter_context(exporting_metrics(self.watch, self._service))
+            region = self._plan.logical.region
+            traces = exporting_traces(self.watch, self._service, self._warn, region)
+            surroundings.enter_context(traces)
             server = self._serve(heartbeats)
             if server is not None:
                 surroundings.callback(server.close)

@@ -22,8 +22,9 @@ class ServiceOptions:
     enough to read. `allow_host`: names besides its own by which requests may ask for it. `event_log` is a
     file as `EventLogWriter` takes it; `event_log_rotate` and `event_log_keep` are texts as `Rotation.of`
     takes them.
-    `metrics_file`: as `MetricsFile` takes it. `otlp_endpoint` is that of an OpenTelemetry collector that
-    metrics are sent to, see `OtelExporter`.
+    `metrics_file`: as `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that metrics
+    and traces of windows are sent to, `otlp_endpoint` of one that gets metrics alone. `trace_ratio` and
+    `trace_slow`: which windows are traced, as `trace_settings` takes them.
     """
 
     port: Annotated[
@@ -88,11 +89,37 @@ class ServiceOptions:
             panel=PANEL,
         ),
     ] = None
+    otlp: Annotated[
+        str | None,
+        Option(
+            metavar="URL",
+            help="Send metrics and traces of windows to an OpenTelemetry collector, `http://localhost:4318`; "
+            "needs the extra `ridgeline[telemetry]`. Traces also go to `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+            panel=PANEL,
+        ),
+    ] = None
+    trace_ratio: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="The share of windows that is traced, 0 to 1. Slow and failed windows always "
+            "are, and those over a promise. Default: `OTEL_TRACES_SAMPLER_ARG`, else 0.01.",
+            panel=PANEL,
+        ),
+    ] = None
+    trace_slow: Annotated[
+        float | None,
+        Option(
+            metavar="N",
+            help="A window that takes N times the median of the last 100 is slow, and traced. Default: 3.",
+            panel=PANEL,
+        ),
+    ] = None
     otlp_endpoint: Annotated[
         str | None,
         Option(
             metavar="URL",
-            help="Send metrics to an OpenTelemetry collector, `http://localhost:4318`; needs the extra "
+            help="Send metrics alone to an OpenTelemetry collector, `http://localhost:4318`; needs the extra "
             "`ridgeline[otel]`.",
             panel=PANEL,
         ),

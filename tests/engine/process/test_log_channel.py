@@ -22,6 +22,7 @@ from ridgeline.engine.process.log_channel import (
     open_worker_channel,
 )
 from ridgeline.engine.process.worker_output import enter_operator, leave_operator
+from ridgeline.measure.tracing.ids import trace_text
 from support.engine.current_operators import BALANCES
 
 LOG = logging.getLogger("ridgeline.some.module")
@@ -115,6 +116,25 @@ def test_in_a_callback_the_operator_is_named(lines):
         "partition": 1,
         "window": -1,
     }
+
+
+def test_within_a_traced_window_a_line_has_the_trace(tmp_path, monkeypatch):
+    path = tmp_path / "run.log"
+    settings = LogSettings(LogLevel.INFO, LogFormat.JSON, str(path), traced=True)
+    assert LogSettings.decode(settings.encode()) == settings
+    with open_channel(settings, {}):
+        enter_operator(BALANCES)
+        try:
+            LOG.info("before the first window")
+            monkeypatch.setattr(BALANCES.context, "window_id", 7)
+            LOG.info("within")
+        finally:
+            leave_operator()
+        LOG.info("outside")
+    before, within, outside = map(json.loads, path.read_text().splitlines())
+    assert within["trace_id"] == trace_text("run", 7)
+    assert "trace_id" not in before
+    assert "trace_id" not in outside
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path):

@@ -94,7 +94,9 @@ def test_scrapers_that_prefer_other_formats_get_the_text():
     watch, plan, _, _ = watched()
     with serving(watch, plan) as client:
         for accept in (
-            "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+            "application/openmetrics-text;version=1.0.0;q=0.2,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+            "application/openmetrics-text;version=7.0.0,*/*;q=0.1",
+            "application/openmetrics-text;q=high",
             "application/json",
         ):
             status, headers, _ = client.ask("/metrics", headers={"Accept": accept})

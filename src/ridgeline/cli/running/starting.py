@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
     from ridgeline.engine.driver.run.options import Outcome
+    from ridgeline.engine.process.log_channel import LogSettings
     from ridgeline.regions.planning import MakePlanner, Scope
 
 
@@ -48,8 +49,16 @@ def start(context: typer.Context, settings: RunSettings) -> None:
         return [*run_rows(configuration(context).run), *effective(application.app, resolved, source)]
 
     running = RunCommand(planner, first, settings, run_several, Origin(settings.command, rows))
-    with reporting_errors(running.print_how_to_continue), open_channel(settings.logs.settings()):
+    with reporting_errors(running.print_how_to_continue), open_channel(_log(settings)):
         running.run()
+
+
+def _log(settings: RunSettings) -> LogSettings | None:
+    """The log, whose lines name the traces of windows if there are any."""
+    from ridgeline.service.export.telemetry import traces_of
+
+    made = settings.logs.settings()
+    return None if made is None else replace(made, traced=traces_of(settings.watched()) is not None)
 
 
 def planners(configured: Configured, written: Written, resume: ResumeOptions) -> MakePlanner:

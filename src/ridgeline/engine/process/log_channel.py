@@ -27,6 +27,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text, printable
 from ridgeline.engine.files.rotation import ONE_FILE, Rotation, put_away, remove_old
 from ridgeline.engine.process.worker_output import MarkedStream, current_operator, keep, not_kept
+from ridgeline.measure.tracing.ids import trace_text
 
 CHANNEL = "ridgeline"
 _CLOCK = SystemClock()
@@ -56,13 +57,15 @@ class LogFormat(StrEnum):
 class LogSettings:
     """The levels of loggers, and where they write: to `file`, an absolute path; None: standard error.
 
-    `rotation`: when the next file begins, and how much is kept of those before.
+    `rotation`: when the next file begins, and how much is kept of those before. `traced`: windows have
+    traces, so that lines about them name these.
     """
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.TEXT
     file: str | None = None
     rotation: Rotation = ONE_FILE
+    traced: bool = False
 
     def encode(self) -> str:
         """As text for `VARIABLE`."""
@@ -73,13 +76,14 @@ class LogSettings:
         """What `encode` has made. Raises ValueError, TypeError or KeyError for any other text."""
         found = json.loads(text)
         rotation = Rotation(**found["rotation"])
-        return cls(LogLevel(found["level"]), LogFormat(found["format"]), found["file"], rotation)
+        level, form = LogLevel(found["level"]), LogFormat(found["format"])
+        return cls(level, form, found["file"], rotation, bool(found.get("traced")))
 
     @property
     def handler(self) -> logging.Handler:
         """A handler that writes lines of this format there. Raises OSError if the file cannot be written."""
         handler = _LineHandler(None if self.file is None else _LogFile(self.file, self.rotation))
-        handler.setFormatter(JsonLines() if self.format is LogFormat.JSON else TextLines())
+        handler.setFormatter(JsonLines(traced=self.traced) if self.format is LogFormat.JSON else TextLines())
         return handler
 
 
@@ -132,8 +136,13 @@ class TextLines(logging.Formatter):
 class JsonLines(logging.Formatter):
     """One JSON object a line: `time` (ISO 8601, UTC), `level`, `logger`, `message`, then the extra fields.
 
-    `exception` has a traceback. Secrets are masked.
+    `exception` has a traceback. `traced`: a line within a window also has `trace_id`, that of its trace.
+    Secrets are masked.
     """
+
+    def __init__(self, *, traced: bool = False) -> None:
+        super().__init__()
+        self._traced = traced
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line of JSON."""
@@ -145,6 +154,9 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = mask_text(self.formatException(record.exc_info))
+        current = current_operator() if self._traced else None
+        if current is not None and (context := current.context).window_id >= 0:
+            line["trace_id"] = trace_text(context.run_id, context.window_id)
         return json.dumps({**_fields(record), **line}, default=str)
 
 

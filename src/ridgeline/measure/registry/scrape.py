@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias, cast
 
@@ -19,6 +19,8 @@ from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.measure.topology import MetricNode, OperatorNode
+from ridgeline.measure.tracing.counts import TraceCounts
+from ridgeline.measure.tracing.exemplars import NO_BUCKETS, Buckets, Exemplars
 
 _PARTITION = re.compile(r"\[\d+\]$")
 Labels = tuple[str, ...]
@@ -29,10 +31,12 @@ class Distribution:
     """A histogram's values.
 
     `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
+    `exemplars`: traces of values in some of its buckets.
     """
 
     counts: tuple[int, ...]
     total: float
+    exemplars: Buckets = field(default_factory=lambda: NO_BUCKETS)
 
 
 Value: TypeAlias = float | Distribution | None
@@ -62,6 +66,8 @@ class Scrape:
     own_metrics: list[MetricAnswer]
     own_nodes: tuple[MetricNode, ...]
     promises: list[PromiseAnswer]
+    exemplars: Exemplars
+    traces: TraceCounts
 
     @property
     def planned(self) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.registry.scrape import Distribution
+from ridgeline.measure.tracing.exemplars import Exemplar
 from ridgeline.observe import identity
 from ridgeline.service.export.readings import Readings, Sample
+from ridgeline.service.export.trace_settings import signal_url
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -63,7 +64,9 @@ class OtelExporter:
         self._readings = Readings(watch)
         self._interval = interval_seconds
         self._exporter = OTLPMetricExporter(
-            endpoint=_metrics_url(endpoint), headers=dict(headers or {}), timeout=interval_seconds
+            endpoint=None if endpoint is None else signal_url(endpoint, "metrics"),
+            headers=dict(headers or {}),
+            timeout=interval_seconds,
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ridgeline-otel", daemon=True)
@@ -155,14 +158,13 @@ def _point(
         explicit_bounds=list(metric.bounds),
         min=None,  # type: ignore[arg-type]  # not known; OTLP has them optional
         max=None,  # type: ignore[arg-type]
+        exemplars=[_exemplar(one) for one in value.exemplars.values()],
     )
 
 
-def _metrics_url(endpoint: str | None) -> str | None:
-    if endpoint is None:
-        return None
-    parts = urlsplit(endpoint)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        msg = f"an OTLP endpoint is a URL; got `{endpoint}`; did you mean `http://localhost:4318`?"
-        raise RidgelineError(msg)
-    return endpoint.rstrip("/") + "/v1/metrics" if parts.path in {"", "/"} else endpoint
+def _exemplar(one: Exemplar) -> Any:
+    """An exemplar in OpenTelemetry's model."""
+    from opentelemetry.sdk.metrics import Exemplar as OtelExemplar
+
+    at = int(one.at * _NANOSECONDS)
+    return OtelExemplar({}, one.value, at, int(one.span_id, 16), int(one.trace_id, 16))

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import METRICS
 from ridgeline.measure.registry.scrape import Distribution
+from ridgeline.measure.tracing.exemplars import Exemplar
 from ridgeline.service.export.readings import Readings, Sample
 
 if TYPE_CHECKING:
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of the text format, which every scraper understands."""
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+"""Of OpenMetrics, the format that has exemplars."""
 _KINDS = {Kind.COUNTER: "counter", Kind.HISTOGRAM: "histogram"}
 _LABELS = "\0"
 """Stands for the labels in a histogram's lines."""
 _LABELS_KEPT = 16_384
+_OPEN_VERSIONS = ("", "1.0.0", "0.0.1")
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -54,11 +58,36 @@ class Exposition:
     def __init__(self, watch: Answers) -> None:
         self._readings = Readings(watch)
 
-    def render(self) -> bytes:
-        """The metrics as of now, in the text format."""
-        return "".join(
-            text for metric, samples in self._readings.read()[1] for text in _text(metric, samples)
-        ).encode()
+    def render(self, *, open_metrics: bool = False) -> bytes:
+        """The metrics as of now, in the text format, or in OpenMetrics with exemplars."""
+        write, end = (_open_text, "# EOF\n") if open_metrics else (_text, "")
+        texts = (text for metric, samples in self._readings.read()[1] for text in write(metric, samples))
+        return "".join([*texts, end]).encode()
+
+
+def wants_open_metrics(accept: str) -> bool:
+    """Whether a client asks for OpenMetrics, by its header `Accept`: at least as much as for the text format.
+
+    >>> wants_open_metrics("application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4")
+    True
+    >>> wants_open_metrics("text/html,*/*;q=0.8"), wants_open_metrics("")
+    (False, False)
+    """
+    found = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
+    for entry in accept.lower().split(","):
+        kind, *parameters = (part.strip() for part in entry.split(";"))
+        values = dict(parameter.partition("=")[::2] for parameter in parameters)
+        version = values.get("version", "")
+        if kind not in found or (kind != "text/plain" and version not in _OPEN_VERSIONS):
+            continue
+        try:
+            weight = float(values.get("q", 1.0))
+        except ValueError:
+            continue
+        found[kind] = max(found[kind], weight)
+    return found["application/openmetrics-text"] > 0 and (
+        found["application/openmetrics-text"] >= found["text/plain"]
+    )
 
 
 def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
@@ -79,6 +108,35 @@ def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
             )
         else:
             yield f"{name}{{{labels}}} {value!r}\n"
+
+
+def _open_text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
+    """The lines of a metric in OpenMetrics."""
+    kind = _KINDS.get(metric.kind, "gauge")
+    name, names = metric.full_name, metric.all_labels
+    family = name.removesuffix("_total") if kind == "counter" else name
+    yield f"# HELP {family} {metric.help.translate(_ESCAPES)}\n# TYPE {family} {kind}\n"
+    if metric.unit and family.endswith(f"_{metric.unit}"):
+        yield f"# UNIT {family} {metric.unit}\n"
+    sample = f"{family}_total" if kind == "counter" else name
+    bounds = _bounds(metric)
+    for values, value in samples:
+        labels = _labels(names, values)
+        if not isinstance(value, Distribution):
+            yield f"{sample}{{{labels}}} {value!r}\n"
+            continue
+        for number, (bound, count) in enumerate(zip(bounds, value.counts, strict=True)):
+            known = value.exemplars.get(number)
+            yield f'{name}_bucket{{{labels},le="{bound}"}} {count}{_exemplar(known)}\n'
+        yield f"{name}_count{{{labels}}} {value.counts[-1]}\n{name}_sum{{{labels}}} {value.total!r}\n"
+
+
+def _exemplar(known: Exemplar | None) -> str:
+    """The exemplar after the value of a bucket, if there is one."""
+    if known is None:
+        return ""
+    ids = f'trace_id="{known.trace_id}",span_id="{known.span_id}"'
+    return f" # {{{ids}}} {known.value!r} {known.at:.3f}"
 
 
 @lru_cache(_LABELS_KEPT)

@@ -101,7 +101,9 @@ class Readings:
             seen[labels] = max(
                 total.compute + (spent.get(node.id, 0.0) if running else 0.0), before.get(labels, 0.0)
             )
-            yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
+            exemplars = scrape.exemplars.of_operator(node.series)
+            latencies = Distribution(total.counts, total.latency, exemplars)
+            yield "operator_window_latency_seconds", labels, latencies
             yield "operator_compute_seconds_total", labels, seen[labels]
             yield "operator_cpu_seconds_total", labels, total.cpu
             yield "operator_wait_seconds_total", labels, total.wait

@@ -20,7 +20,7 @@ from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.sums import state_of
-from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
+from ridgeline.service.export.prometheus import MEDIA_TYPE, OPEN_METRICS, Exposition, wants_open_metrics
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer, PagePathAnswer
 from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.configuration import configuration_endpoints
@@ -166,8 +166,10 @@ def create_app(
             return Response(headers=_STREAMED, media_type=_LIVE.media_type)
         return _EventStream(overviews, pages.events(values.get("every", EVERY_MS)))
 
-    def metrics(_request: Request) -> Response:
-        return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
+    def metrics(request: Request) -> Response:
+        opened = wants_open_metrics(request.headers.get("accept", ""))
+        headers = {"content-type": OPEN_METRICS if opened else MEDIA_TYPE, "vary": "Accept"}
+        return Response(exposition.render(open_metrics=opened), headers=headers)
 
     routes = [
         _route(endpoint, endpoint.handler, watch, stack_of, log)

@@ -41,6 +41,7 @@ from ridgeline.regions.planning import (
     refuse_lost,
 )
 from ridgeline.regions.region_run import RegionRun
+from ridgeline.service.export.telemetry import exporting_metrics
 from ridgeline.service.measured import MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
@@ -178,7 +179,7 @@ class _Regions:
             run = MeasuredRun(
                 region.plan,
                 options,
-                replace(self._service, port=None, event_log=log, metrics_file=None, otlp_endpoint=None),
+                replace(self._service, port=None, event_log=log, metrics_file=None),
                 self._console,
                 self._clock,
                 planned.planner,
@@ -208,10 +209,7 @@ class _Regions:
     ) -> Outcome:
         """Run all regions to their end."""
         watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
-        if self._service.otlp_endpoint is not None:
-            from ridgeline.service.export.otel import OtelExporter
-
-            surroundings.callback(OtelExporter(watch, self._service.otlp_endpoint).close)
+        surroundings.enter_context(exporting_metrics(watch, self._service))
         if self._service.metrics_file is not None:
             from ridgeline.service.export.textfile import MetricsFile
 

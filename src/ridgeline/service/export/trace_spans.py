@@ -1,0 +1,364 @@
+"""The spans of a traced window, from its events: all times on STRAM's clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ridgeline.api.support.masking import mask_text, printable
+from ridgeline.measure.events import (
+    OperatorWindow,
+    RunEvent,
+    WindowPlanned,
+    WindowRetried,
+    WindowStarted,
+)
+from ridgeline.measure.latency.blame import blame_chain, spark_phases
+from ridgeline.measure.latency.critical_path import critical_path_of
+from ridgeline.measure.latency.operator_latency import LatencyColumns, OperatorLatency, latency_columns
+from ridgeline.measure.latency.window import WindowTimes, assemble
+from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.tracing.ids import span_id
+from ridgeline.service.export.trace_windows import ChosenWindow
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+MOST_SPANS = 1000
+"""Of a window. Of more operators the critical path and the slowest are shown."""
+_NANOSECONDS = 1_000_000_000
+_LONGEST_TEXT = 2000
+_TEXTS_KEPT = 8192  # most are the same in the next window
+Attributes = Mapping[str, str | bool | int | float]
+
+
+class Link(NamedTuple):
+    """The trace of an earlier window, which this one refers to."""
+
+    trace: int
+    span: int
+    window_id: int
+
+
+@dataclass(slots=True)
+class PlainSpan:
+    """A span before it is OpenTelemetry's. Times: seconds since 1970. `fault`: why its status is an error.
+
+    `parent`: the place of its parent among the window's spans, -1 for the first one.
+    """
+
+    name: str
+    began: float
+    ended: float
+    parent: int = 0
+    attributes: Attributes = field(default_factory=dict)
+    fault: str | None = None
+
+
+class WindowSpans(NamedTuple):
+    """The spans of a window, the first of which is the window's, and its latencies for exemplars."""
+
+    spans: list[PlainSpan]
+    latency: float | None
+    operators: list[tuple[tuple[str, int], float]]
+
+
+def window_spans(chosen: ChosenWindow, most: int = MOST_SPANS) -> WindowSpans:
+    """Build the spans of a window, `most` at most: as a tree in which parents come before children."""
+    if chosen.failure:
+        return WindowSpans(_failed(chosen), None, [])
+    topology = chosen.plan.topology
+    times = assemble(topology, chosen.events, chosen.clocks)
+    latencies = latency_columns(topology, times)
+    path = critical_path_of(topology, latencies.own.tolist())
+    first = PlainSpan(
+        f"window {chosen.plan.application}",
+        times.triggered,
+        times.published,
+        -1,
+        {
+            **_of_window(chosen),
+            "ridgeline.attempts": times.attempts,
+            "ridgeline.latency_seconds": times.latency_seconds,
+            "ridgeline.late_seconds": times.late_seconds,
+            "ridgeline.critical_path_seconds": path.latency_seconds,
+            "ridgeline.critical_path": " > ".join(topology.by_id[one].title for one in path.path),
+            **dict(zip(("ridgeline.tuples_in", "ridgeline.tuples_out"), times.tuples(topology), strict=True)),
+            **_blame(topology, times),
+        },
+        "an operator lost its window" if any(one.dropped for one in _reports(chosen)) else None,
+    )
+    spans = [first, *_attempts(chosen.events, times.planned), *_phases(times)]
+    ran = next(place for place, span in enumerate(spans) if span.name == "run")
+    room = most - len(spans)
+    operators, left_out = _operators(chosen, times, latencies, frozenset(path.path), ran, len(spans), room)
+    if left_out:
+        first.attributes = {**first.attributes, "ridgeline.operators_left_out": left_out}
+    nodes = zip(topology.operators, latencies.figures[0].tolist(), strict=True)
+    found = [(node.series, latency) for node, latency in nodes if not math.isnan(latency)]
+    return WindowSpans([*spans, *operators], times.latency_seconds, found)
+
+
+def _of_window(chosen: ChosenWindow) -> Attributes:
+    """The attributes that the span of a window has in any case."""
+    found: dict[str, str | bool | int | float] = {
+        "ridgeline.window_id": chosen.window_id,
+        "ridgeline.plan_version": chosen.plan.plan_version,
+        "ridgeline.sampled_by": chosen.why,
+    }
+    if chosen.median:
+        found["ridgeline.median_seconds"] = chosen.median
+    return found
+
+
+def _blame(topology: Topology, times: WindowTimes) -> Attributes:
+    """The causes that the window waited for: seconds by cause."""
+    found: dict[str, float] = {}
+    for step in blame_chain(topology, times):
+        name = f"ridgeline.blame.{step.what}_seconds"
+        found[name] = found.get(name, 0.0) + step.seconds
+    return found
+
+
+def _reports(chosen: ChosenWindow) -> Iterator[OperatorWindow]:
+    return (event for event in chosen.events if isinstance(event, OperatorWindow))
+
+
+def _attempts(events: Iterable[RunEvent], counted: float) -> Iterator[PlainSpan]:
+    """A span for each attempt that did not count. `counted`: when the one that counts began."""
+    events = tuple(events)
+    retries = {event.attempt: event for event in events if isinstance(event, WindowRetried)}
+    starts = sorted((event.attempt, event.at) for event in events if isinstance(event, WindowStarted))
+    for (attempt, began), after in zip(starts, [*(at for _, at in starts[1:]), counted], strict=False):
+        retried = retries.get(attempt + 1)
+        if retried is None and (attempt, began) == starts[-1]:
+            continue
+        reason = "it began again, since another window or slot had failed"
+        if retried is not None:
+            reason = "run again to be closed" if retried.final else retried.reason
+        fault = None if retried is not None and retried.final else reason
+        ended = after if retried is None else retried.at
+        yield PlainSpan(
+            "attempt",
+            began,
+            max(began, ended),
+            0,
+            {"ridgeline.attempt": attempt, "ridgeline.reason": _text(reason)},
+            fault,
+        )
+
+
+def _phases(times: WindowTimes) -> Iterator[PlainSpan]:
+    """The steps of the driver in the attempt that counts."""
+    position = times.triggered
+    for what, seconds in spark_phases(times, max(0.0, times.began - times.triggered)).items():
+        if seconds > 0:
+            yield PlainSpan(f"spark {what}", position, position + seconds)
+        position += seconds
+    yield PlainSpan("plan", times.planned, times.launched)
+    yield PlainSpan("run", times.launched, times.returned, 0, {"ridgeline.attempt": times.attempts - 1})
+    yield PlainSpan("stage outputs", times.returned, times.staged)
+    yield PlainSpan("commit", times.staged, times.committed)
+    yield PlainSpan("publish", times.committed, times.published)
+
+
+def _operators(
+    chosen: ChosenWindow,
+    times: WindowTimes,
+    latencies: LatencyColumns,
+    path: frozenset[int],
+    parent: int,
+    place: int,
+    room: int,
+) -> tuple[list[PlainSpan], int]:
+    """Spans of operators, and of their partitions where there are several; how many are left out.
+
+    `parent`: the place of the span that they are in. `place`: of the first of them.
+    """
+    topology = chosen.plan.topology
+    shown, left_out = _shown(topology, times, latencies, path, room)
+    found = latencies.of(node.id for nodes in shown.values() for node in nodes)
+    spans: list[PlainSpan] = []
+    for label, nodes in shown.items():
+        above = parent
+        if nodes[0].partitions > 1:
+            above = place + len(spans)
+            spans.append(_whole(label, nodes, times, path, parent))
+        spans += [_one(node, times, found.get(node.id), path, above) for node in nodes]
+    return spans, left_out
+
+
+def _shown(
+    topology: Topology, times: WindowTimes, latencies: LatencyColumns, path: frozenset[int], room: int
+) -> tuple[dict[str, list[OperatorNode]], int]:
+    """The operators that have spans by label, in the order of the plan, and how many have none."""
+    reported = [node for node in topology.operators if node.id in times.operators]
+    chosen = reported
+    several = len({node.label for node in reported if node.partitions > 1})
+    if len(reported) + several > room:
+        own = latencies.own
+        places = topology.places
+        ranked = sorted(reported, key=lambda node: (node.id not in path, -own[places[node.id]]))
+        chosen, labels = [], set[str]()
+        for node in ranked:
+            room -= 1 + (node.partitions > 1 and node.label not in labels)
+            if room < 0:
+                break
+            labels.add(node.label)
+            chosen.append(node)
+        chosen.sort(key=lambda node: places[node.id])
+    shown: dict[str, list[OperatorNode]] = {}
+    for node in chosen:
+        shown.setdefault(node.label, []).append(node)
+    return shown, len(reported) - len(chosen)
+
+
+def _whole(
+    label: str, nodes: Sequence[OperatorNode], times: WindowTimes, path: frozenset[int], parent: int
+) -> PlainSpan:
+    """The span of an operator with several partitions: from the begin of the first to the end of the last."""
+    turns = [times.operators[node.id] for node in nodes]
+    return PlainSpan(
+        label,
+        min(turn.began for turn in turns),
+        max(turn.ended for turn in turns),
+        parent,
+        {
+            "ridgeline.operator": nodes[0].name,
+            "ridgeline.partitions": nodes[0].partitions,
+            "ridgeline.on_critical_path": any(node.id in path for node in nodes),
+            "ridgeline.tuples_in": sum(sum(turn.tuples_in.values()) for turn in turns),
+            "ridgeline.tuples_out": sum(sum(turn.tuples_out.values()) for turn in turns),
+        },
+    )
+
+
+def _one(
+    node: OperatorNode,
+    times: WindowTimes,
+    latency: OperatorLatency | None,
+    path: frozenset[int],
+    parent: int,
+) -> PlainSpan:
+    """The span of an operator, or of one partition of it: its turn in its container."""
+    turn = times.operators[node.id]
+    container = times.containers.get(node.container)
+    found: dict[str, str | bool | int | float] = {
+        "ridgeline.operator": node.name,
+        "ridgeline.operator_id": node.id,
+        "ridgeline.operator_class": node.class_name,
+        "ridgeline.partition": node.partition,
+        "ridgeline.container": node.container,
+        "host.name": turn.host,
+        "ridgeline.on_critical_path": node.id in path,
+        "ridgeline.compute_seconds": turn.compute_seconds,
+        "ridgeline.tuples_in": sum(turn.tuples_in.values()),
+        "ridgeline.tuples_out": sum(turn.tuples_out.values()),
+        "ridgeline.queued_tuples": turn.queue,
+    }
+    if container is not None:
+        found["process.pid"] = container.pid
+    if latency is not None:
+        found |= {
+            "ridgeline.latency_seconds": latency.latency,
+            "ridgeline.compute_seconds": latency.compute,
+            "ridgeline.wait_seconds": latency.wait,
+            "ridgeline.transfer_seconds": latency.transfer,
+        }
+        if latency.clamped:
+            found["ridgeline.clocks_disagree"] = True
+    if turn.cpu_seconds is not None:
+        found["ridgeline.cpu_seconds"] = turn.cpu_seconds
+    rest = {"errors": turn.errors, "late_records": turn.late, "state_bytes": turn.state_bytes}
+    found |= {f"ridgeline.{name}": value for name, value in rest.items() if value}
+    return PlainSpan(
+        node.title,
+        min(turn.began, turn.ended),
+        turn.ended,
+        parent,
+        found,
+        turn.dropped or None,
+    )
+
+
+def _failed(chosen: ChosenWindow) -> list[PlainSpan]:
+    """The spans of a window that was never committed: what the driver knows of it."""
+    events = chosen.events
+    starts = [event for event in events if isinstance(event, WindowStarted)]
+    planned = next((event.at for event in events if isinstance(event, WindowPlanned)), starts[0].at)
+    last = starts[-1]
+    reason = _text(chosen.failure)
+    first = PlainSpan(
+        f"window {chosen.plan.application}",
+        planned,
+        max(planned, chosen.at),
+        -1,
+        {**_of_window(chosen), "ridgeline.attempts": len(starts), "ridgeline.reason": reason},
+        chosen.failure,
+    )
+    given_up = PlainSpan(
+        "attempt",
+        last.at,
+        max(last.at, chosen.at),
+        0,
+        {"ridgeline.attempt": last.attempt, "ridgeline.reason": reason},
+        chosen.failure,
+    )
+    return [first, *_attempts(events, chosen.at), given_up]
+
+
+@lru_cache(_TEXTS_KEPT)
+def _text(text: str) -> str:
+    """A text that may be sent: without secrets and control characters."""
+    masked = printable(mask_text(text))
+    return masked if len(masked) <= _LONGEST_TEXT else f"{masked[: _LONGEST_TEXT - 1]}…"
+
+
+def as_otel(
+    chosen: ChosenWindow,
+    spans: Sequence[PlainSpan],
+    resource: Resource,
+    scope: InstrumentationScope,
+    before: Link | None,
+) -> list[ReadableSpan]:
+    """The spans in OpenTelemetry's model. `before`: the window that was traced before this one."""
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import Link as OtelLink
+    from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+    trace, run = chosen.trace, chosen.plan.application_id
+    flags = TraceFlags(TraceFlags.SAMPLED)
+    contexts = [
+        SpanContext(trace, span_id(run, chosen.window_id, place), is_remote=False, trace_flags=flags)
+        for place in range(len(spans))
+    ]
+    links = []
+    if before is not None:
+        there = SpanContext(before.trace, before.span, is_remote=False, trace_flags=flags)
+        links.append(OtelLink(there, {"ridgeline.window_id": before.window_id, "ridgeline.link": "before"}))
+    found: list[Any] = []
+    for place, span in enumerate(spans):
+        status = Status(StatusCode.UNSET)
+        if span.fault is not None:
+            status = Status(StatusCode.ERROR, _text(span.fault))
+        found.append(
+            ReadableSpan(
+                _text(span.name),
+                contexts[place],
+                contexts[span.parent] if span.parent >= 0 else None,
+                resource,
+                {name: _text(one) if isinstance(one, str) else one for name, one in span.attributes.items()},
+                links=links if place == 0 else (),
+                kind=SpanKind.INTERNAL,
+                status=status,
+                start_time=round(span.began * _NANOSECONDS),
+                end_time=round(max(span.began, span.ended) * _NANOSECONDS),
+                instrumentation_scope=scope,
+            )
+        )
+    return found

@@ -1,0 +1,506 @@
+"""Traces of windows, as a collector gets them over the wire."""
+
+import json
+import logging
+import random
+import shutil
+import socket
+import subprocess
+from dataclasses import replace
+
+import pytest
+import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
+
+from ridgeline import RidgelineError
+from ridgeline.engine.driver.run.launch import Options
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings, open_channel
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    ContainerWindow,
+    OperatorWindow,
+    PromiseChanged,
+    WindowCommitted,
+    WindowPlanned,
+    WindowRetried,
+    WindowStarted,
+)
+from ridgeline.measure.tracing.ids import is_sampled, trace_id, trace_text
+from ridgeline.observe.event_lines import EventLines
+from ridgeline.observe.watch import Watch
+from ridgeline.plan.planner import plan_application
+from ridgeline.service.export.otel import OtelExporter
+from ridgeline.service.export.telemetry import exporting_traces
+from ridgeline.service.export.trace_settings import trace_settings
+from ridgeline.service.export.trace_spans import MOST_SPANS
+from ridgeline.service.measured import run_measured
+from ridgeline.service.options import ServiceOptions
+from support.engine.applications import sum_application
+from support.service.large import template, wide
+from support.service.large import window as window_events
+from support.service.watched import Now, events_of, feed, payments, serving, watched
+from support.waiting import wait_until
+
+otlp = pytest.importorskip("support.service.otlp", reason="needs ridgeline[telemetry]")
+plain = otlp.plain
+OTELCOL = shutil.which("otelcol")
+
+
+@pytest.fixture
+def collector():
+    server = otlp.TraceCollector()
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch):
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def traced(url, events, *, ratio=1.0, watch=None, said=None):
+    """Feed events to a watch that sends traces; returns it."""
+    now = Now()
+    watch = watch or Watch(now)
+    lines = [] if said is None else said
+    service = ServiceOptions(otlp=url, trace_ratio=ratio)
+    with exporting_traces(watch, service, lines.append):
+        feed(watch, now, *events)
+    return watch
+
+
+def shifted(events, seconds, windows):
+    """Events of some windows, with the commit later by some seconds."""
+    return [
+        replace(one, **{name: getattr(one, name) + seconds for name in ("staged", "committed", "published")})
+        if isinstance(one, WindowCommitted) and one.window_id in windows
+        else one
+        for one in events
+    ]
+
+
+def test_a_window_is_a_trace_of_its_operators_and_their_partitions(collector):
+    _plan, events = events_of(payments())
+    watch = traced(collector.url, events)
+    assert (watch.traces.exported, watch.traces.dropped) == (5, 0)
+    windows = collector.windows
+    assert sorted(windows) == [0, 1, 2, 3, 4]
+    spans = windows[2]
+    root = spans["window"]
+    assert root.name == "window payments"
+    assert root.trace_id.hex() == trace_text("payments", 2)
+    (run,) = spans["run"]
+    assert {span.parent_span_id for name in ("run", "commit", "publish") for span in spans[name]} == {
+        root.span_id
+    }
+    (whole,) = spans["balances"]
+    assert whole.parent_span_id == run.span_id
+    for number in (0, 1):
+        (one,) = spans[f"balances[{number}]"]
+        assert one.parent_span_id == whole.span_id
+        assert whole.start_time_unix_nano <= one.start_time_unix_nano
+        assert one.end_time_unix_nano <= whole.end_time_unix_nano
+    (source,) = spans["source"]
+    assert plain(source.attributes)["ridgeline.tuples_out"] == 4
+    assert plain(source.attributes)["ridgeline.operator_class"].endswith("Payments")
+    resource = collector.spans[0][1]
+    assert resource["service.name"] == "payments"
+    assert resource["service.instance.id"] == "payments-1"
+    assert resource["host.name"] == socket.gethostname()
+
+
+def test_spans_say_what_measurement_says(collector):
+    _plan, events = events_of(payments())
+    watch = traced(collector.url, events)
+    for window, spans in collector.windows.items():
+        path, latency = watch.critical_path(window), watch.latency(window)
+        root = plain(spans["window"].attributes)
+        assert root["ridgeline.critical_path"] == " > ".join(step["operator"] for step in path["path"])
+        assert root["ridgeline.critical_path_seconds"] * 1000 == pytest.approx(path["latencyMs"], abs=1e-6)
+        assert root["ridgeline.latency_seconds"] * 1000 == pytest.approx(path["windowLatencyMs"], abs=1e-6)
+        blamed = sum(value for name, value in root.items() if name.startswith("ridgeline.blame."))
+        assert blamed == pytest.approx(root["ridgeline.latency_seconds"], abs=1e-6)
+        on_path = {step["operator"] for step in path["path"]}
+        for row in latency["operators"]:
+            (span,) = spans[row["operator"]]
+            own = plain(span.attributes)
+            assert own["ridgeline.on_critical_path"] == (row["operator"] in on_path)
+            for name in ("latency", "compute", "wait", "transfer"):
+                assert own[f"ridgeline.{name}_seconds"] * 1000 == pytest.approx(row[f"{name}Ms"], abs=1e-6)
+
+
+def test_a_trace_links_to_the_one_before(collector):
+    _, events = events_of(payments())
+    traced(collector.url, events)
+    windows = collector.windows
+    assert not windows[0]["window"].links
+    for window in range(1, 5):
+        (link,) = windows[window]["window"].links
+        before = windows[window - 1]["window"]
+        assert (link.trace_id, link.span_id) == (before.trace_id, before.span_id)
+
+
+def test_only_the_share_is_traced_and_it_is_the_share_of_the_standard_sampler(collector):
+    from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
+
+    sampler = TraceIdRatioBased(0.01)
+    chosen = 0
+    for window in range(20_000):
+        ours = trace_id("5f3a", window)
+        theirs = sampler.should_sample(None, ours, "window").decision is Decision.RECORD_AND_SAMPLE
+        assert is_sampled(ours, 0.01) == theirs
+        chosen += theirs
+    assert 140 < chosen < 260
+    _, events = events_of(payments())
+    watch = traced(collector.url, events, ratio=0.0)
+    assert (watch.traces.exported, collector.spans) == (0, [])
+
+
+def test_slow_windows_are_always_traced(collector):
+    _, events = events_of(payments(windows=40))
+    slow = shifted(events, 3.0, {7, 31})
+    traced(collector.url, shifted(slow, 0.5, set(range(40))), ratio=0.0)
+    assert sorted(collector.windows) == [31]  # 7 is one of the first, of which nothing is known yet
+    root = plain(collector.windows[31]["window"].attributes)
+    assert (root["ridgeline.sampled_by"], root["ridgeline.median_seconds"]) == ("slow", pytest.approx(0.5))
+
+
+def test_windows_over_a_promise_are_always_traced(collector):
+    _, events = events_of(payments())
+    at = events[0].at
+    promise = PromiseChanged(at, "window_latency_p99", "window_latency", "", True, 0.0, 2.0, "s")
+    traced(collector.url, shifted([events[0], promise, *events[1:]], 3.0, {3}), ratio=0.0)
+    assert sorted(collector.windows) == [3]
+    broken = PromiseChanged(at, "late_share", "late_share", "balances", False, 0.5, 0.1, "")
+    other = otlp.TraceCollector()
+    traced(other.url, [events[0], broken, *events[1:]], ratio=0.0)
+    assert {
+        plain(spans["window"].attributes)["ridgeline.sampled_by"] for spans in other.windows.values()
+    } == {"promise"}
+    other.close()
+
+
+def test_attempts_that_did_not_count_are_spans_with_their_reason(collector):
+    _, events = events_of(payments())
+    place = next(
+        place for place, one in enumerate(events) if isinstance(one, WindowStarted) and one.window_id == 2
+    )
+    at = events[place].at
+    again = [
+        WindowRetried(at + 0.2, 2, 1, "connecting to postgresql://ann:hunter2@db failed"),
+        WindowStarted(at + 0.3, 2, 1),
+    ]
+    traced(collector.url, [*events[: place + 1], *again, *events[place + 1 :]], ratio=0.0)
+    spans = collector.windows[2]
+    (attempt,) = spans["attempt"]
+    assert plain(attempt.attributes)["ridgeline.attempt"] == 0
+    assert attempt.status.code == 2
+    assert "failed" in attempt.status.message
+    assert attempt.end_time_unix_nano - attempt.start_time_unix_nano == pytest.approx(2e8, rel=0.01)
+    assert spans["window"].status.code == 0
+    assert "hunter2" not in str(collector.requests)
+
+
+def test_a_window_that_ends_the_run_is_traced_as_far_as_it_came(collector):
+    _, events = events_of(payments())
+    place = next(
+        place for place, one in enumerate(events) if isinstance(one, WindowStarted) and one.window_id == 3
+    )
+    end = ApplicationEnded(events[place].at + 2.0, "failed", "`balances` raised ValueError: token=hunter2")
+    traced(collector.url, [*events[: place + 1], end], ratio=0.0)
+    spans = collector.windows[3]
+    assert spans["window"].status.code == 2
+    assert "`balances` raised ValueError" in spans["window"].status.message
+    assert "hunter2" not in str(collector.requests)
+
+
+def test_a_window_that_a_later_driver_runs_again_has_the_same_trace_and_other_spans(collector):
+    _, events = events_of(payments())
+    planned = events[0]
+    traced(collector.url, events)
+    first = collector.windows[3]["window"]
+    collector.requests.clear()
+    again = replace(planned, application_id="payments-2")
+    traced(collector.url, [again, *events[1:]])
+    second = collector.windows[3]["window"]
+    assert first.trace_id == second.trace_id
+    assert first.span_id != second.span_id
+
+
+def test_times_of_other_hosts_are_on_the_clock_of_the_driver(collector):
+    _, events = events_of(payments())
+    off = 3600.0
+    moved = []
+    for one in events:
+        if isinstance(one, ContainerWindow) and one.container > 0:
+            names = ("task_began", "began", "restored", "ran", "written", "sent", "ready")
+            later = {name: value + off for name in names if (value := getattr(one, name))}
+            moved.append(replace(one, host="other", received=one.written, **later))
+        elif isinstance(one, OperatorWindow) and one.container > 0:
+            moved.append(replace(one, host="other", began=one.began + off, ended=one.ended + off))
+        else:
+            moved.append(one)
+    traced(collector.url, moved)
+    spans = collector.windows[4]
+    root = spans["window"]
+    others = [
+        span
+        for name in ("balances[0]", "balances[1]", "sink")
+        for span in spans[name]
+        if plain(span.attributes)["host.name"] == "other"
+    ]
+    assert others
+    for span in others:
+        assert abs(span.start_time_unix_nano - root.start_time_unix_nano) < 2e9
+
+
+def test_a_large_plan_has_bounded_traces_with_the_critical_path_in_them(collector):
+    _, begin, first = template(wide(600))
+    events = [begin, *window_events(first, 0, random.Random(7))]
+    watch = traced(collector.url, events)
+    (spans,) = collector.windows.values()
+    shown = [one for name, found in spans.items() if name != "window" for one in found]
+    assert len(shown) == MOST_SPANS
+    root = plain(spans["window"].attributes)
+    operators = sum("ridgeline.operator_id" in plain(span.attributes) for span in shown)
+    assert root["ridgeline.operators_left_out"] == len(begin.topology.operators) - operators
+    for title in root["ridgeline.critical_path"].split(" > "):
+        assert title in spans
+    assert watch.traces.exported == 1
+
+
+def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    said = []
+    _, events = events_of(payments())
+    with caplog.at_level(logging.DEBUG, "opentelemetry"):
+        watch = traced(f"http://127.0.0.1:{port}", events, said=said)
+    assert watch.summary()["windows"] == 5
+    assert watch.traces.dropped == 5
+    refused, dropped = said
+    assert "takes no traces: [Errno 111] Connection refused; they are dropped" in refused
+    assert dropped == "5 traces of windows were dropped: see `traces_dropped_total`"
+    assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
+
+
+def test_a_collector_that_hangs_holds_nothing_up(collector):
+    collector.gate.clear()
+    said = []
+    _, events = events_of(payments(windows=200))
+    watch = traced(collector.url, events, said=said)
+    assert watch.summary()["windows"] == 200
+    assert watch.traces.exported == 0
+    assert watch.traces.dropped == 200
+    assert said == ["200 traces of windows were dropped: see `traces_dropped_total`"]
+
+
+def test_what_a_collector_refuses_of_a_trace_is_counted_and_said_once(collector):
+    collector.rejected = 3
+    said = []
+    _, events = events_of(payments())
+    watch = traced(collector.url, events, said=said)
+    assert watch.traces.spans_refused == 15
+    (line,) = said
+    assert "refused 3 of" in line
+    assert "hunter2" not in line
+    assert watch.exemplars.window == {}  # a trace that is not whole is no example
+
+
+def test_a_refusal_is_said_with_its_reason(collector):
+    collector.status = 401
+    said = []
+    _, events = events_of(payments())
+    watch = traced(collector.url, events, said=said)
+    assert watch.traces.exported == 0
+    assert "401" in said[0]
+
+
+def test_secrets_are_masked_in_names_and_reasons(collector):
+    _, events = events_of(payments())
+    named = replace(events[0], application="shop password=hunter2")
+    traced(collector.url, [named, *events[1:]])
+    assert collector.requests
+    assert "hunter2" not in str(collector.requests)
+
+
+def test_buckets_of_histograms_have_traces_as_exemplars(collector):
+    plan, events = events_of(payments())
+    watch = traced(collector.url, events)
+    with serving(watch, plan) as client:
+        headers = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3"}
+        status, got, body = client.ask("/metrics", headers=headers)
+        assert (status, got["content-type"]) == (
+            200,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )
+        families = {family.name: family for family in parse_open_metrics(body.decode())}
+        text = client.ask("/metrics")[2].decode()
+    traces = {span.trace_id.hex() for span, _ in collector.spans}
+    for name in ("ridgeline_window_latency_seconds", "ridgeline_operator_window_latency_seconds"):
+        found = [sample.exemplar for sample in families[name].samples if sample.exemplar]
+        assert found
+        for exemplar in found:
+            assert exemplar.labels["trace_id"] in traces
+    (latency,) = (
+        sample.exemplar for sample in families["ridgeline_window_latency_seconds"].samples if sample.exemplar
+    )
+    window = collector.windows[4]["window"]
+    assert latency.labels["trace_id"] == window.trace_id.hex()
+    assert latency.labels["span_id"] == window.span_id.hex()
+    assert "trace_id" not in text
+
+
+def test_open_metrics_says_the_same_as_the_text():
+    from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        opened = client.ask("/metrics", headers={"Accept": "application/openmetrics-text"})[2].decode()
+        text = client.ask("/metrics")[2].decode()
+    theirs = {(family.name, family.type, family.documentation) for family in parse_open_metrics(opened)}
+    ours = {(family.name, family.type, family.documentation) for family in parse_text(text)}
+    assert theirs == ours
+
+    def samples(families):
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    assert samples(parse_open_metrics(opened)) == samples(parse_text(text))
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "text"),
+    [
+        ({"otlp": "localhost:4318"}, {}, "did you mean `http://localhost:4318`"),
+        ({"otlp": "http://ann:hunter2@"}, {}, "an OTLP endpoint is a URL"),
+        (
+            {"otlp": "http://c:4318", "ratio": 7.0},
+            {},
+            "`--trace-ratio` is a share of all windows, from 0 to 1",
+        ),
+        ({"otlp": "http://c:4318", "ratio": float("nan")}, {}, "from 0 to 1; got nan"),
+        ({"otlp": "http://c:4318", "slow": 0.5}, {}, "`--trace-slow` counts medians, at least 1"),
+        (
+            {},
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "sent by `http/protobuf` only",
+        ),
+        (
+            {"otlp": "http://c:4318"},
+            {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "some"},
+            "`OTEL_TRACES_SAMPLER_ARG=some` is no number",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_name(options, variables, text):
+    given = {"otlp": None, "ratio": None, "slow": None, **options}
+    with pytest.raises(RidgelineError) as error:
+        trace_settings(given["otlp"], given["ratio"], given["slow"], variables)
+    assert text in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_the_variables_of_opentelemetry_count():
+    there = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}
+    assert trace_settings(None, None, None, {}) is None
+    assert trace_settings(None, None, None, there).ratio == 0.01
+    assert trace_settings(None, None, None, {**there, "OTEL_SDK_DISABLED": "true"}) is None
+    assert trace_settings(None, None, None, {**there, "OTEL_TRACES_EXPORTER": "none"}) is None
+    sampler = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}
+    assert trace_settings(None, None, None, {**there, **sampler}).ratio == 0.25
+    assert trace_settings(None, 0.5, None, {**there, **sampler}).ratio == 0.5
+    assert trace_settings("http://d:4318", None, None, there).endpoint == "http://d:4318/v1/traces"
+
+
+def test_events_before_a_plan_and_of_unknown_windows_do_no_harm(collector):
+    _, events = events_of(payments())
+    stray = [WindowPlanned(0.0, 99, 0, 0.0), *events[3:9]]
+    watch = traced(
+        collector.url, [*[one for one in stray if not isinstance(one, ApplicationPlanned)], *events]
+    )
+    assert watch.traces.exported == 5
+
+
+def test_lines_of_the_log_name_the_traces_that_are_exported(collector, tmp_path):
+    path = tmp_path / "run.jsonl"
+    _, events = events_of(payments())
+    now = Now()
+    watch = Watch(now)
+    watch.subscribe(EventLines(traced=True).apply)
+    with open_channel(LogSettings(LogLevel.DEBUG, LogFormat.JSON, str(path)), {}):
+        traced(collector.url, events, watch=watch)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    named = {line["window"]: line["trace_id"] for line in lines if "window" in line}
+    roots = {window: spans["window"].trace_id.hex() for window, spans in collector.windows.items()}
+    assert named == roots
+    assert len(roots) == 5
+
+
+@pytest.mark.spark
+def test_a_run_sends_traces_of_its_windows(collector, spark_context, tmp_path):
+    options = Options(checkpoint=str(tmp_path / "checkpoint"), windows=3)
+    service = ServiceOptions(port=None, otlp=collector.url, trace_ratio=1.0)
+    run_measured(plan_application(sum_application()), options, service, context=spark_context)
+    windows = collector.windows
+    assert sorted(windows) == [0, 1, 2]
+    for spans in windows.values():
+        root, (run,) = spans["window"], spans["run"]
+        assert root.start_time_unix_nano <= run.start_time_unix_nano <= run.end_time_unix_nano
+        assert run.end_time_unix_nano <= root.end_time_unix_nano
+        operators = [
+            span
+            for found in spans.values()
+            if isinstance(found, list)
+            for span in found
+            if "process.pid" in plain(span.attributes)
+        ]
+        assert operators
+        for span in operators:
+            assert run.start_time_unix_nano <= span.start_time_unix_nano
+            assert span.end_time_unix_nano <= run.end_time_unix_nano
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(OTELCOL is None, reason="needs otelcol: the collector of OpenTelemetry")
+def test_the_collector_of_opentelemetry_takes_metrics_and_traces(tmp_path):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    config = {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+        "exporters": {"debug": {"verbosity": "detailed"}},
+        "service": {
+            "telemetry": {"metrics": {"level": "none"}},
+            "pipelines": {
+                kind: {"receivers": ["otlp"], "exporters": ["debug"]} for kind in ("traces", "metrics")
+            },
+        },
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [OTELCOL, "--config", f"file:{tmp_path / 'config.yaml'}"], stdout=stream, stderr=stream
+        )
+    try:
+        wait_until(lambda: "Everything is ready" in log.read_text(), "the collector")
+        watch, _, _, _ = watched()
+        exporter = OtelExporter(watch, f"http://127.0.0.1:{port}", interval_seconds=30)
+        exporter.close()
+        assert exporter.failures == 0
+        _, events = events_of(payments())
+        traced(f"http://127.0.0.1:{port}", events, watch=watch)
+        assert (watch.traces.exported, watch.traces.dropped, watch.traces.spans_refused) == (5, 0, 0)
+        text = wait_until(lambda: trace_text("payments", 4) in log.read_text() and log.read_text(), "a trace")
+        assert "ridgeline_windows_committed" in text
+        assert "Name           : balances[1]" in text
+    finally:
+        process.terminate()
+        process.wait()
