@@ -26,7 +26,7 @@ scrape_configs:
     static_configs:
       - targets: ["localhost:9400"]
     # A service on another address than the loopback one asks for its token, which `ridgeline run` prints at
-    # start: authorization: {credentials: TOKEN}
+    # start: authorization: {credentials: TOKEN}. One with TLS needs `scheme: https` as well: see security.md.
 ```
 
 To send them by OTLP, install `ridgeline[telemetry]` and start with `--otlp URL`: see

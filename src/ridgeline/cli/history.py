@@ -9,7 +9,7 @@ import typer
 
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
-from ridgeline.cli.remote.options import Token, Url
+from ridgeline.cli.remote.options import Elsewhere
 
 Logs = Annotated[
     list[str],
@@ -68,6 +68,7 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
 
 
 def bundle(
+    where: Elsewhere,
     app: Annotated[
         str | None,
         typer.Argument(
@@ -90,8 +91,6 @@ def bundle(
         int,
         typer.Option(min=0, max=1_000, metavar="N", help="Of so many of the last windows all is kept."),
     ] = 100,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Write all that is known of an application into one file, which `ridgeline history` opens anywhere.
 
@@ -105,4 +104,4 @@ def bundle(
     """
     from ridgeline.cli.remote.bundling import bundle as make
 
-    make(app, output, windows, url, token)
+    make(app, output, windows, where)

@@ -8,6 +8,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -40,7 +42,8 @@ from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
 from ridgeline.service.policy_thread import PolicyThread
 from ridgeline.service.promise_thread import PromiseThread
-from ridgeline.service.registry import own_entry, register
+from ridgeline.service.registry import Entry, own_entry, register
+from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
 
 if TYPE_CHECKING:
@@ -60,6 +63,11 @@ def _folders(plan: Plan) -> list[str]:
     return [root_of(name, path) for name, path in files if is_users(path)]
 
 
+def _renew(entry: Entry, fingerprint: str) -> None:
+    """Note the application's new certificate. Raises RidgelineError."""
+    register(replace(entry, certificate=fingerprint))
+
+
 @contextlib.contextmanager
 def announce(
     server: WebServer,
@@ -77,6 +85,10 @@ def announce(
     if server.token is not None and own_token is None:
         console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
         console.print(Text(f"this opens its page without it, once: {server.page()}"), soft_wrap=True)
+    if server.tls is not None and not server.tls.public:
+        fingerprint = server.tls.fingerprint
+        text = f"its certificate is its own; elsewhere commands accept it by `--ca {fingerprint}`"
+        console.print(Text(text), soft_wrap=True)
     with contextlib.ExitStack() as registered:
         try:
             entry = own_entry(
@@ -88,8 +100,11 @@ def announce(
                 user=info["user"],
                 checkpoint=info["checkpoint"],
                 folders=_folders(plan),
+                certificate="" if server.tls is None else server.tls.fingerprint,
             )
             registered.callback(register(entry).close)
+            if server.tls is not None:
+                server.tls.on_renewed = partial(_renew, entry)
         except RidgelineError as error:
             console.print(Text(printable(str(error)), "yellow"), soft_wrap=True)
         yield
@@ -243,7 +258,13 @@ class MeasuredRun:
             log=self._log,
         )
         app.state.origin = self._origin
-        return WebServer(app, self._service.host, self._service.port, self._service.allow_host)
+        return WebServer(
+            app,
+            self._service.host,
+            self._service.port,
+            self._service.allow_host,
+            secured=secured(self._service, self._plan.logical.application),
+        )
 
     def _begin(
         self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack

@@ -9,12 +9,13 @@ from typing import Annotated
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.option import Option
 from ridgeline.engine.files.rotation import DEFAULT, Rotation
+from ridgeline.service.tls.options import TlsOptions
 
 PANEL = "Web service and metrics"
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceOptions:
+class ServiceOptions(TlsOptions):
     """The observers of a run.
 
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on

@@ -32,7 +32,8 @@ class Entry:
     `url` is where its web service answers, without a slash at the end; `token` what it asks for.
 
     `process`: distinguishes the driver's process from a later one with the same `pid`; empty: not known.
-    `started`: seconds since 1970. `folders`: where it was started, and where its modules are.
+    `started`: seconds since 1970. `folders`: where it was started, and where its modules are. `certificate`:
+    the fingerprint of what it presents (`sha256:...`); empty: it speaks no TLS.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Entry:
     checkpoint: str = ""
     process: str = ""
     folders: tuple[str, ...] = ()
+    certificate: str = ""
 
 
 _ENTRY = pydantic.TypeAdapter(Entry)
@@ -63,7 +65,7 @@ class Registration:
             self.path.unlink()
 
 
-def own_entry(
+def own_entry(  # noqa: PLR0913  what an entry has
     id: str,  # noqa: A002
     name: str,
     url: str,
@@ -73,6 +75,7 @@ def own_entry(
     user: str = "",
     checkpoint: str = "",
     folders: Iterable[str] = (),
+    certificate: str = "",
 ) -> Entry:
     """The entry of an application that this process runs. `folders`: where its modules are."""
     pid = os.getpid()
@@ -88,6 +91,7 @@ def own_entry(
         checkpoint,
         process_identity(pid) or "",
         tuple(dict.fromkeys([os.path.realpath(Path.cwd()), *folders])),
+        certificate,
     )
 
 
@@ -171,6 +175,14 @@ def find(text: str = "") -> Entry:
     if len(chosen) == 1:
         return chosen[0]
     raise RidgelineError(_not_one(text, entries, chosen))
+
+
+def certificate_at(url: str) -> str:
+    """The fingerprint that the application at an address presents now; empty if none is registered there.
+
+    Raises UntrustedError as `running`.
+    """
+    return next((entry.certificate for entry in running() if entry.url == url.rstrip("/")), "")
 
 
 def _nearest(entries: list[Entry], here: Path) -> list[Entry]:

@@ -20,6 +20,8 @@ from ridgeline.settings.targets import TEMPLATE, Target, Targets, is_wild
 _PORT_SCOPES = (Scope.INPUT_PORT, Scope.OUTPUT_PORT, Scope.UNIFIER)
 _OURS = "RIDGELINE_"
 _READ = (
+    "CA",
+    "CERT",
     "CLASS_ARCHIVE",
     "DEBUG",
     "HOME",

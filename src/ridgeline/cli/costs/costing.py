@@ -13,10 +13,11 @@ from rich.text import Text
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.costs.usage import Cost, Usage, of_metrics
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.remote.options import Token, Url
+from ridgeline.cli.remote.options import Elsewhere
 
 
 def cost(
+    where: Elsewhere,
     target: Annotated[
         str,
         typer.Argument(
@@ -39,8 +40,6 @@ def cost(
             help="Cores beside the slots: one for the driver, one that Spark keeps for its own jobs.",
         ),
     ] = 2.0,
-    url: Url = None,
-    token: Token = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Say what a run costs: core seconds, in all and by operator, and with a price money.
@@ -53,8 +52,10 @@ def cost(
     """
     from ridgeline.cli.remote.shared import print_json
 
-    of_log = url is None and "://" not in target and Path(target).suffix in {".json", ".jsonl", ".parquet"}
-    usage = _of_log(target) if of_log else _of_running(target, url, token)
+    of_log = (
+        where.url is None and "://" not in target and Path(target).suffix in {".json", ".jsonl", ".parquet"}
+    )
+    usage = _of_log(target) if of_log else _of_running(target, where)
     found = usage.cost(extra_cores, price)
     if as_json:
         print_json({**asdict(found), "currency": None if price is None else currency})
@@ -81,14 +82,13 @@ def _of_log(path: str) -> Usage:
     return usage
 
 
-def _of_running(target: str, url: str | None, token: str | None) -> Usage:
+def _of_running(target: str, where: Elsewhere) -> Usage:
     """The usage of a running application by its metrics. Raises CommandError, RidgelineError."""
     from prometheus_client.parser import text_string_to_metric_families
 
     from ridgeline.api.clock import SystemClock
-    from ridgeline.cli.remote import shared
 
-    client = shared.connect(target if url is None else None, url, token)
+    client = where.connect_to(target)
     families = text_string_to_metric_families(client.metrics())
     samples = [(one.name, one.labels, one.value) for family in families for one in family.samples]
     return of_metrics(samples, SystemClock().wall())

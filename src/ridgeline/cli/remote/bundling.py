@@ -13,11 +13,11 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.output import write
-from ridgeline.cli.remote import shared
 from ridgeline.service.history.bundling import make_bundle
 from ridgeline.service.history.listing import is_log
 
 if TYPE_CHECKING:
+    from ridgeline.cli.remote.options import Elsewhere
     from ridgeline.service.history.bundling import Asks
 
 _NAMED = 5
@@ -25,19 +25,19 @@ _NAMED = 5
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def bundle(app: str | None, output: str | None, windows: int, url: str | None, token: str | None) -> None:
+def bundle(app: str | None, output: str | None, windows: int, where: Elsewhere) -> None:
     """Write a bundle and print its name. Raises RidgelineError."""
     now = SystemClock().wall()
     if output is not None and Path(output).suffix != ".zip":
         msg = f"a bundle is a zip file: give `-o {Path(output).with_suffix('.zip')}`"
         raise CommandError(msg)
     asks: Asks
-    if app is not None and url is None and Path(app).exists() and is_log(Path(app)):
+    if app is not None and where.url is None and Path(app).exists() and is_log(Path(app)):
         from ridgeline.service.history.asking import LogAsks
 
         asks = LogAsks(Path(app))
     else:
-        asks = shared.connect(app, url, token)
+        asks = where.connect_to(app)
     if output is None:
         name = str(asks.get("/info").get("name", ""))
         at = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")

@@ -12,6 +12,7 @@ from typing import Any
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError
+from ridgeline.service.tls.calling import CheckedHandler, NoRedirects, caller_of, tls_problem
 
 BASE = "/ws/v2/stram"
 TIMEOUT_SECONDS = 10.0
@@ -20,7 +21,7 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409, 413)
 
 
 class Client:
-    """Questions to one application, at `url`.
+    """Questions to one application, at `url`. `ca`, `cert`: as of `caller_of`.
 
     All methods block for at most ten seconds, `get` for `timeout`, `events` while it is read.
 
@@ -28,7 +29,15 @@ class Client:
     reached or fails.
     """
 
-    def __init__(self, url: str, token: str | None = None, *, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        ca: str | None = None,
+        cert: str | None = None,
+    ) -> None:
         parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
         try:
             valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -44,6 +53,9 @@ class Client:
         }
         self._has_token = bool(token)
         self._timeout = timeout
+        secured = [CheckedHandler(caller_of(self.url, ca, cert))] if parts.scheme == "https" else []
+        handlers = (urllib.request.ProxyHandler({}), NoRedirects(), *secured)
+        self._opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str, **query: str | int) -> Any:
         """GET `/ws/v2/stram` + `path`; the answer, decoded."""
@@ -116,7 +128,7 @@ class Client:
         headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
         # only http and https, see `__init__`
         request = urllib.request.Request(address, body, headers)  # noqa: S310
-        return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout)
+        return self._opener.open(request, timeout=timeout)
 
     def _failed(self, address: str, error: Exception) -> RidgelineError:
         """The error to raise for what went wrong when `address` was asked."""
@@ -129,6 +141,8 @@ class Client:
                 f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows "
                 "those that run"
             )
+        if problem := tls_problem(self.url, reason):
+            return RidgelineError(problem)
         if isinstance(reason, TimeoutError):
             return RidgelineError(
                 f"`{self.url}` did not answer in time; is its machine overloaded? try again"

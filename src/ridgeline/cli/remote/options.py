@@ -34,6 +34,25 @@ Token = Annotated[
         show_default=False,
     ),
 ]
+Ca = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="RIDGELINE_CA",
+        help="Whose certificate is accepted at an `https` address: authorities (PEM), or a fingerprint "
+        "(`sha256:...`). Applications of yours need none.",
+        show_default=False,
+    ),
+]
+Cert = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="RIDGELINE_CERT",
+        help="The certificate to present there, with its key (PEM).",
+        show_default=False,
+    ),
+]
 Operator = Annotated[
     str,
     typer.Argument(
@@ -46,7 +65,24 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the web ser
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nearest:
+class Elsewhere:
+    """How an application is asked that may run elsewhere: address, token, and certificates of TLS."""
+
+    url: Url = None
+    token: Token = None
+    ca: Ca = None
+    cert: Cert = None
+
+    def connect_to(self, app: str | None) -> Client:
+        """A client of the application; `url` wins over its name, id or URL. Raises CommandError."""
+        from ridgeline.cli.remote import shared
+
+        named = app if self.url is None else None
+        return shared.connect(named, self.url, self.token, ca=self.ca, cert=self.cert)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nearest(Elsewhere):
     """A running application by its name, id or URL, or the nearest one; and how the answer is printed."""
 
     app: Annotated[
@@ -58,15 +94,13 @@ class Nearest:
             autocompletion=completing.applications,
         ),
     ] = None
-    url: Url = None
-    token: Token = None
     as_json: AsJson = False
 
     def connect(self) -> Client:
         """A client of the application. Raises CommandError."""
         from ridgeline.cli.remote import shared
 
-        return shared.connect(self.app, self.url, self.token)
+        return shared.connect(self.app, self.url, self.token, ca=self.ca, cert=self.cert)
 
     def show(self, answer: object, draw: Callable[[int], Iterable[RenderableType]]) -> None:
         """Print an answer: as JSON, as it came, or drawn for the width of the console."""
@@ -90,9 +124,7 @@ class Named(Nearest):
 
     def connect(self) -> Client:
         """A client of the application. Raises CommandError."""
-        from ridgeline.cli.remote import shared
-
-        return shared.connect(self.app if self.url is None else None, self.url, self.token)
+        return self.connect_to(self.app)
 
 
 @dataclass(frozen=True, kw_only=True)

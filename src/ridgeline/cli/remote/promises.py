@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.remote.options import Named, Nearest, Token, Url
+from ridgeline.cli.remote.options import Elsewhere, Named, Nearest
 from ridgeline.measure.wording.units import time_of_day
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def promises(remote: Nearest) -> None:
 
 
 def alert_rules(
+    where: Elsewhere,
     target: Annotated[
         str,
         typer.Argument(
@@ -41,8 +42,6 @@ def alert_rules(
             show_default=False,
         ),
     ],
-    url: Url = None,
-    token: Token = None,
     wait: Annotated[
         str,
         typer.Option("--for", metavar="TIME", help="How long something has to be so before an alert fires."),
@@ -60,11 +59,11 @@ def alert_rules(
     from ridgeline.cli.output import write
     from ridgeline.sla import alert_rules as rules_of
 
-    of_file = url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
+    of_file = where.url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
     if re.fullmatch(r"(\d+(ms|[smhdwy]))+", wait) is None:
         msg = f"`--for {wait}` is no duration of Prometheus; give `30s`, `1m` or `1h30m`"
         raise CommandError(msg)
-    name, width, found = _of_file(target) if of_file else _of_running(target, url, token)
+    name, width, found = _of_file(target) if of_file else _of_running(target, where)
     made = rules_of(name, found, window_seconds=width, wait=wait)
     write(yaml.safe_dump(made, sort_keys=False, allow_unicode=True).rstrip())
 
@@ -78,12 +77,11 @@ def _of_file(target: str) -> tuple[str, float, Sequence[Promise]]:
     return logical.application, logical.window_seconds, logical.promises
 
 
-def _of_running(target: str, url: str | None, token: str | None) -> tuple[str, float, Sequence[PromiseState]]:
+def _of_running(target: str, where: Elsewhere) -> tuple[str, float, Sequence[PromiseState]]:
     """Name, width of windows and promises of a running application."""
-    from ridgeline.cli.remote import shared
     from ridgeline.measure.deciding.figures import PromiseState
 
-    client = shared.connect(target if url is None else None, url, token)
+    client = where.connect_to(target)
     names = {"name": "promise", "kind": "kind", "operator": "operator", "kept": "kept", "since": "since"}
     names |= {"figure": "figure", "limit": "limit", "unit": "unit"}
     rows = client.get("/promises")["promises"]

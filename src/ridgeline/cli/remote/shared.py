@@ -20,7 +20,14 @@ WIDE = 160
 """Columns where there is no terminal to fit in."""
 
 
-def connect(app: str | None, url: str | None, token: str | None) -> Client:
+def connect(
+    app: str | None,
+    url: str | None,
+    token: str | None,
+    *,
+    ca: str | None = None,
+    cert: str | None = None,
+) -> Client:
     """A client of the application with this name, id or URL; of the nearest one if none is given.
 
     Says on standard error which one that is, if others run.
@@ -38,7 +45,7 @@ def connect(app: str | None, url: str | None, token: str | None) -> Client:
         raise CommandError(str(error)) from None
     if app is None and url is None and len(registry.running()) > 1:
         errors.make_console().print(Text(f"`{entry.id}` ({entry.name}), the nearest of several"))
-    return Client(entry.url, entry.token or token)
+    return Client(entry.url, entry.token or token, ca=ca, cert=cert)
 
 
 def make_console() -> Console:

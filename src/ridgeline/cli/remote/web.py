@@ -6,12 +6,14 @@ import contextlib
 import threading
 import urllib.parse
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.remote.options import Ca, Cert
 
 if TYPE_CHECKING:
     from ridgeline.service.registry import Entry
@@ -38,6 +40,8 @@ def web(
             show_default=False,
         ),
     ] = None,
+    ca: Ca = None,
+    cert: Cert = None,
     port: Annotated[
         int,
         typer.Option("--port", min=0, max=65_535, metavar="PORT", help="Port of the page; 0: a free one."),
@@ -56,9 +60,12 @@ def web(
     from ridgeline.service.listing.asking import Asking
     from ridgeline.service.listing.web import create_list
     from ridgeline.service.registry import running
+    from ridgeline.service.tls.calling import caller_of
 
     console = make_console()
-    server = WebServer(create_list(Asking(given(addresses or (), token or ()), running)), port=port)
+    calling = partial(caller_of, ca=ca, cert=cert)
+    asking = Asking(given(addresses or (), token or ()), running, calling=calling)
+    server = WebServer(create_list(asking), port=port)
     with contextlib.closing(server), contextlib.suppress(KeyboardInterrupt):
         address = server.page()
         console.print(Text(f"applications: {address}"), soft_wrap=True)

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from ridgeline.api.clock import SystemClock
@@ -22,6 +23,8 @@ from ridgeline.engine.exchange.limits import (
     share_of_descriptors,
 )
 from ridgeline.engine.exchange.network import LATE, TOO_MANY
+from ridgeline.service.tls.accepting import Handshakes
+from ridgeline.service.tls.serving import ServedTls, identity_of
 
 MOST_CONNECTIONS = 256
 """Connections at a time, where the process may open at least four times as many files."""
@@ -74,24 +77,44 @@ class Connections:
     def __len__(self) -> int:
         return self._number
 
-    async def accept(self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> NoReturn:
+    async def accept(
+        self,
+        listening: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        tls: ServedTls | None = None,
+    ) -> NoReturn:
         """Accept clients one by one, each with a new protocol; slower while many are refused.
 
         asyncio's own server takes as many at once as wait, whose descriptors are then gone.
         """
         loop = asyncio.get_running_loop()
         listening.setblocking(False)  # noqa: FBT003
-        while True:
-            if self.refusals.too_fast:
-                await asyncio.sleep(PAUSE_SECONDS)
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:  # no descriptor is left, or the client is gone
-                self.refusals.add(TOO_MANY, "a client", f"the web service: {error}")
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            with contextlib.suppress(OSError):  # gone already
-                await loop.connect_accepted_socket(protocol, accepted)
+        handshakes = None if tls is None else Handshakes(tls, self.refusals, self._request_seconds)
+        with contextlib.ExitStack() as ending:
+            if handshakes is not None:
+                ending.callback(handshakes.close)
+            while True:
+                if self.refusals.too_fast:
+                    await asyncio.sleep(PAUSE_SECONDS)
+                try:
+                    accepted, _ = await loop.sock_accept(listening)
+                except OSError as error:  # no descriptor is left, or the client is gone
+                    self.refusals.add(TOO_MANY, "a client", f"the web service: {error}")
+                    await asyncio.sleep(PAUSE_SECONDS)
+                    continue
+                if handshakes is not None:
+                    self._begin(handshakes, accepted, protocol)
+                    continue
+                with contextlib.suppress(OSError):  # gone already
+                    await loop.connect_accepted_socket(protocol, accepted)
+
+    def _begin(
+        self, handshakes: Handshakes, accepted: socket.socket, protocol: Callable[[], asyncio.Protocol]
+    ) -> None:
+        """Begin a handshake, in the place of the oldest one if there are too many."""
+        if self._number + len(handshakes) >= self._most or descriptors_are_few(accepted.fileno()):
+            handshakes.drop_oldest()
+        handshakes.begin(accepted, protocol)
 
     def enter(self, connection: BoundedProtocol) -> None:
         """Take a new connection, in the place of an idle one if there are too many."""
@@ -119,7 +142,7 @@ class Connections:
 
     def stalled(self, connection: BoundedProtocol) -> None:
         """An answer waits for its client."""
-        self._stalled[connection] = connection.loop.time(), connection.transport.get_write_buffer_size()
+        self._stalled[connection] = connection.loop.time(), _unsent(connection.transport)
         self._look_later(connection.loop)
 
     def reads(self, connection: BoundedProtocol) -> None:
@@ -154,13 +177,13 @@ class Connections:
         for connection, idle_since in list(self._idle.items()):
             if now - idle_since <= self._request_seconds:
                 break  # those behind it came later
-            if connection.transport.get_write_buffer_size():  # the answer before is still on its way
+            if _unsent(connection.transport):  # the answer before is still on its way
                 if connection not in self._stalled:
                     self.stalled(connection)
             else:
                 self._end(connection, LATE, f"no request within {self._request_seconds:g} s")
         for connection, (since, left) in list(self._stalled.items()):
-            unsent = connection.transport.get_write_buffer_size()
+            unsent = _unsent(connection.transport)
             if unsent != left:
                 self._stalled[connection] = now, unsent
             elif now - since > self._read_seconds:
@@ -169,8 +192,17 @@ class Connections:
             self._look_later(loop)
 
 
+def _unsent(transport: asyncio.Transport) -> int:
+    """How many bytes wait for the client; with TLS also those that are encrypted already."""
+    below = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+    return transport.get_write_buffer_size() + (0 if below is None else below.get_write_buffer_size())
+
+
 class BoundedProtocol(H11Protocol):
-    """One connection of the web service, which reports its state to `Connections`."""
+    """One connection of the web service, which reports its state to `Connections`.
+
+    Each of its requests has `state.identity`: an `Identity` that the client's certificate gives, or None.
+    """
 
     def __init__(self, connections: Connections, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -179,6 +211,8 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection; it may be refused."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(HIGH_WATER_LIMIT)  # that of TLS would be eight times as high
+        self.app_state = {**self.app_state, "identity": identity_of(transport.get_extra_info("peercert"))}
         self._bounds.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -24,7 +24,8 @@ class Guard:
     """Lets requests through by the state of the web application.
 
     `hosts`: what a request may call the service. `token`: needed for everything. `write_token`: needed to
-    change something, where anyone who reaches the service may read. `read_token`: enough to read.
+    change something, where anyone who reaches the service may read. `read_token`: enough to read, as is a
+    client's certificate (`state.identity` of a request).
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -39,12 +40,13 @@ class Guard:
         await (self._app if refused is None else refused)(scope, receive, send)
 
 
-def _refused(scope: Scope, state: Any) -> Response | None:
+def _refused(scope: Scope, state: Any) -> Response | None:  # noqa: PLR0911  a case each
     """The answer to a request that is not let through."""
     named = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
     if state.hosts is not None and (len(named) != 1 or not state.hosts.answers_to(named[0])):
         return _other_host(named)
     given = _bearer(scope)
+    identity = scope.get("state", {}).get("identity")
     all_of_it = state.token or state.write_token
     if all_of_it is None or is_open(scope) or _same(given, all_of_it):
         return None
@@ -55,6 +57,10 @@ def _refused(scope: Scope, state: Any) -> Response | None:
     if session is not None or (state.read_token is not None and _same(given, state.read_token)):
         what = "this token may read, but change nothing"
         hint = "give the one of `--token`, or ask who started the application"
+        return _answer(_FORBIDDEN, what, hint) if writes else None
+    if identity is not None:
+        what = f"the certificate of `{identity.name}` may read, but change nothing"
+        hint = "give the token as well (`--token`), or ask who started the application"
         return _answer(_FORBIDDEN, what, hint) if writes else None
     if state.token is None and state.read_token is None and not writes:
         return None

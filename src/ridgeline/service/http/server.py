@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 from ridgeline.api.errors import RidgelineError
 from ridgeline.service.http.connections import BoundedProtocol, Connections
 from ridgeline.service.http.guard import Hosts
+from ridgeline.service.tls.serving import Secured, ServedTls
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
@@ -41,10 +42,11 @@ class WebServer:
         allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of
             a proxy.
         read_only: There is nothing that a request could change, so no token is made for it.
+        secured: Makes the TLS that it speaks; None: it speaks HTTP in the clear.
 
     Raises:
-        RidgelineError: If the port is in use or the address is not this machine's, before anything else is
-            started.
+        RidgelineError: If the port is in use, the address is not this machine's, or the certificate is of no
+            use, before anything else is started.
     """
 
     def __init__(
@@ -55,15 +57,19 @@ class WebServer:
         allowed_hosts: Collection[str] = (),
         *,
         read_only: bool = False,
+        secured: Secured | None = None,
     ) -> None:
         self._app = app
         self._socket = _listen(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
         app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
+        self.tls = self._made(secured)
+        app.state.strict = self.tls is not None and self.tls.public
         address = ipaddress.ip_address(self.host)
         if app.state.token is None and not (read_only and address.is_loopback):
             made = secrets.token_urlsafe(32)
-            if address.is_loopback and app.state.read_token is None:
+            open_to_all = self.tls is None or not self.tls.asks_clients
+            if address.is_loopback and app.state.read_token is None and open_to_all:
                 app.state.write_token = made
             else:
                 app.state.token = made
@@ -74,7 +80,7 @@ class WebServer:
             if address.version == 6  # noqa: PLR2004
             else self.host
         )
-        self.url = f"http://{named}:{self.port}"
+        self.url = f"{'http' if self.tls is None else 'https'}://{named}:{self.port}"
         """Where it answers, without a slash at the end."""
         config = uvicorn.Config(
             app,
@@ -89,7 +95,7 @@ class WebServer:
             timeout_graceful_shutdown=1,
             ws="none",
         )
-        self._server = _Server(config)
+        self._server = _Server(config, self.tls)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, name="ridgeline-web", daemon=True
         )
@@ -98,6 +104,16 @@ class WebServer:
             self.close()
             msg = f"the web service did not start within {START_SECONDS:g} s; try again, or do without it"
             raise RidgelineError(msg)
+
+    def _made(self, secured: Secured | None) -> ServedTls | None:
+        """The TLS of this service. Raises RidgelineError."""
+        if secured is None:
+            return None
+        try:
+            return secured(self._app.state.hosts.names)
+        except BaseException:
+            self._socket.close()
+            raise
 
     @property
     def token(self) -> str | None:
@@ -126,8 +142,9 @@ class WebServer:
 class _Server(uvicorn.Server):
     """A server that reports when it is up, and lets clients in as `Connections` says."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, tls: ServedTls | None) -> None:
         super().__init__(config)
+        self._tls = tls
         self.up = threading.Event()
         self._accepting: list[asyncio.Task[NoReturn]] = []
 
@@ -136,7 +153,7 @@ class _Server(uvicorn.Server):
         bounds = Connections()
         protocol = partial(BoundedProtocol, bounds, self.config, self.server_state, self.lifespan.state)
         self._accepting = [
-            asyncio.create_task(bounds.accept(listening, protocol)) for listening in sockets or ()
+            asyncio.create_task(bounds.accept(listening, protocol, self._tls)) for listening in sockets or ()
         ]
         self.up.set()
 
@@ -145,6 +162,8 @@ class _Server(uvicorn.Server):
             accepting.cancel()
         await asyncio.wait(self._accepting)
         await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):  # whose client takes no leave
+            connection.transport.abort()
 
 
 def _listen(host: str, port: int) -> socket.socket:

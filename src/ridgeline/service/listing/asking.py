@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import math
-import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.service.registry import Entry
+from ridgeline.service.tls.calling import Caller, caller_of, tls_problem
 
 BASE: Final = "/ws/v2/stram"
 ANSWER_SECONDS: Final = 3.0
@@ -35,6 +35,7 @@ _KEPT_GONE = 50
 _LONGEST_NAME, _LONGEST_SENTENCE = 200, 2000
 _STATES = {"starting", "ok", "behind", "stuck", "failed", "ended"}
 _OK, _REFUSED = 200, (401, 403)
+Calling = Callable[[str], Caller]
 
 
 class ListedAnswer(TypedDict):
@@ -94,6 +95,7 @@ class Asking:
         given: Applications at addresses that were given; `name` may be empty.
         registered: Those of this machine, as `registry.running` has them.
         clock: For tests.
+        calling: How one at an `https` address is called.
     """
 
     def __init__(
@@ -101,8 +103,10 @@ class Asking:
         given: Sequence[Entry],
         registered: Callable[[], Sequence[Entry]],
         clock: Clock | None = None,
+        calling: Calling = caller_of,
     ) -> None:
         self._clock = clock or SystemClock()
+        self._calling = calling
         self._registered = registered
         self._apps: dict[str, _Listed] = {key_of(one.url): _Listed(one, given=True) for one in given}
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -135,8 +139,8 @@ class Asking:
         """
         entry = self._apps[key].entry
         if entry.token:
-            with contextlib.suppress(OSError, TimeoutError, h11.ProtocolError, _StrangeError, ValueError):
-                answer = await _asked(entry, "/page", method="POST")
+            with contextlib.suppress(*_FAULTS):
+                answer = await _asked(entry, "/page", "POST", self._calling)
                 path = answer.get("path")
                 if isinstance(path, str) and path.startswith("/#code="):
                     return entry.url + path
@@ -167,9 +171,9 @@ class Asking:
         """Take an application's sentence, or the reason why there is none."""
         try:
             async with self._places:
-                said = await _asked(one.entry, "/sentence")
+                said = await _asked(one.entry, "/sentence", calling=self._calling)
                 if not one.described:
-                    _describe(one, await _asked(one.entry, "/info"))
+                    _describe(one, await _asked(one.entry, "/info", calling=self._calling))
             one.state, one.sentence = _said(said)
             one.said_at, one.problem, one.pause = self._clock.wall(), "", 0.0
         except Exception as error:  # noqa: BLE001  whatever answers there, the list goes on
@@ -241,7 +245,7 @@ def _line(text: str, longest: int) -> str:
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
-def _why(entry: Entry, error: Exception) -> tuple[str, str]:
+def _why(entry: Entry, error: Exception) -> tuple[str, str]:  # noqa: PLR0911  a case each
     """State and words for an application that gave no sentence."""
     if isinstance(error, TimeoutError):
         return "silent", f"no answer within {ANSWER_SECONDS:g} s"
@@ -249,11 +253,17 @@ def _why(entry: Entry, error: Exception) -> tuple[str, str]:
         if entry.token:
             return "refused", "it does not accept this token: give another one by `--token`"
         return "refused", f"it asks for a token: `ridgeline web {entry.url} --token TOKEN`"
+    if isinstance(error, RidgelineError) or tls_problem(entry.url, error):
+        return "refused", printable(tls_problem(entry.url, error) or str(error))
     if isinstance(error, ConnectionRefusedError):
         return "gone", "nothing answers there: it may have ended"
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+    if isinstance(error, OSError):
         return "gone", f"it cannot be reached: {printable(str(error.strerror or error))[:_LONGEST_NAME]}"
     return "strange", "what answers there is no application of Ridgeline, or of another version"
+
+
+_FAULTS = (OSError, TimeoutError, h11.ProtocolError, _StrangeError, ValueError, RidgelineError)
+"""The errors of a question to an application."""
 
 
 class _StatusError(_StrangeError):
@@ -264,7 +274,9 @@ class _StatusError(_StrangeError):
         self.status = status
 
 
-async def _asked(entry: Entry, path: str, method: str = "GET") -> Mapping[str, Any]:
+async def _asked(
+    entry: Entry, path: str, method: str = "GET", calling: Calling = caller_of
+) -> Mapping[str, Any]:
     """The answer of an application, a JSON object, within `ANSWER_SECONDS`.
 
     The time is for all of it: an answer that comes byte by byte is late, too.
@@ -274,7 +286,7 @@ async def _asked(entry: Entry, path: str, method: str = "GET") -> Mapping[str, A
         _StrangeError, h11.ProtocolError, ValueError: It answers something else.
     """
     async with asyncio.timeout(ANSWER_SECONDS):
-        status, document = await _exchange(entry, path, method)
+        status, document = await _exchange(entry, path, method, calling)
     if status != _OK:
         raise _StatusError(status)
     answer = json.loads(document)
@@ -283,14 +295,19 @@ async def _asked(entry: Entry, path: str, method: str = "GET") -> Mapping[str, A
     return answer
 
 
-async def _exchange(entry: Entry, path: str, method: str) -> tuple[int, bytes]:
+async def _exchange(entry: Entry, path: str, method: str, calling: Calling) -> tuple[int, bytes]:
     """Status and body of one request, over a connection of its own."""
     parts = urllib.parse.urlsplit(entry.url)
     secure = parts.scheme == "https"
+    caller = await run_in_threadpool(calling, entry.url) if secure else None
     reader, writer = await asyncio.open_connection(
-        parts.hostname, parts.port or (443 if secure else 80), ssl=secure or None
+        parts.hostname,
+        parts.port or (443 if secure else 80),
+        ssl=None if caller is None else caller.context,
     )
     try:
+        if caller is not None:
+            caller.check(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
         connection = h11.Connection(h11.CLIENT)
         headers = [("host", parts.netloc), ("accept", "application/json"), ("connection", "close")]
         if entry.token:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ _HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
 }
+_STRICT: Final = (b"strict-transport-security", b"max-age=86400")
+_NAME: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.?[a-z][\w-]*", re.IGNORECASE)
 _FRESH, _UNCHANGED, _MISSING = 200, 304, 404
 
 
@@ -72,10 +75,23 @@ class SafeHeaders:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 added = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                added += [_STRICT] if _is_strict(scope) else []
                 message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
         await self._app(scope, receive, sending)
+
+
+def _is_strict(scope: Scope) -> bool:
+    """True if the browser may be held to HTTPS for this host name, which has a certificate of an authority.
+
+    Not for addresses and names of this machine alone, which other programs use as well.
+    """
+    if scope.get("scheme") != "https" or not getattr(scope["app"].state, "strict", False):
+        return False
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    return bool(_NAME.fullmatch(name)) and not name.lower().endswith("localhost")
 
 
 def wants_page(accept: str) -> bool:

@@ -57,7 +57,8 @@ def _rights(request: Request) -> Response:
     state = request.app.state
     writes = state.sessions.writes(*credentials(request.scope))
     free = state.token is None and state.write_token is None
-    reads = writes is not None or (state.token is None and state.read_token is None)
+    known = getattr(request.state, "identity", None) is not None
+    reads = known or writes is not None or (state.token is None and state.read_token is None)
     return _json({"reads": free or reads, "writes": free or bool(writes)})
 
 
@@ -78,7 +79,7 @@ async def _begin(request: Request) -> Response:
         session.cookie,
         httponly=True,
         samesite="strict",
-        secure=request.headers.get("origin", "").startswith("https:"),
+        secure=_is_secure(request),
     )
     return response
 
@@ -103,8 +104,15 @@ async def _end(request: Request) -> Response:
     _check_origin(request)
     request.app.state.sessions.close(*credentials(request.scope))
     response = _json({})
-    response.delete_cookie(cookie_name(request.scope), httponly=True, samesite="strict")
+    response.delete_cookie(
+        cookie_name(request.scope), httponly=True, samesite="strict", secure=_is_secure(request)
+    )
     return response
+
+
+def _is_secure(request: Request) -> bool:
+    """True for a browser that speaks HTTPS, with this service or with a proxy before it."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
 
 
 def _check_origin(request: Request) -> None:

@@ -16,6 +16,7 @@ from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.measured import announce
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
+from ridgeline.service.tls.serving import secured
 
 if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
@@ -65,6 +66,7 @@ def serving(
             app = create_app(joined, run.plan, token=token, read_token=read_token, log=log)
             app.state.run, app.state.regions = run, regions
             app.state.origin = origin
-            server = WebServer(app, service.host, service.port, service.allow_host)
+            tls = secured(service, run.plan.logical.application)
+            server = WebServer(app, service.host, service.port, service.allow_host, secured=tls)
             surroundings.callback(server.close)
         yield Serving(run, server, surroundings, console)

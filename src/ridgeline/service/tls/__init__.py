@@ -1,0 +1,1 @@
+"""TLS of the web service: its certificate, its handshakes, and how our own clients call it."""

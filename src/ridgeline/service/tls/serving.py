@@ -1,0 +1,232 @@
+"""The certificate with which the web service answers, and who presents one to it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import ssl
+import stat
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support import trust
+from ridgeline.service.tls.options import TlsOptions
+from ridgeline.service.tls.own import own_certificate
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 1.0
+"""How often files are looked at, while clients come."""
+_FIRST = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_NOT_OTHERS = stat.S_IWGRP | stat.S_IRWXO
+_LONGEST_NAME = 200
+CERTIFICATE = "certificate"
+"""The source of an identity that a client's certificate gives."""
+
+Secured = Callable[[Collection[str]], "ServedTls"]
+"""Makes the TLS of a service that answers to these hosts. Raises RidgelineError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who sends a request, as the connection proves it.
+
+    `name`: the common name of the certificate's subject, else its first alternative name. `source`:
+    `certificate`.
+    """
+
+    name: str
+    source: str
+
+
+class ServedTls:
+    """The certificate of a web service, read again when its files change. Of one thread.
+
+    Args:
+        certificate: The certificate, with its chain (PEM).
+        key: Its key (PEM, no password); may be the same file.
+        client_ca: Authorities of clients' certificates (PEM), with lists of those revoked; None: clients
+            present none.
+        public: An authority has signed it, as far as is known: browsers may be held to it.
+
+    Raises:
+        RidgelineError: If the files cannot be read or do not belong together, or others can read the key.
+    """
+
+    def __init__(
+        self,
+        certificate: str | Path,
+        key: str | Path,
+        client_ca: str | Path | None = None,
+        *,
+        public: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        self.public = public
+        self.asks_clients = client_ca is not None
+        self.on_renewed: Callable[[str], None] | None = None
+        """Called with the new fingerprint, before the first client sees the new certificate."""
+        self._certificate, self._key, self._client_ca = certificate, key, client_ca
+        self._now = (clock or SystemClock()).monotonic
+        self._looked = self._now()
+        self._stamp = self._stamps()
+        self.fingerprint, self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """The context for the next connection; those that are open keep theirs."""
+        now = self._now()
+        if now - self._looked >= _LOOK_SECONDS:
+            self._looked = now
+            stamp = self._stamps()
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._renew()
+        return self._context
+
+    def _renew(self) -> None:
+        """Take the files as they are now; what is of no use is logged, and what was before stays."""
+        try:
+            fingerprint, context = self._read()
+            if self.on_renewed is not None and fingerprint != self.fingerprint:
+                self.on_renewed(fingerprint)
+        except RidgelineError as error:
+            _log.warning("the web service keeps its certificate: %s", error)
+            return
+        self.fingerprint, self._context = fingerprint, context
+        _log.info("the web service has read its certificate again: %s", fingerprint)
+
+    def _stamps(self) -> tuple[object, ...]:
+        """Values that differ once a file was changed."""
+        return tuple(_stamp(path) for path in (self._certificate, self._key, self._client_ca) if path)
+
+    def _read(self) -> tuple[str, ssl.SSLContext]:
+        """Fingerprint and context of the files. Raises RidgelineError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+        context.num_tickets = 0  # each connection proves itself
+        context.set_alpn_protocols(["http/1.1"])
+        _check_key(self._key)
+        try:
+            fingerprint = fingerprint_of(Path(self._certificate).read_text("ascii"))
+            context.load_cert_chain(self._certificate, self._key, password=lambda: "")  # asks no one
+        except (OSError, ValueError) as error:
+            msg = (
+                f"`{self._certificate}` and `{self._key}` are no certificate and its key: {_reason(error)}; "
+                "give two files in PEM that belong together, the key without a password"
+            )
+            raise RidgelineError(msg) from error
+        if self._client_ca is not None:
+            _take_clients(context, self._client_ca)
+        return fingerprint, context
+
+
+def secured(options: TlsOptions, application: str) -> Secured | None:
+    """Makes the TLS that options ask for; None for none.
+
+    Raises RidgelineError for options that do not fit together.
+    """
+    given = options.web_cert is not None, options.web_key is not None
+    if options.web_tls and any(given):
+        msg = "`--web-tls` makes a certificate, `--web-cert` and `--web-key` name one; give one of both"
+        raise RidgelineError(msg)
+    if given[0] != given[1]:
+        present, missing = ("--web-cert", "--web-key") if given[0] else ("--web-key", "--web-cert")
+        msg = f"`{present}` needs `{missing}`: the certificate and its key are given together"
+        raise RidgelineError(msg)
+    if options.client_ca is not None and not (options.web_tls or given[0]):
+        msg = "`--client-ca` needs TLS; give `--web-tls`, or `--web-cert` and `--web-key`"
+        raise RidgelineError(msg)
+    if options.web_tls:
+        return partial(_own, application, options.client_ca)
+    if options.web_cert is None or options.web_key is None:
+        return None
+    tls = ServedTls(options.web_cert, options.web_key, options.client_ca)  # faults come at once
+    return lambda _hosts: tls
+
+
+def _own(application: str, client_ca: str | None, hosts: Collection[str]) -> ServedTls:
+    path = own_certificate(application, hosts)
+    return ServedTls(path, path, client_ca, public=False)
+
+
+def fingerprint_of(pem: str) -> str:
+    """The SHA-256 of the first certificate of a text, as `sha256:` and 64 digits. Raises ValueError."""
+    found = _FIRST.search(pem)
+    if found is None:
+        msg = "there is no certificate in it"
+        raise ValueError(msg)
+    return fingerprint_of_der(ssl.PEM_cert_to_DER_cert(found[0]))
+
+
+def fingerprint_of_der(certificate: bytes) -> str:
+    """The SHA-256 of a certificate, as `sha256:` and 64 digits."""
+    return f"sha256:{hashlib.sha256(certificate).hexdigest()}"
+
+
+def identity_of(certificate: Mapping[str, Any] | None) -> Identity | None:
+    """Who a verified certificate names (as `ssl` returns it); None for none, or if it names no one.
+
+    >>> identity_of({"subject": ((("commonName", "ann"),),)})
+    Identity(name='ann', source='certificate')
+    """
+    if not certificate:
+        return None
+    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    names = names or [value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)]
+    # What cannot be read by people could look like another name to them.
+    if not names or not names[0].isprintable() or not 0 < len(names[0].strip()) <= _LONGEST_NAME:
+        return None
+    return Identity(names[0].strip(), CERTIFICATE)
+
+
+def _check_key(path: str | Path) -> None:
+    """Refuse a key that others can read or write. Raises RidgelineError."""
+    with contextlib.suppress(OSError):  # what cannot be read is reported where it is read
+        found = os.stat(path)  # noqa: PTH116  follows links, as Kubernetes has them
+        if found.st_mode & _NOT_OTHERS and not trust.is_exempt(os.path.abspath(path)):  # noqa: PTH100
+            msg = (
+                f"the key `{path}` can be read or written by others (mode {stat.S_IMODE(found.st_mode):04o});"
+                f" run `chmod 600 {path}`, and have it made anew if it may have been read"
+            )
+            raise RidgelineError(msg)
+
+
+def _take_clients(context: ssl.SSLContext, path: str | Path) -> None:
+    """Ask clients for a certificate of these authorities. Raises RidgelineError."""
+    try:
+        text = Path(path).read_text("ascii")
+        context.load_verify_locations(cadata=None, cafile=path)
+        fingerprint_of(text)
+    except (OSError, ValueError) as error:
+        msg = f"`--client-ca {path}` holds no authority: {_reason(error)}; give certificates in PEM"
+        raise RidgelineError(msg) from error
+    context.verify_mode = ssl.CERT_OPTIONAL
+    if "-----BEGIN X509 CRL-----" in text:
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+
+
+def _stamp(path: str | Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  once a second
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _reason(error: Exception) -> str:
+    """The fault in words, without the library's file and line."""
+    if isinstance(error, ssl.SSLError):
+        known = {
+            "KEY_VALUES_MISMATCH": "the key is that of another certificate",
+            "NO_START_LINE": "there is no key or certificate in it",
+        }
+        return known.get(error.reason or "", (error.reason or "it cannot be read").lower().replace("_", " "))
+    return getattr(error, "strerror", None) or str(error)

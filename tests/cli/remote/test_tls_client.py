@@ -1,0 +1,243 @@
+"""Our own commands by TLS: which certificates they accept, and that they send nothing before."""
+
+import http.server
+import json
+import socket
+import ssl
+import threading
+from dataclasses import replace
+
+import pytest
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.remote.client import Client
+from ridgeline.service import registry
+from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import create_app
+from ridgeline.service.listing.asking import Asking
+from ridgeline.service.tls.options import TlsOptions
+from ridgeline.service.tls.serving import secured
+from support.cli.windows import make_plan, watch_of, window
+from support.ports import free_port
+from support.service.certificates import Authority
+from support.waiting import wait_until
+
+PLAN = make_plan()
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def serve():
+    """`serve(TlsOptions(...))`: a server with its entry in the registry, unless it is not `registered`."""
+    opened = []
+
+    def start(options, *, registered=True, token=None, port=0):
+        app = create_app(watch_of(PLAN, window(PLAN, 0)), PLAN, token=token)
+        server = WebServer(app, port=port, secured=secured(options, "numbers"))
+        opened.append(server)
+        if registered:
+            given = {"token": token, "started": 1.0, "certificate": server.tls.fingerprint}
+            opened.append(registry.register(registry.own_entry("numbers-1", "numbers", server.url, **given)))
+        return server
+
+    yield start
+    for one in reversed(opened):
+        one.close()
+
+
+def with_files(signed, **more):
+    return TlsOptions(web_cert=str(signed.certificate), web_key=str(signed.key_file), **more)
+
+
+def refused(client):
+    with pytest.raises(RidgelineError) as caught:
+        client.get("/info")
+    return str(caught.value)
+
+
+@pytest.fixture
+def strange():
+    """`strange(signed)`: the port of a server of TLS that is no application, and all that it was sent."""
+    servers = []
+
+    def start(signed, port=0):
+        got = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                got.append(self.headers.as_string())
+                self.send_response(302)
+                self.send_header("Location", "http://127.0.0.1:1/")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(signed.certificate, signed.key_file)
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def get_request(self):
+                line, address = super().get_request()
+                return context.wrap_socket(line, server_side=True, do_handshake_on_connect=False), address
+
+            def handle_error(self, *_):
+                pass
+
+        server = Server(("127.0.0.1", port), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server.server_port, got
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "numbers"),
+        ("get-app-info", "numbers", "--json"),
+        ("top", "numbers", "--json"),
+        ("windows", "numbers", "--json"),
+    ],
+)
+def test_commands_find_an_own_certificate_by_the_registry(serve, ridgeline_command, words):
+    server = serve(TlsOptions(web_tls=True), token="secret")
+    assert server.url.startswith("https://")
+    threading.Timer(0, server._app.state.overviews.close).start()  # ends `top`
+    done = ridgeline_command(*words)
+    assert done.exit_code == 0, done.stderr
+    assert "secret" not in done.stdout
+
+
+def test_another_certificate_at_its_address_gets_no_token(serve, strange, authority):
+    server = serve(TlsOptions(web_tls=True), token="secret")
+    entry = registry.find("numbers")
+    client = Client(server.url, entry.token)
+    assert client.get("/info")
+    server.close()
+    _, got = strange(authority.sign("strange"), port=server.port)
+    said = refused(client)
+    assert f"not {entry.certificate}: another program may answer there, so nothing was sent" in said
+    assert "give the new fingerprint: `--ca sha256:...`" in said
+    assert got == []
+
+
+def test_a_client_that_stays_follows_a_renewed_certificate(serve, authority):
+    server = serve(with_files(authority.sign("web")))
+    entry = registry.find("numbers")
+    server.tls.on_renewed = lambda found: registry.register(replace(entry, certificate=found))
+    client = Client(server.url)
+    assert client.get("/info")
+    renewed = authority.sign("web")
+    _ = renewed.certificate, renewed.key_file
+    wait_until(lambda: client.get("/info") and server.tls.fingerprint == renewed.fingerprint, "it")
+    assert registry.find("numbers").certificate == renewed.fingerprint
+
+
+def test_elsewhere_an_authority_or_a_fingerprint_is_needed(serve, authority, ridgeline_command, monkeypatch):
+    server = serve(with_files(authority.sign("web")), registered=False)
+    said = refused(Client(server.url))
+    assert said.startswith(f"the certificate of `{server.url}` is not accepted: ")
+    assert "give its authority (`--ca FILE`, or `RIDGELINE_CA`), or the fingerprint" in said
+    for accepted in (str(authority.file), server.tls.fingerprint, server.tls.fingerprint.upper()):
+        assert Client(server.url, ca=accepted).get("/info")["name"] == "numbers"
+        done = ridgeline_command("status", "--url", server.url, "--ca", accepted)
+        assert done.exit_code == 0, done.stderr
+    monkeypatch.setenv("RIDGELINE_CA", str(authority.file))
+    assert Client(server.url).get("/info")
+    other = server.tls.fingerprint[:-1] + ("0" if server.tls.fingerprint[-1] != "0" else "1")
+    assert "so nothing was sent" in refused(Client(server.url, ca=other))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "days", "text"),
+    [
+        (("localhost", "127.0.0.1"), -2, "certificate has expired"),
+        (("other.example",), 30, "not valid for '127.0.0.1'"),
+    ],
+)
+def test_expired_certificates_and_those_of_other_hosts_are_refused(serve, authority, hosts, days, text):
+    server = serve(with_files(authority.sign("web", hosts=hosts, days=days)), registered=False)
+    assert text in refused(Client(server.url, ca=str(authority.file)))
+    assert Client(server.url, ca=server.tls.fingerprint).get("/info")
+
+
+def test_wrong_schemes_are_named(serve, authority):
+    server = serve(with_files(authority.sign("web")), registered=False)
+    plain = server.url.replace("https", "http")
+    assert refused(Client(plain)).startswith("this service speaks TLS; begin its address with `https://`")
+    watch = watch_of(PLAN, window(PLAN, 0))
+    clear = WebServer(create_app(watch, PLAN))
+    said = refused(Client(clear.url.replace("http", "https"), ca=server.tls.fingerprint))
+    clear.close()
+    assert "speaks no TLS; begin the address with `http://`" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"ca": "none.pem"}, "`--ca none.pem` holds no authority: No such file"),
+        ({"ca": "sha256:12"}, "`--ca sha256:12` is no fingerprint; give `sha256:` and 64"),
+        ({"cert": "none.pem"}, "`--cert none.pem` is no certificate with its key: No such file"),
+    ],
+)
+def test_files_of_no_use_are_named(given, text):
+    with pytest.raises(RidgelineError, match=text):
+        Client("https://127.0.0.1:1", **given)
+
+
+def test_a_clients_certificate_reads(serve, authority, ridgeline_command):
+    server = serve(with_files(authority.sign("web"), client_ca=str(authority.file)), registered=False)
+    ann = authority.sign("client", hosts=(), common_name="ann", client=True)
+    asked = ("status", "--url", server.url, "--ca", authority.file)
+    assert "asks for a token" in ridgeline_command(*asked).stderr
+    assert ridgeline_command(*asked, "--cert", ann.both).exit_code == 0
+    changed = ridgeline_command("pause", server.url, "--ca", authority.file, "--cert", ann.both)
+    assert "the certificate of `ann` may read, but change nothing" in changed.stderr
+
+
+def test_no_redirect_gets_the_token(strange, authority):
+    signed = authority.sign("strange")
+    port, got = strange(signed)
+    client = Client(f"https://127.0.0.1:{port}", "secret", ca=signed.fingerprint)
+    assert "failed with status 302" in refused(client)
+    assert len(got) == 1
+
+
+def test_the_list_asks_by_tls(serve, strange, authority):
+    import asyncio
+
+    server = serve(TlsOptions(web_tls=True), token="secret")
+    port, got = strange(authority.sign("strange"))
+    other = registry.Entry("", "", f"https://127.0.0.1:{port}", "other")
+    asking = Asking([other], registry.running)
+
+    async def answers():
+        while True:
+            found = {one["url"]: one for one in (await asking.answer())["apps"]}
+            if not any(one["state"] == "asking" for one in found.values()):
+                return found, await asking.page(found[f"{server.url}/"]["key"])
+
+    found, page = asyncio.run(answers())
+    assert found[f"{server.url}/"]["problem"] == ""
+    assert page.startswith(f"{server.url}/#code=")
+    assert found[f"{other.url}/"]["state"] == "refused"
+    assert "is not accepted" in found[f"{other.url}/"]["problem"]
+    assert "secret" not in json.dumps(found)
+    assert got == []
+
+
+def test_a_service_that_is_silent_is_not_waited_for_forever():
+    with socket.create_server(("127.0.0.1", free_port())) as listening:
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        assert "did not answer in time" in refused(Client(url, timeout=0.3))

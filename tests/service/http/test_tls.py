@@ -1,0 +1,402 @@
+"""TLS of the web service, as curl, openssl, Python's own client and strangers see it."""
+
+import contextlib
+import http.client
+import json
+import logging
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+from ridgeline import RidgelineError
+from ridgeline.service.http.connections import Connections
+from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import create_app
+from ridgeline.service.tls.options import TlsOptions
+from ridgeline.service.tls.serving import ServedTls, identity_of, secured
+from support.service.certificates import Authority
+from support.service.watched import BASE, watched
+from support.waiting import PATIENCE_SECONDS, wait_until
+
+CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+INFO = f"{BASE}/info"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def serve():
+    """`serve(TlsOptions(...))`: a server, closed after the test."""
+    servers = []
+
+    def start(options, **given):
+        watch, plan, _, _ = watched(until=2)
+        app = create_app(watch, plan, **given)
+        servers.append(WebServer(app, secured=secured(options, "payments")))
+        return servers[-1]
+
+    yield start
+    for one in servers:
+        one.close()
+
+
+def with_files(signed, **more):
+    return TlsOptions(web_cert=str(signed.certificate), web_key=str(signed.key_file), **more)
+
+
+def ask(server, context, path=INFO, method="GET", headers=None, host="127.0.0.1"):
+    """Status, headers and body."""
+    connection = http.client.HTTPSConnection(host, server.port, timeout=PATIENCE_SECONDS, context=context)
+    with contextlib.closing(connection):
+        connection.request(method, path, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def trusting(authority, client=None):
+    context = ssl.create_default_context(cafile=authority.file)
+    if client is not None:
+        context.load_cert_chain(client.both)
+    return context
+
+
+def presented(server):
+    """The certificate that a new client sees (DER)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as line,
+        context.wrap_socket(line) as secure,
+    ):
+        return secure.getpeercert(binary_form=True)
+
+
+# The certificate --------------------------------------------------------------------------------------------
+
+
+@CURL
+def test_curl_accepts_the_own_certificate_by_its_file_and_no_other(serve, tmp_path, authority):
+    server = serve(TlsOptions(web_tls=True))
+    path = tmp_path / "home" / "certificates" / "payments.pem"
+    assert path.stat().st_mode & 0o777 == 0o600
+    for host in ("127.0.0.1", "localhost"):
+        asked = ["curl", "-sS", "--noproxy", "*", "--cacert", path, f"https://{host}:{server.port}{INFO}"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout)["name"] == "payments"
+    asked[asked.index(path)] = authority.file
+    assert subprocess.run(asked, capture_output=True, text=True, check=False).returncode == 60
+
+
+def test_the_own_certificate_stays_over_starts_and_is_made_again_where_it_must_be(serve, tmp_path):
+    first = serve(TlsOptions(web_tls=True)).tls.fingerprint
+    path = tmp_path / "home" / "certificates" / "payments.pem"
+    assert serve(TlsOptions(web_tls=True)).tls.fingerprint == first
+    path.chmod(0o644)
+    second = serve(TlsOptions(web_tls=True)).tls.fingerprint
+    assert second != first
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_bytes(path.read_bytes()[:300])
+    assert serve(TlsOptions(web_tls=True)).tls.fingerprint not in {first, second}
+
+
+def test_two_that_start_at_once_share_one_certificate(tmp_path):
+    made, together = [], threading.Barrier(4)
+
+    def make():
+        together.wait()
+        made.append(secured(TlsOptions(web_tls=True), "payments")({"localhost"}).fingerprint)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 4
+    assert len(set(made)) == 1
+    assert sorted(one.name for one in (tmp_path / "home" / "certificates").iterdir()) == [
+        ".lock",
+        "payments.pem",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"web_tls": True, "web_cert": "a", "web_key": "b"}, "give one of both"),
+        ({"web_cert": "a"}, "`--web-cert` needs `--web-key`"),
+        ({"web_key": "a"}, "`--web-key` needs `--web-cert`"),
+        ({"client_ca": "a"}, "`--client-ca` needs TLS; give `--web-tls`"),
+        ({"web_cert": "none.crt", "web_key": "none.key"}, "`none.crt` and `none.key` .*: No such file"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, text):
+    with pytest.raises(RidgelineError, match=text):
+        secured(TlsOptions(**options), "payments")
+
+
+def test_files_of_no_use_are_refused(authority, tmp_path):
+    one, other = authority.sign("one"), authority.sign("other")
+    with pytest.raises(RidgelineError, match="the key is that of another certificate"):
+        ServedTls(one.certificate, other.key_file)
+    key = one.key_file
+    key.chmod(0o644)
+    with pytest.raises(RidgelineError, match=r"the key `.*one.key` can be read .* \(mode 0644\); run `chmod"):
+        ServedTls(one.certificate, key)
+    with pytest.raises(RidgelineError, match="there is no certificate in it"):
+        ServedTls(one.key_file, one.key_file)
+    with pytest.raises(RidgelineError, match=r"`--client-ca .*one.key` holds no authority"):
+        ServedTls(one.certificate, one.key_file, one.key_file)
+
+
+def test_a_renewed_certificate_is_read_while_a_stream_runs(serve, authority, caplog):
+    now = authority.sign("web")
+    server = serve(with_files(now))
+    told = []
+    server.tls.on_renewed = told.append
+    stream = http.client.HTTPSConnection(
+        "127.0.0.1", server.port, timeout=PATIENCE_SECONDS, context=trusting(authority)
+    )
+    stream.request("GET", f"{BASE}/live?every=100")
+    events = stream.getresponse()
+    assert events.readline().startswith((b"event:", b":", b"data:", b"id:"))
+    now.certificate.write_text("half a certificate")
+    caplog.set_level(logging.INFO, "ridgeline.service.tls")
+    wait_until(lambda: presented(server) and "keeps its certificate" in caplog.text, "a note of the damage")
+    assert server.tls.fingerprint == now.fingerprint
+    renewed = authority.sign("web")
+    _ = renewed.certificate, renewed.key_file
+    wait_until(lambda: presented(server) == ssl.PEM_cert_to_DER_cert(renewed.certificate.read_text()), "it")
+    assert told == [renewed.fingerprint]
+    server._app.state.pages.close()  # the stream, which began before, runs to its end
+    assert b"event: delta" in events.read()
+    stream.close()
+
+
+def test_a_browser_is_held_to_it_by_names_of_an_authority_only(serve, authority, tmp_path):
+    name = "app.example"
+    signed = authority.sign("web", hosts=("localhost", "127.0.0.1", name))
+    server = serve(with_files(signed))
+    server._app.state.hosts = None
+    context = trusting(authority)
+    for host, strict in ((name, True), ("localhost", False), ("127.0.0.1", False), ("[::1]", False)):
+        _, headers, _ = ask(server, context, headers={"Host": f"{host}:{server.port}"})
+        assert ("strict-transport-security" in headers) is strict, host
+    own = serve(TlsOptions(web_tls=True))
+    own._app.state.hosts = None
+    context = ssl.create_default_context(cafile=tmp_path / "home" / "certificates" / "payments.pem")
+    _, headers, _ = ask(own, context, headers={"Host": name})
+    assert "strict-transport-security" not in headers
+
+
+def test_the_cookie_of_the_page_goes_by_tls_only(serve, authority):
+    server = serve(with_files(authority.sign("web")), token="mine")
+    address = f"https://127.0.0.1:{server.port}"
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", server.port, timeout=PATIENCE_SECONDS, context=trusting(authority)
+    )
+    with contextlib.closing(connection):
+        head = {"Origin": address, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+        connection.request("POST", "/page/session", json.dumps({"token": "mine"}), head)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert "; secure" in answer.headers["set-cookie"].lower()
+
+
+# Clients with certificates ----------------------------------------------------------------------------------
+
+
+def test_a_certificate_of_a_client_reads_and_changes_nothing(serve, authority):
+    server = serve(with_files(authority.sign("web"), client_ca=str(authority.file)))
+    ann = authority.sign("client", hosts=(), common_name="ann", client=True)
+    assert ask(server, trusting(authority))[0] == 401
+    assert ask(server, trusting(authority, ann))[0] == 200
+    status, _, body = ask(server, trusting(authority, ann), f"{BASE}/pause", "POST")
+    assert status == 403
+    assert "the certificate of `ann` may read, but change nothing" in body.decode()
+    head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    assert ask(server, trusting(authority, ann), f"{BASE}/log", "POST", head)[0] != 403
+    assert ask(server, trusting(authority), "/healthz")[0] == 200
+    status, _, body = ask(server, trusting(authority, ann), "/page/session")
+    assert json.loads(body) == {"reads": True, "writes": False}
+
+
+def test_certificates_of_others_get_no_answer(serve, authority, tmp_path):
+    (tmp_path / "else").mkdir()
+    stranger = Authority(tmp_path / "else").sign("stranger", hosts=(), client=True)
+    expired = authority.sign("late", hosts=(), days=-2, client=True)
+    of_a_server = authority.sign("server")
+    taken_back = authority.sign("back", hosts=(), client=True)
+    good = authority.sign("good", hosts=(), client=True)
+    clients = str(authority.revoke(taken_back))
+    server = serve(with_files(authority.sign("web"), client_ca=clients))
+    for one in (stranger, expired, of_a_server, taken_back):
+        with pytest.raises((OSError, http.client.HTTPException)):
+            ask(server, trusting(authority, one))
+    assert ask(server, trusting(authority, good))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("certificate", "name"),
+    [
+        ({"subject": ((("commonName", "ann"),),), "subjectAltName": (("DNS", "b"),)}, "ann"),
+        ({"subject": (), "subjectAltName": (("email", "ann@example.org"),)}, "ann@example.org"),
+        ({"subject": ((("commonName", "ann\nbob"),),)}, None),
+        ({"subject": ((("commonName", "  "),),)}, None),
+        ({"subject": ((("commonName", "a" * 300),),)}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_name_of_a_client(certificate, name):
+    found = identity_of(certificate)
+    assert (found and (found.name, found.source)) == (name and (name, "certificate"))
+
+
+# Strangers --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bounded(monkeypatch, serve, authority):
+    """`bounded(most=4)`: a server with limits of its own, and these."""
+    made = []
+
+    def start(**limits):
+        def connections():
+            made.append(Connections(**limits))
+            return made[-1]
+
+        monkeypatch.setattr("ridgeline.service.http.server.Connections", connections)
+        return serve(with_files(authority.sign("web"))), made[-1]
+
+    return start
+
+
+def dial(server, data=b""):
+    line = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS)
+    line.sendall(data)
+    return line
+
+
+def ended(line):
+    got = b""
+    with contextlib.suppress(ConnectionError):
+        while data := line.recv(1 << 16):
+            got += data
+    line.close()
+    return got
+
+
+def hello():
+    """The first message of a client of TLS."""
+    sent = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return sent.read()
+
+
+def test_http_in_the_clear_gets_a_hint(bounded):
+    server, bounds = bounded()
+    got = ended(
+        dial(server, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n" + b"a" * 9000)
+    )
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["hint"].startswith("begin its address with `https://`")
+    assert bounds.refusals.totals["malformed"] == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"\x16", hello()[:60], hello(), b"GET / HTTP/1.1\r\nHost: a\r\n"])
+def test_who_stops_in_the_middle_is_not_waited_for(bounded, data):
+    server, bounds = bounded(request_seconds=0.3)
+    line = dial(server, data)
+    ended(line)
+    wait_until(lambda: sum(bounds.refusals.totals.values()), "its refusal")
+    assert len(bounds) == 0
+
+
+def test_rubbish_is_hung_up_on(bounded, authority):
+    server, _ = bounded()
+    for data in (b"\x00" * 100, b"\x80\x2e\x01", b"\x16" * 5000, b"\x16\x03\x01\xff\xff" + b"a" * 70000):
+        line = dial(server)
+        with contextlib.suppress(ConnectionError):
+            line.sendall(data)
+            line.shutdown(socket.SHUT_WR)
+        ended(line)
+    assert ask(server, trusting(authority), "/healthz")[0] == 200
+
+
+def test_a_flood_of_handshakes_that_never_end_holds_no_one_up(bounded, authority):
+    server, bounds = bounded(most=16)
+    first = hello()
+    with contextlib.ExitStack() as lines:
+        for number in range(100):
+            lines.enter_context(dial(server, (b"", b"\x16", first)[number % 3]))
+            if number % 25 == 24:
+                assert ask(server, trusting(authority), "/healthz")[0] == 200
+        assert bounds.refusals.totals["too many"] >= 50
+
+
+def test_connections_with_requests_are_not_ended_for_others(bounded, authority):
+    server, bounds = bounded(most=2)
+    with contextlib.ExitStack() as streams:
+        for _ in range(2):
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", server.port, timeout=PATIENCE_SECONDS, context=trusting(authority)
+            )
+            streams.callback(connection.close)
+            connection.request("GET", f"{BASE}/events")
+            assert connection.getresponse().status == 200
+        assert ask(server, trusting(authority))[0] == 503
+        assert bounds.refusals.totals["too many"] == 1
+
+
+def test_who_takes_nothing_of_an_answer_is_hung_up_on(bounded, authority):
+    server, bounds = bounded(request_seconds=0.2, read_seconds=0.5)
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.connect(("127.0.0.1", server.port))
+    line.settimeout(PATIENCE_SECONDS)
+    secure = trusting(authority).wrap_socket(line, server_hostname="localhost")
+    with contextlib.closing(secure), contextlib.suppress(OSError):
+        secure.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400)
+        wait_until(lambda: bounds.refusals.totals["late"], "the end of a client that does not read")
+    wait_until(lambda: len(bounds) == 0, "its connection to be gone")
+
+
+def test_old_versions_of_tls_are_refused(serve, authority):
+    server = serve(with_files(authority.sign("web")))
+    context = trusting(authority)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert ask(server, context, "/healthz")[0] == 200
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises(OSError, match=r"(?i)protocol|version|ciphers"):
+        ask(server, context, "/healthz")
+
+
+@OPENSSL
+def test_a_client_cannot_renegotiate(serve, authority):
+    server = serve(with_files(authority.sign("web")))
+    words = ["openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{server.port}"]
+    done = subprocess.run(
+        [*words, "-CAfile", authority.file], input=b"R\n", capture_output=True, timeout=60, check=False
+    )
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    assert "Verify return code: 0 (ok)" in said
+    assert "RENEGOTIATING" in said
+    assert "no renegotiation" in said.lower()
+    assert ask(server, trusting(authority), "/healthz")[0] == 200
