@@ -119,7 +119,7 @@ clean: ## Remove the virtual environment and what tools left behind
 
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make lock'
 HASHED := $(UV_COMPILE) --generate-hashes
-EXTRAS := $(patsubst %,--extra %,examples frames models otel)
+EXTRAS := $(patsubst %,--extra %,examples frames models telemetry)
 
 # --------------------------------------------------------------------------------- the virtual environment
 

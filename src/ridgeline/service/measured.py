@@ -37,7 +37,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.event_log import EventLogWriter
-from ridgeline.service.export.telemetry import exporting_metrics, exporting_traces, traces_of
+from ridgeline.service.export.telemetry import exporting_metrics, exporting_traces, sending_lineage, traces_of
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
 from ridgeline.service.policy_thread import PolicyThread
@@ -214,6 +214,8 @@ class MeasuredRun:
             region = self._plan.logical.region
             traces = exporting_traces(self.watch, self._service, self._warn, region)
             surroundings.enter_context(traces)
+            lineage = sending_lineage(self.watch, self._service, lambda: self._plan.logical, self._warn)
+            surroundings.enter_context(lineage)
             server = self._serve(heartbeats)
             if server is not None:
                 surroundings.callback(server.close)
@@ -278,6 +280,7 @@ class MeasuredRun:
 
         def planned(plan: Plan) -> ApplicationPlanned:
             """The plan that the run begins with, or that it has now."""
+            self._plan = plan
             shown = {} if self._planner is None else self._planner.shown
             info = run_info(self._master, uri, shown)
             logged = self._logged(plan)

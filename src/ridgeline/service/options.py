@@ -25,7 +25,8 @@ class ServiceOptions(TlsOptions):
     takes them.
     `metrics_file`: as `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that metrics
     and traces of windows are sent to, `otlp_endpoint` of one that gets metrics alone. `trace_ratio` and
-    `trace_slow`: which windows are traced, as `trace_settings` takes them.
+    `trace_slow`: which windows are traced, as `trace_settings` takes them. `openlineage`: as
+    `LineageSender` takes it.
     """
 
     port: Annotated[
@@ -113,6 +114,15 @@ class ServiceOptions(TlsOptions):
         Option(
             metavar="N",
             help="A window that takes N times the median of the last 100 is slow, and traced. Default: 3.",
+            panel=PANEL,
+        ),
+    ] = None
+    openlineage: Annotated[
+        str | None,
+        Option(
+            metavar="URL|FILE",
+            help="Send OpenLineage events of the run to a server, `http://localhost:5000`, or append them to "
+            "a file; needs the extra `ridgeline[telemetry]`. Default: as `OPENLINEAGE_URL` says.",
             panel=PANEL,
         ),
     ] = None

@@ -52,6 +52,8 @@ class Plan:
         self.expressions: list[pl.Expr] = []
         self.functions: dict[str, Callable[[Any], Any]] = {}
         self.needed: list[str] = []
+        self.roots: dict[str, tuple[str, ...]] = {}
+        """By column that polars computes, the columns of the input that it is made of."""
         self._faults: list[str] = []
         self._empty: Any = None
 
@@ -146,7 +148,9 @@ class Plan:
         for name, dtype in found.items():
             self.made.append(Made(pa.field(name, type_of(dtype, name), nullable=nullable), None))
         self.expressions.append(expression)
-        self.needed += [one for one in self.roots_of(expression) if one not in self.needed]
+        roots = self.roots_of(expression)
+        self.roots |= dict.fromkeys(found, tuple(roots))
+        self.needed += [one for one in roots if one not in self.needed]
 
     def types_of(self, expression: pl.Expr) -> dict[str, Any]:
         """The columns that an expression makes, with polars' types.

@@ -1,4 +1,4 @@
-"""Export of metrics and traces of a run by OTLP, for as long as a block runs."""
+"""Export of metrics and traces of a run by OTLP, and its lineage, for as long as a block runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from importlib.util import find_spec
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.identity import own_host
 from ridgeline.observe.watch import Watch
+from ridgeline.plan.logical import LogicalPlan
 from ridgeline.service.export.trace_settings import TraceSettings, trace_settings
+from ridgeline.service.lineage.wanting import wants_lineage
 from ridgeline.service.options import ServiceOptions
 
 Say = Callable[[str], None]
@@ -63,6 +65,28 @@ def exporting_traces(watch: Watch, service: ServiceOptions, say: Say, region: st
 
     sender = TraceSender(settings.endpoint, watch.exemplars, watch.traces, say, region=region)
     end = watch.subscribe(WindowTraces(settings, own_host(), sender.take).apply)
+    try:
+        yield
+    finally:
+        end()
+        sender.close()
+
+
+@contextlib.contextmanager
+def sending_lineage(
+    watch: Watch, service: ServiceOptions, plan: Callable[[], LogicalPlan], say: Say
+) -> Iterator[None]:
+    """Send OpenLineage events while the block runs, if they are wanted. Raises RidgelineError.
+
+    `plan`: the present one.
+    """
+    if not wants_lineage(service.openlineage, os.environ):
+        yield
+        return
+    from ridgeline.service.lineage.sender import LineageSender
+
+    sender = LineageSender(service.openlineage, plan, watch.operator_totals, say)
+    end = watch.subscribe(sender.apply)
     try:
         yield
     finally:

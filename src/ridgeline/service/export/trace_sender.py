@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,6 +16,7 @@ from ridgeline.measure.tracing.ids import span_id
 from ridgeline.observe.identity import own_host, version
 from ridgeline.service.export.trace_spans import Link, WindowSpans, as_otel, window_spans
 from ridgeline.service.export.trace_windows import ChosenWindow
+from ridgeline.service.quiet_thread import QuietThread
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -29,9 +28,6 @@ CLOSE_SECONDS = 3.0
 """How long the end of a run waits for the last traces."""
 _FIRST_WAIT_SECONDS = 5.0
 _LONGEST_WAIT_SECONDS = 60.0
-_SYSTEM_ERROR = re.compile(r"\[Errno \d+\] [\w ]+")
-_END_OF_TRIES = re.compile("due to timeout|[Ss]hutdown")
-_LONGEST_REASON = 300
 _LOGGER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 INSTALL = "install it: `pip install 'ridgeline[telemetry]'`"
 
@@ -81,8 +77,7 @@ class TraceSender:
         self._left = False
         """Whether the run has ended before an answer came."""
         self._thread = threading.Thread(target=self._run, name="ridgeline-traces", daemon=True)
-        self._reasons = _Reasons(self._thread)
-        logging.getLogger(_LOGGER).addFilter(self._reasons)
+        self._reasons = QuietThread(self._thread, _LOGGER)
         self._thread.start()
 
     def take(self, chosen: ChosenWindow) -> None:
@@ -113,7 +108,7 @@ class TraceSender:
             self._left = self._thread.is_alive()
             self._counts.dropped += len(self._waiting) + self._left
             self._waiting.clear()
-        logging.getLogger(_LOGGER).removeFilter(self._reasons)
+        self._reasons.close()
         if self._counts.dropped:
             self._say(f"{self._counts.dropped:,} traces of windows were dropped: see `traces_dropped_total`")
 
@@ -219,27 +214,6 @@ def resource_of(application: str, run: str, region: str = "") -> Resource:
     if region:
         own["ridgeline.region"] = mask_text(region)
     return Resource.create({**own, **OTELResourceDetector().detect().attributes})
-
-
-class _Reasons(logging.Filter):
-    """Keeps what the exporter says in the sender's thread from the log: the sender says it once."""
-
-    def __init__(self, thread: threading.Thread) -> None:
-        super().__init__()
-        self._thread = thread
-        self.last = ""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """False for a record of the sender's thread."""
-        if record.thread != self._thread.ident:
-            return True
-        text = record.getMessage().strip()
-        if text.startswith("Transient error") and isinstance(record.args, tuple):
-            text = str(record.args[0])
-        if not (self.last and _END_OF_TRIES.search(text)):  # that says less than the line before
-            found = _SYSTEM_ERROR.search(text)
-            self.last = (text if found is None else found[0])[:_LONGEST_REASON]
-        return False
 
 
 class _Refusals:

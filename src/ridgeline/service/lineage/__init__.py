@@ -1,0 +1,1 @@
+"""OpenLineage: the runs of an application, and the datasets that they read and write."""
