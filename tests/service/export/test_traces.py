@@ -6,6 +6,7 @@ import random
 import shutil
 import socket
 import subprocess
+import urllib.request
 from dataclasses import replace
 
 import pytest
@@ -33,7 +34,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service.export.otel import OtelExporter
 from ridgeline.service.export.telemetry import exporting_traces
 from ridgeline.service.export.trace_settings import trace_settings
-from ridgeline.service.export.trace_spans import MOST_SPANS
+from ridgeline.service.export.trace_spans import MOST_SPANS, MOST_SPANS_BY_CHANCE
 from ridgeline.service.measured import run_measured
 from ridgeline.service.options import ServiceOptions
 from support.engine.applications import sum_application
@@ -45,6 +46,7 @@ from support.waiting import wait_until
 otlp = pytest.importorskip("support.service.otlp", reason="needs ridgeline[telemetry]")
 plain = otlp.plain
 OTELCOL = shutil.which("otelcol")
+PROMETHEUS = shutil.which("prometheus")
 
 
 @pytest.fixture
@@ -79,6 +81,21 @@ def shifted(events, seconds, windows):
         else one
         for one in events
     ]
+
+
+def failed(events, window):
+    """Events of a run in which the first attempt at a window has failed."""
+    place = next(
+        place
+        for place, one in enumerate(events)
+        if isinstance(one, WindowStarted) and one.window_id == window
+    )
+    at = events[place].at
+    again = [
+        WindowRetried(at + 0.2, window, 1, "connecting to postgresql://ann:hunter2@db failed"),
+        WindowStarted(at + 0.3, window, 1),
+    ]
+    return [*events[: place + 1], *again, *events[place + 1 :]]
 
 
 def test_a_window_is_a_trace_of_its_operators_and_their_partitions(collector):
@@ -184,15 +201,7 @@ def test_windows_over_a_promise_are_always_traced(collector):
 
 def test_attempts_that_did_not_count_are_spans_with_their_reason(collector):
     _, events = events_of(payments())
-    place = next(
-        place for place, one in enumerate(events) if isinstance(one, WindowStarted) and one.window_id == 2
-    )
-    at = events[place].at
-    again = [
-        WindowRetried(at + 0.2, 2, 1, "connecting to postgresql://ann:hunter2@db failed"),
-        WindowStarted(at + 0.3, 2, 1),
-    ]
-    traced(collector.url, [*events[: place + 1], *again, *events[place + 1 :]], ratio=0.0)
+    traced(collector.url, failed(events, 2), ratio=0.0)
     spans = collector.windows[2]
     (attempt,) = spans["attempt"]
     assert plain(attempt.attributes)["ridgeline.attempt"] == 0
@@ -256,13 +265,14 @@ def test_times_of_other_hosts_are_on_the_clock_of_the_driver(collector):
         assert abs(span.start_time_unix_nano - root.start_time_unix_nano) < 2e9
 
 
-def test_a_large_plan_has_bounded_traces_with_the_critical_path_in_them(collector):
+@pytest.mark.parametrize("most", [MOST_SPANS, MOST_SPANS_BY_CHANCE])
+def test_a_large_plan_has_bounded_traces_with_the_critical_path_in_them(collector, most):
     _, begin, first = template(wide(600))
     events = [begin, *window_events(first, 0, random.Random(7))]
-    watch = traced(collector.url, events)
+    watch = traced(collector.url, failed(events, 0) if most == MOST_SPANS else events)
     (spans,) = collector.windows.values()
     shown = [one for name, found in spans.items() if name != "window" for one in found]
-    assert len(shown) == MOST_SPANS
+    assert len(shown) == most
     root = plain(spans["window"].attributes)
     operators = sum("ridgeline.operator_id" in plain(span.attributes) for span in shown)
     assert root["ridgeline.operators_left_out"] == len(begin.topology.operators) - operators
@@ -303,7 +313,7 @@ def test_what_a_collector_refuses_of_a_trace_is_counted_and_said_once(collector)
     said = []
     _, events = events_of(payments())
     watch = traced(collector.url, events, said=said)
-    assert watch.traces.spans_refused == 15
+    assert watch.traces.spans_refused == 3
     (line,) = said
     assert "refused 3 of" in line
     assert "hunter2" not in line
@@ -504,3 +514,47 @@ def test_the_collector_of_opentelemetry_takes_metrics_and_traces(tmp_path):
     finally:
         process.terminate()
         process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PROMETHEUS is None, reason="needs prometheus: install Prometheus")
+def test_prometheus_keeps_the_exemplars(collector, tmp_path):
+    plan, events = events_of(payments())
+    watch = traced(collector.url, events)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with serving(watch, plan) as client:
+        target = {"targets": [f"{client.host}:{client.port}"]}
+        job = {"job_name": "ridgeline", "scrape_interval": "1s", "static_configs": [target]}
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump({"scrape_configs": [job]}))
+        with (tmp_path / "log").open("w") as stream:
+            process = subprocess.Popen(
+                [
+                    PROMETHEUS,
+                    f"--config.file={tmp_path / 'config.yaml'}",
+                    f"--storage.tsdb.path={tmp_path / 'data'}",
+                    f"--web.listen-address=127.0.0.1:{port}",
+                    "--enable-feature=exemplar-storage",
+                ],
+                stdout=stream,
+                stderr=stream,
+            )
+        try:
+            query = "query_exemplars?query=ridgeline_window_latency_seconds_bucket&start=0&end=4102444800"
+            found = wait_until(lambda: asked(port, query), "exemplars in Prometheus", every=0.2)
+        finally:
+            process.terminate()
+            process.wait()
+    (exemplar,) = found[0]["exemplars"]
+    root = collector.windows[4]["window"]
+    assert exemplar["labels"] == {"trace_id": root.trace_id.hex(), "span_id": root.span_id.hex()}
+
+
+def asked(port, query):
+    """The data of an answer of Prometheus, None while there is none."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{query}", timeout=10) as answer:
+            return json.loads(answer.read())["data"]
+    except OSError:
+        return None

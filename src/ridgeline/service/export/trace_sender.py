@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
@@ -21,15 +22,28 @@ from ridgeline.service.quiet_thread import QuietThread
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
 
+_log = logging.getLogger(__name__)
 MOST_WINDOWS = 64
 MOST_EVENTS = 100_000
 """Of windows that wait to be sent. Then the oldest are dropped."""
 CLOSE_SECONDS = 3.0
 """How long the end of a run waits for the last traces."""
+_BATCH_SECONDS = 2.0
+"""How long a window waits for others that are sent with it."""
+_BATCH_WINDOWS = 32
+_BATCH_EVENTS = 2_000
 _FIRST_WAIT_SECONDS = 5.0
 _LONGEST_WAIT_SECONDS = 60.0
 _LOGGER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 INSTALL = "install it: `pip install 'ridgeline[telemetry]'`"
+
+
+class _Built(NamedTuple):
+    """A window with its spans, and as later ones refer to it."""
+
+    chosen: ChosenWindow
+    made: WindowSpans
+    link: Link
 
 
 class TraceSender:
@@ -76,6 +90,7 @@ class TraceSender:
         self._failed = 0
         self._left = False
         """Whether the run has ended before an answer came."""
+        self._under_way = 0
         self._thread = threading.Thread(target=self._run, name="ridgeline-traces", daemon=True)
         self._reasons = QuietThread(self._thread, _LOGGER)
         self._thread.start()
@@ -106,17 +121,17 @@ class TraceSender:
         self._thread.join(0.2)
         with self._there:
             self._left = self._thread.is_alive()
-            self._counts.dropped += len(self._waiting) + self._left
+            self._counts.dropped += len(self._waiting) + self._left * self._under_way
             self._waiting.clear()
         self._reasons.close()
         if self._counts.dropped:
             self._say(f"{self._counts.dropped:,} traces of windows were dropped: see `traces_dropped_total`")
 
     def _run(self) -> None:
-        """Send window by window."""
+        """Send batch by batch."""
         wait = _FIRST_WAIT_SECONDS
-        while (chosen := self._next()) is not None:
-            if self._send(chosen):
+        while batch := self._next():
+            if self._send(batch):
                 wait = _FIRST_WAIT_SECONDS
             elif self._stop.is_set():
                 return
@@ -124,46 +139,71 @@ class TraceSender:
                 self._clock.wait(wait, self._stop)
                 wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
-    def _next(self) -> ChosenWindow | None:
-        """The oldest window that waits; None once there is none and the run has ended."""
+    def _next(self) -> list[ChosenWindow]:
+        """The oldest windows that wait, as one request can have; none once the run has ended."""
+        batch: list[ChosenWindow] = []
+        events = 0
         with self._there:
-            while not self._waiting and not self._stop.is_set():
-                self._there.wait()
-            if not self._waiting:
-                return None
-            chosen = self._waiting.popleft()
-            self._events -= len(chosen.events)
-            return chosen
+            self._there.wait_for(lambda: self._waiting or self._stop.is_set())
+            self._there.wait_for(self._is_due, _BATCH_SECONDS)
+            while self._waiting and len(batch) < _BATCH_WINDOWS:
+                events += len(self._waiting[0].events)
+                if batch and events > _BATCH_EVENTS:
+                    break
+                batch.append(self._waiting.popleft())
+                self._events -= len(batch[-1].events)
+            self._under_way = len(batch)
+        return batch
 
-    def _send(self, chosen: ChosenWindow) -> bool:
-        """Send a window; False if the collector has not taken it."""
+    def _is_due(self) -> bool:
+        """True if a request is not to wait for more windows."""
+        enough = len(self._waiting) >= _BATCH_WINDOWS or self._events >= _BATCH_EVENTS
+        return enough or self._stop.is_set()
+
+    def _send(self, batch: Sequence[ChosenWindow]) -> bool:
+        """Send windows in one request; False if the collector has not taken it."""
         from opentelemetry.sdk.trace.export import SpanExportResult
-        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         self._reasons.last = ""
-        made, spans, taken = None, 0, False
-        try:
-            made = window_spans(chosen)
-            scope = InstrumentationScope("ridgeline", version())
-            ours = as_otel(chosen, made.spans, self._resource_of(chosen), scope, self._before)
-            spans = len(ours)
-            taken = self._export.export(ours) is SpanExportResult.SUCCESS
-        except Exception as error:  # noqa: BLE001  traces must never be the end of a run
-            self._reasons.last = f"{type(error).__name__}: {error}"
-        if made is None or not taken:
-            self._refused()
-            return False
-        if self._failed:
-            self._say("the OpenTelemetry collector takes traces again")
-            self._failed = 0
-        self._taken(chosen, made, spans)
-        return True
+        built, spans = self._built(batch)
+        taken = not built
+        if built:
+            try:
+                taken = self._export.export(spans) is SpanExportResult.SUCCESS
+            except Exception as error:  # noqa: BLE001  traces must never be the end of a run
+                self._reasons.last = f"{type(error).__name__}: {error}"
+        if not taken:
+            self._refused(len(built))
+        elif built:
+            self._taken(built, len(spans))
+        return taken
 
-    def _refused(self) -> None:
-        """Count a window that was not taken, and say why if the one before was."""
+    def _built(self, batch: Sequence[ChosenWindow]) -> tuple[list[_Built], list[Any]]:
+        """The spans of windows. One of which none can be made is dropped, and logged."""
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        scope = InstrumentationScope("ridgeline", version())
+        built: list[_Built] = []
+        spans: list[Any] = []
+        before = self._before
+        for chosen in batch:
+            try:
+                made = window_spans(chosen)
+                spans += as_otel(chosen, made.spans, self._resource_of(chosen), scope, before)
+            except Exception:  # noqa: BLE001  a fault of ours costs a trace and no more
+                self._counts.dropped += 1
+                _log.exception("no trace can be made of window %s", chosen.window_id)
+                continue
+            run, window = chosen.plan.application_id, chosen.window_id
+            before = Link(chosen.trace, span_id(run, window), window)
+            built.append(_Built(chosen, made, before))
+        return built, spans
+
+    def _refused(self, windows: int) -> None:
+        """Count windows that were not taken, and say why if those before were."""
         if self._left:
-            return  # the end of the run has counted it
-        self._counts.dropped += 1
+            return  # the end of the run has counted them
+        self._counts.dropped += windows
         self._failed += 1
         if self._failed == 1:
             reason = printable(mask_text(self._reasons.last or "it does not answer"))
@@ -172,23 +212,28 @@ class TraceSender:
                 "and windows are not held up"
             )
 
-    def _taken(self, chosen: ChosenWindow, made: WindowSpans, spans: int) -> None:
-        """Note a window that the collector has."""
+    def _taken(self, built: Sequence[_Built], spans: int) -> None:
+        """Note windows that the collector has."""
+        if self._failed:
+            self._say("the OpenTelemetry collector takes traces again")
+            self._failed = 0
         refused, why = self._refusals.take()
-        self._counts.exported += 1
+        self._counts.exported += len(built)
         self._counts.spans_refused += refused
         if refused and self._counts.spans_refused == refused:
             reason = printable(mask_text(why)) or "it does not say why"
-            self._say(f"the OpenTelemetry collector refused {refused} of {spans} spans of a window: {reason}")
-        run, window = chosen.plan.application_id, chosen.window_id
-        self._before = Link(chosen.trace, span_id(run, window), window)
-        if made.latency is None or refused:
-            return
-        ids = f"{chosen.trace:032x}", f"{self._before.span:016x}"
-        self._exemplars.add_window(Exemplar(*ids, made.latency, chosen.at))
-        self._exemplars.add_operators(
-            [(series, Exemplar(*ids, latency, chosen.at)) for series, latency in made.operators]
-        )
+            self._say(
+                f"the OpenTelemetry collector refused {refused} of {spans} spans of a request: {reason}"
+            )
+        self._before = built[-1].link
+        for chosen, made, link in () if refused else built:  # a trace that is not whole is no example
+            if made.latency is None:
+                continue
+            ids = f"{link.trace:032x}", f"{link.span:016x}"
+            self._exemplars.add_window(Exemplar(*ids, made.latency, chosen.at))
+            self._exemplars.add_operators(
+                [(series, Exemplar(*ids, latency, chosen.at)) for series, latency in made.operators]
+            )
 
     def _resource_of(self, chosen: ChosenWindow) -> Resource:
         """The run as OpenTelemetry's resource. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` count."""

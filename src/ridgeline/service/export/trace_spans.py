@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_SPANS = 1000
 """Of a window. Of more operators the critical path and the slowest are shown."""
+MOST_SPANS_BY_CHANCE = 250
+"""Of a window that nothing is wrong with: traces of large plans would cost the driver too much."""
 _NANOSECONDS = 1_000_000_000
 _LONGEST_TEXT = 2000
 _TEXTS_KEPT = 8192  # most are the same in the next window
@@ -68,8 +70,8 @@ class WindowSpans(NamedTuple):
     operators: list[tuple[tuple[str, int], float]]
 
 
-def window_spans(chosen: ChosenWindow, most: int = MOST_SPANS) -> WindowSpans:
-    """Build the spans of a window, `most` at most: as a tree in which parents come before children."""
+def window_spans(chosen: ChosenWindow) -> WindowSpans:
+    """Build the spans of a window: as a tree in which parents come before children."""
     if chosen.failure:
         return WindowSpans(_failed(chosen), None, [])
     topology = chosen.plan.topology
@@ -95,7 +97,7 @@ def window_spans(chosen: ChosenWindow, most: int = MOST_SPANS) -> WindowSpans:
     )
     spans = [first, *_attempts(chosen.events, times.planned), *_phases(times)]
     ran = next(place for place, span in enumerate(spans) if span.name == "run")
-    room = most - len(spans)
+    room = (MOST_SPANS_BY_CHANCE if chosen.why == "ratio" else MOST_SPANS) - len(spans)
     operators, left_out = _operators(chosen, times, latencies, frozenset(path.path), ran, len(spans), room)
     if left_out:
         first.attributes = {**first.attributes, "ridgeline.operators_left_out": left_out}

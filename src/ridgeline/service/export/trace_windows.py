@@ -73,6 +73,8 @@ class WindowTraces:
         self._run = ""
         self._clocks = ClockOffsets(own_host=own_host)
         self._windows: dict[int, list[RunEvent]] = {}
+        self._faulty: set[int] = set()
+        """Windows under way of which an attempt failed, or that an operator lost."""
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._broken: set[str] = set()
         self._limits: dict[str, float] = {}
@@ -84,8 +86,8 @@ class WindowTraces:
             ApplicationPlanned: self._planned,
             WindowPlanned: self._keep,
             WindowStarted: self._keep,
-            WindowRetried: self._keep,
-            OperatorWindow: self._keep,
+            WindowRetried: self._retried,
+            OperatorWindow: self._operator,
             ContainerWindow: self._container,
             ContainerHeartbeat: self._heartbeat,
             SparkTrigger: self._triggered,
@@ -104,7 +106,19 @@ class WindowTraces:
         self._plan = event
         self._run = run_of(event.application_id)
 
-    def _keep(self, event: OperatorWindow | WindowPlanned | WindowStarted | WindowRetried) -> None:
+    def _operator(self, event: OperatorWindow) -> None:
+        kept = self._windows.get(event.window_id)
+        if kept is not None:
+            kept.append(event)
+        if event.dropped:
+            self._faulty.add(event.window_id)
+
+    def _retried(self, event: WindowRetried) -> None:
+        self._keep(event)
+        if not event.final:
+            self._faulty.add(event.window_id)
+
+    def _keep(self, event: WindowPlanned | WindowStarted | WindowRetried) -> None:
         kept = self._windows.get(event.window_id)
         if kept is None:
             kept = self._windows[event.window_id] = []
@@ -145,7 +159,7 @@ class WindowTraces:
         latency = max(0.0, event.committed - event.began)
         median = statistics.median(self._recent) if len(self._recent) >= _FEWEST else 0.0
         self._recent.append(latency)
-        why = self._why(event, events, latency, median)
+        why = self._why(event, latency, median)
         if not why:
             return
         chosen = ChosenWindow(
@@ -157,17 +171,15 @@ class WindowTraces:
             median,
             event.at,
         )
-        known = any(isinstance(one, SparkTrigger) for one in events)
-        if self._triggers and not known:
+        if self._triggers and not any(isinstance(one, SparkTrigger) for one in events):
             self._waiting = chosen
         else:
             self._take(chosen)
 
-    def _why(self, event: WindowCommitted, events: list[RunEvent], latency: float, median: float) -> str:
+    def _why(self, event: WindowCommitted, latency: float, median: float) -> str:
         """Why a window is traced, empty if it is not."""
-        if any(isinstance(one, WindowRetried) and not one.final for one in events):
-            return "failed"
-        if any(isinstance(one, OperatorWindow) and one.dropped for one in events):
+        if event.window_id in self._faulty:
+            self._faulty = {window for window in self._faulty if window > event.window_id}
             return "failed"
         if any(latency > limit for limit in self._limits.values()):
             return "promise"
