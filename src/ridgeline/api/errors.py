@@ -17,6 +17,7 @@ _LEFT_OUT_CHARACTERS = 60
 _MOST_NAMES = 50
 """Names that are listed where none is near."""
 _LEAST_ALIKE = 0.6
+_TUPLE = "; the tuple was "
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 
@@ -196,7 +197,7 @@ class Failure:
         who = f"operator `{self.operator}` (partition {self.partition}) of " if self.operator else ""
         where = f"window {self.window_id} in `{self.callback}`"
         text = f"{who}application `{self.application}` failed in {where}: {self.error}"
-        return text + (f"; the tuple was {self.tuple}" if self.tuple else "")
+        return text + (f"{_TUPLE}{self.tuple}" if self.tuple else "")
 
     def to_dict(self) -> dict[str, str | int]:
         """As a dictionary of plain values, which `Failure(**values)` takes."""
@@ -342,3 +343,12 @@ def _encodable(text: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """Names in backticks: `a`, `b`."""
     return ", ".join(f"`{name}`" for name in names)
+
+
+def without_tuple(text: str) -> str:
+    """The text of an error without the tuple at its end, for systems that are to get no data.
+
+    >>> without_tuple("operator `add` failed: ValueError: no; the tuple was Order(id=7)")
+    'operator `add` failed: ValueError: no'
+    """
+    return text.partition(_TUPLE)[0]

@@ -210,7 +210,7 @@ class MeasuredRun:
             surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
             surroundings.callback(self.watch.subscribe(heartbeats.follow))
             if self._whole:
-                surroundings.enter_context(exporting_metrics(self.watch, self._service))
+                surroundings.enter_context(exporting_metrics(self.watch, self._service, self._warn))
             region = self._plan.logical.region
             traces = exporting_traces(self.watch, self._service, self._warn, region)
             surroundings.enter_context(traces)

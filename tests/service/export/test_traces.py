@@ -217,11 +217,16 @@ def test_a_window_that_ends_the_run_is_traced_as_far_as_it_came(collector):
     place = next(
         place for place, one in enumerate(events) if isinstance(one, WindowStarted) and one.window_id == 3
     )
-    end = ApplicationEnded(events[place].at + 2.0, "failed", "`balances` raised ValueError: token=hunter2")
+    end = ApplicationEnded(
+        events[place].at + 2.0,
+        "failed",
+        "`balances` raised ValueError: token=hunter2; the tuple was Card(4111)",
+    )
     traced(collector.url, [*events[: place + 1], end], ratio=0.0)
     spans = collector.windows[3]
     assert spans["window"].status.code == 2
     assert "`balances` raised ValueError" in spans["window"].status.message
+    assert "4111" not in str(collector.requests)
     assert "hunter2" not in str(collector.requests)
 
 

@@ -161,13 +161,14 @@ def test_a_run_begins_and_ends_on_a_server(server, validator):
 @pytest.mark.parametrize(("outcome", "state"), [("stopped", "ABORT"), ("failed", "FAIL")])
 def test_how_it_ended_is_said_without_secrets(tmp_path, validator, outcome, state):
     file = tmp_path / "events.jsonl"
-    run_of(file, outcome=outcome, reason="`db` refused password=hunter2")
+    run_of(file, outcome=outcome, reason="`db` refused password=hunter2; the tuple was Card(4111)")
     events = [json.loads(line) for line in file.read_text().splitlines()]
     assert events[-1]["eventType"] == state
     for event in events:
         validator(event)
     assert "`db` refused" in events[-1]["run"]["facets"]["errorMessage"]["message"]
     assert "hunter2" not in file.read_text()
+    assert "4111" not in file.read_text()
 
 
 def test_inputs_and_outputs_have_names_columns_and_where_these_come_from(tmp_path, server, validator):
@@ -269,7 +270,7 @@ def test_a_server_that_is_gone_or_refuses_is_said_once(server):
     assert "403" in line
 
 
-def test_a_server_that_hangs_holds_no_window_up_and_the_end_for_five_seconds_only(server):
+def test_a_server_that_hangs_holds_no_window_up_and_the_end_for_a_few_seconds_only(server):
     server.gate.clear()
     said = []
     watch = run_of(server.url, said=said)

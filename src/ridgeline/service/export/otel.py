@@ -8,16 +8,18 @@ cumulative histograms.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.registry.scrape import Distribution
 from ridgeline.measure.tracing.exemplars import Exemplar
 from ridgeline.observe import identity
 from ridgeline.service.export.readings import Readings, Sample
 from ridgeline.service.export.trace_settings import signal_url
+from ridgeline.service.quiet_thread import QuietThread
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 _UNITS = {"seconds": "s", "bytes": "By"}
 _NANOSECONDS = 1_000_000_000
+CLOSE_SECONDS = 3.0
+"""How long the end of a run waits for the last export."""
+_LOGGER = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
 
 
 class OtelExporter:
@@ -36,7 +41,8 @@ class OtelExporter:
     Args:
         watch: The figures. endpoint: The collector (`http://localhost:4318`); `/v1/metrics` is added if it
         has no path. None: as OpenTelemetry's environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...).
-        interval_seconds: The time between two exports. headers: Headers to send, for an API key.
+        interval_seconds: The time between two exports. headers: Headers to send, for an API key. say: Called
+        with a line for people when the first export is not delivered.
 
     Raises:
         RidgelineError: If the extra is not installed, or the endpoint is no URL.
@@ -49,6 +55,7 @@ class OtelExporter:
         *,
         interval_seconds: float = 10.0,
         headers: Mapping[str, str] | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -61,6 +68,7 @@ class OtelExporter:
         self.failures = 0
         """How many exports were not delivered."""
         self._watch = watch
+        self._say = say
         self._readings = Readings(watch)
         self._interval = interval_seconds
         self._exporter = OTLPMetricExporter(
@@ -70,13 +78,17 @@ class OtelExporter:
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ridgeline-otel", daemon=True)
+        self._quiet = QuietThread(self._thread, _LOGGER)
         self._thread.start()
 
     def close(self) -> None:
-        """Export once more and end. Waits for no longer than an export may take. May be called twice."""
+        """Export once more and end: within 3 s, whatever the collector does. May be called twice."""
+        if self._stop.is_set():
+            return
         self._stop.set()
-        self._thread.join(self._interval)
+        self._thread.join(min(self._interval, CLOSE_SECONDS))
         self._exporter.shutdown()
+        self._quiet.close()
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval):
@@ -84,13 +96,19 @@ class OtelExporter:
         self._export()  # the end of the run, whose counters no later export would have
 
     def _export(self) -> None:
+        """Export once, and count what is not delivered."""
         from opentelemetry.sdk.metrics.export import MetricExportResult
 
         try:
             delivered = self._exporter.export(collect(self._readings)) is MetricExportResult.SUCCESS
-        except Exception:  # noqa: BLE001  what is wrong with the collector must not end the exports
-            delivered = False
+        except Exception as error:  # noqa: BLE001  what is wrong with the collector must not end the exports
+            delivered, self._quiet.last = False, f"{type(error).__name__}: {error}"
         self.failures += not delivered
+        if self.failures == 1 and not delivered and self._say is not None:
+            reason = printable(mask_text(self._quiet.last or "it does not answer"))
+            self._say(
+                f"the OpenTelemetry collector takes no metrics: {reason}; they are dropped until it does"
+            )
 
 
 def collect(readings: Readings) -> MetricsData:

@@ -35,7 +35,7 @@ def traces_of(service: ServiceOptions, say: Say | None = None) -> TraceSettings 
 
 
 @contextlib.contextmanager
-def exporting_metrics(watch: Answers, service: ServiceOptions) -> Iterator[None]:
+def exporting_metrics(watch: Answers, service: ServiceOptions, say: Say) -> Iterator[None]:
     """Send metrics by OTLP while the block runs, if an option asks for it. Raises RidgelineError."""
     endpoint = service.otlp_endpoint or service.otlp
     if endpoint is None:
@@ -43,7 +43,7 @@ def exporting_metrics(watch: Answers, service: ServiceOptions) -> Iterator[None]
         return
     from ridgeline.service.export.otel import OtelExporter
 
-    exporter = OtelExporter(watch, endpoint)
+    exporter = OtelExporter(watch, endpoint, say=say)
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ridgeline.api.errors import without_tuple
 from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.measure.events import (
     OperatorWindow,
@@ -316,8 +317,8 @@ def _failed(chosen: ChosenWindow) -> list[PlainSpan]:
 
 @lru_cache(_TEXTS_KEPT)
 def _text(text: str) -> str:
-    """A text that may be sent: without secrets and control characters."""
-    masked = printable(mask_text(text))
+    """A text that may be sent: without secrets, tuples and control characters."""
+    masked = printable(mask_text(without_tuple(text)))
     return masked if len(masked) <= _LONGEST_TEXT else f"{masked[: _LONGEST_TEXT - 1]}…"
 
 

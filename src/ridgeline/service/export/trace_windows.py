@@ -31,6 +31,8 @@ _FEWEST = 10
 """Windows without which no window is slow: the first ones start processes and import code."""
 _MOST_UNDER_WAY = 256
 _MOST_FAILED = 16
+_MOST_SLOW = 5
+"""Slow windows that are traced in a second: on a busy machine many small ones take several medians."""
 _PROMISE_SECONDS = 1.0
 """While a promise is broken, one window in this time is traced."""
 
@@ -79,6 +81,8 @@ class WindowTraces:
         self._broken: set[str] = set()
         self._limits: dict[str, float] = {}
         self._promised = 0.0
+        self._second, self._slow = 0, 0
+        """Slow windows of a second."""
         self._waiting: ChosenWindow | None = None
         """The last one that was chosen, where Spark's own account of it is to come."""
         self._triggers = False
@@ -183,13 +187,20 @@ class WindowTraces:
             return "failed"
         if any(latency > limit for limit in self._limits.values()):
             return "promise"
-        if median and latency > self._settings.slow * median:
+        if median and latency > self._settings.slow * median and self._has_room(event.at):
             return "slow"
         if self._broken and event.at - self._promised >= _PROMISE_SECONDS:
             self._promised = event.at
             return "promise"
         sampled = is_sampled(trace_id(self._run, event.window_id), self._settings.ratio)
         return "ratio" if sampled else ""
+
+    def _has_room(self, at: float) -> bool:
+        """Whether one more slow window is traced in this second."""
+        if int(at) != self._second:
+            self._second, self._slow = int(at), 0
+        self._slow += 1
+        return self._slow <= _MOST_SLOW
 
     def _ended(self, event: ApplicationEnded) -> None:
         """Windows that a failure has left under way are traced as far as they came."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import without_tuple
 from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
@@ -76,7 +77,7 @@ def run_event(
         )
     }
     if reason:
-        text = printable(mask_text(reason))[:_LONGEST_REASON]
+        text = printable(mask_text(without_tuple(reason)))[:_LONGEST_REASON]
         run_facets["errorMessage"] = facets.error_message_run.ErrorMessageRunFacet(text, "PYTHON")
     name = f"{plan.application}.{plan.region}" if plan.region else plan.application
     job = events.Job(

@@ -19,7 +19,7 @@ from ridgeline.service.lineage.documents import RunFacts, run_event
 from ridgeline.service.quiet_thread import QuietThread, reason_of
 
 EVERY_SECONDS = 60.0
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 3.0
 """How long the end of a run waits until its last event is taken."""
 _ENDS = {"finished": "COMPLETE", "stopped": "ABORT", "failed": "FAIL"}
 _ENDPOINT = "api/v1/lineage"
@@ -84,7 +84,7 @@ class LineageSender:
                 self._there.notify()
 
     def close(self) -> None:
-        """Send what is left, within 5 s. May be called twice."""
+        """Send what is left, within 3 s. May be called twice."""
         with self._there:
             self._closed = True
             self._there.notify()

@@ -209,7 +209,7 @@ class _Regions:
     ) -> Outcome:
         """Run all regions to their end."""
         watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
-        surroundings.enter_context(exporting_metrics(watch, self._service))
+        surroundings.enter_context(exporting_metrics(watch, self._service, self._warn))
         if self._service.metrics_file is not None:
             from ridgeline.service.export.textfile import MetricsFile
 
@@ -243,6 +243,9 @@ class _Regions:
             all(one.ended for one in outcomes),
             self._root,
         )
+
+    def _warn(self, text: str) -> None:
+        self._console.print(Text(printable(text), "yellow"), soft_wrap=True)
 
     def _start(self, stop: threading.Event) -> None:
         """Start all regions; returns once they have, or `stop` is set. Raises what one of them raises."""
