@@ -59,9 +59,10 @@ class Store:
         """Reach stores so in this process."""
         if self.conf:
             from ridgeline.api.support.files import use_s3
+            from ridgeline.api.support.secrets.providers import provided_settings
             from ridgeline.engine.spark.s3 import s3_settings_of
 
-            use_s3(s3_settings_of(self.conf))
+            use_s3(s3_settings_of(provided_settings(dict(self.conf))))
 
 
 group = typer.Typer(

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
+from ridgeline.api.support.secrets.providers import provided_settings
 from ridgeline.cli import options
 from ridgeline.cli.arguments import Written
 from ridgeline.cli.errors import CommandError
@@ -210,7 +211,8 @@ class RunSettings:
 
         files = {CERTIFICATE: self.cluster.tls_cert, KEY: self.cluster.tls_key}
         tls = {name: file for name, file in files.items() if file is not None}
-        return replace(self.options, master=self.master, conf={**self.spark, **tls})
+        spark = provided_settings(dict(self.spark))
+        return replace(self.options, master=self.master, conf={**spark, **tls})
 
     def watched(self) -> ServiceOptions:
         """The options of what watches it."""

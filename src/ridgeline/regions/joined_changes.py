@@ -114,8 +114,13 @@ class JoinedChanges:
     def __init__(self, regions: Sequence[RegionRun]) -> None:
         self._regions = tuple(regions)
         self._own = Changes(_CLOCK.wall)
+        self._own.is_secret = self._is_secret
         """Those that no region has got."""
         self._first_own = IDS * (1 + max(region.number for region in regions))
+
+    def _is_secret(self, name: str, value: object) -> bool:
+        runs = [region.run for region in self._regions if region.run is not None]
+        return any(run.changes.is_secret(name, value) for run in runs)
 
     def ask(self, what: What, by: str) -> JoinedAsked:
         """Ask for a change; one that is of no region, or of several, is refused with the reason."""

@@ -16,6 +16,7 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, OperatorError
 from ridgeline.api.support.option import taken
+from ridgeline.api.support.secrets.providers import provided_settings
 from ridgeline.api.support.tracebacks import users_line
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -81,7 +82,7 @@ def start(
 
     planner = planner_of(app)
     origin = origin_of(app, planner, given, attributes or {})
-    run = Options(**taken(Options, {**options, "conf": conf or {}}))
+    run = Options(**taken(Options, {**options, "conf": provided_settings(dict(conf or {}))}))
     plan = planner.first(run.checkpoint, app.name)
     run = replace(run, master=chosen_master(run.master, run.conf))
     service = ServiceOptions(**taken(ServiceOptions, options))

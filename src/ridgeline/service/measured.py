@@ -18,6 +18,7 @@ from rich.text import Text
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
+from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.operator_log import OperatorLog
@@ -254,8 +255,8 @@ class MeasuredRun:
         self._app = app = create_app(
             self.watch,
             self._plan,
-            token=self._service.token,
-            read_token=self._service.read_token,
+            token=provided_option(self._service.token, "--token"),
+            read_token=provided_option(self._service.read_token, "--read-token"),
             stack_of=heartbeats.stack_of,
             log=self._log,
         )

@@ -15,6 +15,11 @@ MASK = "***"
 _LONGEST_TEXT = 100_000
 """Length, in characters, to which a `repr` is cut before it is searched for secrets."""
 _SECRET_TYPES = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
+_SHORTEST_HIDDEN, _MOST_HIDDEN = 8, 1_000
+"""Shorter ones are words of many texts."""
+_hidden: dict[str, None] = {}
+_hiding: list[re.Pattern[str]] = []
+"""The pattern of the secrets that this process was given, once there are any."""
 
 _NAME = re.compile(
     r"(?<![\w.$-])"
@@ -159,7 +164,8 @@ def _within(name: str, key: object) -> str:
 def secrets_in(name: str, value: Any) -> Iterator[str | bytes]:
     """The texts within a value that `mask` would mask."""
     if isinstance(value, _SECRET_TYPES):
-        yield from secrets_in("secret", value.get_secret_value())
+        named = vars(value).get("_secret_value")  # what names a place is not read
+        yield from secrets_in("secret", named)
     elif isinstance(value, dict):
         for key, part in value.items():
             yield from secrets_in(_within(name, key), part)
@@ -186,6 +192,7 @@ def mask_text(text: str) -> str:
     >>> mask_text("Authorization: Basic YW5uOng=")
     'Authorization: ***'
     """
+    text = mask_given(text)
     # what spans lines first: a pattern for one line would hide a part of it only
     text = _PEM.sub(rf"\1{MASK}\2", text)
     text = _HEADER.sub(rf"\1\2\3{MASK}", text)
@@ -197,6 +204,27 @@ def mask_text(text: str) -> str:
     text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}</" if is_secret(found[1]) else found[0], text)
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     return _FORMS.sub(MASK, text)
+
+
+def mask_given(text: str) -> str:
+    """Mask only the secrets that this process was given, see `hide`; the quick part of `mask_text`."""
+    for pattern in _hiding:
+        text = pattern.sub(MASK, text)
+    return text
+
+
+def hide(secret: str) -> None:
+    """Let `mask_text` mask a secret that this process was given, wherever it stands in a text.
+
+    Those shorter than eight characters are not hidden; of more than 1,000 the oldest is hidden no more.
+    """
+    if len(secret) < _SHORTEST_HIDDEN or secret in _hidden:
+        return
+    _hidden[secret] = None
+    while len(_hidden) > _MOST_HIDDEN:
+        _hidden.pop(next(iter(_hidden)))
+    longest_first = sorted(_hidden, key=len, reverse=True)
+    _hiding[:] = [re.compile("|".join(map(re.escape, longest_first)))]
 
 
 def printable(text: str) -> str:

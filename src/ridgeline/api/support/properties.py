@@ -16,6 +16,7 @@ import typing_extensions
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
 from ridgeline.api.support.masking import MASK, is_secret_type
+from ridgeline.api.support.secrets.providers import with_providers
 
 
 def property_types(cls: type[Operator]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
                     )
                 )
         return {}, faults
-    validated = {name: getattr(checked, name) for name in hints}
+    validated = {name: with_providers(getattr(checked, name), name) for name in hints}
     probe = copy.copy(operator)
     vars(probe).update(validated)
     return validated, [*faults, *probe.property_faults()]

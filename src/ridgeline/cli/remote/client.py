@@ -11,6 +11,7 @@ from http.client import HTTPException
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.cli.errors import CommandError
 from ridgeline.service.tls.calling import CheckedHandler, NoRedirects, caller_of, tls_problem
 
@@ -47,6 +48,7 @@ class Client:
             msg = f"`{url}` is no address of an application; give `http://host:port`"
             raise CommandError(msg)
         self.url = f"{parts.scheme}://{parts.netloc}"
+        token = provided_option(token, "--token")
         self._headers = {
             "Accept": "application/json",
             **({"Authorization": f"Bearer {token}"} if token else {}),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Ca, Cert
 
@@ -106,7 +107,7 @@ def given(addresses: Sequence[str], tokens: Sequence[str]) -> list[Entry]:
         msg = "`--token` was given more than once without an address; write `--token ADDRESS=TOKEN`"
         raise CommandError(msg)
     for_all = everywhere[0] if everywhere else None
-    return [Entry("", "", url, of.get(url, for_all)) for url in urls]
+    return [Entry("", "", url, provided_option(of.get(url, for_all), "--token")) for url in urls]
 
 
 def _url(text: str) -> str | None:

@@ -25,7 +25,7 @@ import cloudpickle
 
 from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
-from ridgeline.api.support.masking import secrets_in, shown
+from ridgeline.api.support.masking import hide, secrets_in, shown
 from ridgeline.engine.files.storage import DriverStorage, Storage
 from ridgeline.engine.process import shipped_packages, user_files
 from ridgeline.engine.process.plan_files import PLAN_FILES, place_of
@@ -100,6 +100,7 @@ def distribute(
         if secret
     ]
     secrets = tuple(dict.fromkeys(found))
+    _hide(secrets)
     numbers = {id(secret): secrets.index(secret) for secret in found}
     pickled = _pickled(specs, numbers)  # before anything is written: it says what cannot be
     code = code or ship_code(storage, epoch)
@@ -109,6 +110,12 @@ def distribute(
     file = PlanFile(name, secrets, os.geteuid(), packages, code.files, epoch)
     PLAN_FILES.create(storage, name, data, file)
     return file
+
+
+def _hide(secrets: Sequence[str | bytes]) -> None:
+    """Let errors and lines of this process show none of them."""
+    for secret in secrets:
+        hide(secret if isinstance(secret, str) else secret.decode(errors="replace"))
 
 
 class _Pickler(cloudpickle.Pickler):
@@ -239,6 +246,7 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     sources, specs = pickle.loads(zlib.decompress(data))
     files = shipped.files
     PlanFinder.install(sources, {} if files is None else user_files.receive(storage, files, shipped.epoch))
+    _hide(shipped.secrets)
     unpickler = _Unpickler(specs, shipped.secrets)
     received: tuple[ContainerSpec, ...] = unpickler.load()
     unpickler.name_classes()

@@ -10,7 +10,7 @@ from collections import deque
 from typing import NamedTuple
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.support.masking import MASK, mask_text
+from ridgeline.api.support.masking import MASK, mask_given, mask_text
 
 MOST_LINES = 50
 """Lines of one operator that wait to be sent."""
@@ -74,8 +74,7 @@ class SaidLines:
         """Keep one line, or several, of an operator and partition (`("", -1)`: of none)."""
         if not self.is_open:
             return
-        if "PRIVATE KEY-----" in text:
-            text = mask_text(text)
+        text = mask_text(text) if "PRIVATE KEY-----" in text else mask_given(text)
         lines = text.rsplit("\n", MOST_LINES)
         at = _CLOCK.wall()
         with self._lock:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
+from ridgeline.api.support.secret_names import is_secret
 from ridgeline.engine import accept_pandas_3
 from ridgeline.engine.process import log_channel
 from ridgeline.engine.process.hidden_modules import hint
@@ -36,7 +37,7 @@ from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
 _SETTINGS = {
     "spark.python.daemon.module": "ridgeline.engine.spark.daemon",
@@ -55,6 +56,8 @@ _SETTINGS = {
     "spark.shuffle.compress": "false",
     "spark.sql.streaming.stopTimeout": "20000",
 }
+_FETCHED = ("spark.archives", "spark.files", "spark.jars", "spark.submit.pyFiles")
+"""Settings with files that Java may have to fetch before PySpark is connected to it."""
 _LOCAL_CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -176,7 +179,7 @@ def start_context(
         find_java()
     accept_pandas_3()
     try:
-        from pyspark import SparkConf, SparkContext
+        from pyspark import SparkConf
     except ImportError as error:
         if not (hidden := hint(error)):
             raise
@@ -203,13 +206,30 @@ def start_context(
     held = HeldOutput()
     try:
         with quiet_stderr(held), independent_java(held):
-            context = SparkContext(conf=spark_conf)
+            context = _started(spark_conf)
         _quiet_end(context)
         guard(context)
     except Exception as error:
         raise RidgelineError(why(error, held.text(), master)) from error
     os.write(2, held.release())
     return context
+
+
+def _started(conf: SparkConf) -> SparkContext:
+    """A context of these settings.
+
+    All users of the host can read Java's command line. So it has no secrets: they follow over PySpark's own
+    connection. Where Spark fetches files before that, it may need them, and gets all settings at once.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    settings = dict(conf.getAll())
+    shown = {name: value for name, value in settings.items() if not is_secret(name)}
+    runs = getattr(SparkContext, "_gateway", None) is not None
+    if runs or len(shown) == len(settings) or any("://" in settings.get(name, "") for name in _FETCHED):
+        return SparkContext(conf=conf)
+    return SparkContext(conf=conf, gateway=launch_gateway(SparkConf().setAll([*shown.items()])))
 
 
 def _quiet_end(context: SparkContext) -> None:

@@ -12,6 +12,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import SourceUnavailableError, secret_value
+from ridgeline.connect.secrets import forget_secrets
 
 REMEDY = "install it: `pip install 'ridgeline[kafka]'`"
 SERVERS = "KAFKA_SERVERS"
@@ -132,7 +133,7 @@ def settings(
     trouble: Trouble,
     own: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The settings of a client. Options that name a secret (`env:`, `file:`) get its value.
+    """The settings of a client. Options that name a secret (`env:`, `file:`, `command:`) get its value.
 
     Raises RidgelineError for a secret that is not there.
     """
@@ -145,7 +146,7 @@ def settings(
         "logger": ClientLog(operator),
     }
     for name, value in options.items():
-        named = isinstance(value, str) and value.startswith(("env:", "file:"))
+        named = isinstance(value, str) and value.startswith(("env:", "file:", "command:"))
         made[name] = secret_value(value, f"{operator}.options.{name}") if named else value
     return {**made, **own}
 
@@ -187,6 +188,7 @@ def refusal(error: object, operator: str, what: str) -> RidgelineError | None:
     found = _refused(error)
     if found is None:
         return None
+    forget_secrets()  # the client that is made next asks commands for it again
     reason, remedy = found
     return RidgelineError(f"`{operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}")
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect.extras import library
-from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 
 FROM_ENVIRONMENT = "env:MARIADB_URL"
 _DEFAULTS = {"connect_timeout": "10", "read_timeout": "60", "write_timeout": "60"}
@@ -104,7 +104,8 @@ _PASSING = {
 }
 _FULL = re.compile(r"No space left|Disk quota exceeded|err(?:no|code): (?:28|122)\b", re.IGNORECASE)
 """A full disk, whatever was written when it became full."""
-_HOPELESS = {1044, 1045, 1049, 1130, 1251, 1698, 2026, 2059, 2061}
+_LOGIN_REFUSED = 1045
+_HOPELESS = {1044, _LOGIN_REFUSED, 1049, 1130, 1251, 1698, 2026, 2059, 2061}
 ROW_ERRORS = frozenset(
     {1048, 1062, 1118, 1153, 1169, 1216, 1217, 1263, 1264, 1265, 1292, 1366, 1367, 1406, 1411}
     | {1441, 1451, 1452, 1557, 1586, 1644, 1690, 1713, 1761, 1762, 3140, 3819, 4025}
@@ -185,9 +186,7 @@ class Server(NamedTuple):
         """
         library = pymysql()
         try:
-            made = library.connect(
-                **self.given(), charset="utf8mb4", autocommit=True, program_name="ridgeline"
-            )
+            made = self._made()
         except library.OperationalError as error:
             if code_of(error) not in _HOPELESS and "certificate" not in str(error).lower():
                 raise
@@ -200,6 +199,16 @@ class Server(NamedTuple):
             made.close()
             raise
         return made
+
+    def _made(self) -> Any:
+        """A connection; where the login is refused, commands are asked for the password once more."""
+        library, given = pymysql(), {"charset": "utf8mb4", "autocommit": True, "program_name": "ridgeline"}
+        try:
+            return library.connect(**self.given(), **given)
+        except library.OperationalError as error:
+            if code_of(error) != _LOGIN_REFUSED or not forget_secrets():
+                raise
+        return library.connect(**self.given(), **given)
 
     def _settle(self, connection: Any) -> None:
         """Set all that the meaning of values depends on, whatever the server's defaults are."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.extras import library
-from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 
 _SETTINGS = {
     "connect_timeout": "10",
@@ -17,6 +17,7 @@ _SETTINGS = {
     "tcp_user_timeout": "30000",
     "application_name": "ridgeline",
 }
+_REFUSED = "authentication failed"
 _HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "invalid connection option")
 
 
@@ -70,20 +71,32 @@ class Server(NamedTuple):
         Raises RidgelineError for a user or a database that is wrong, errors of psycopg for a server that is
         gone.
         """
-        library = psycopg()
         try:
-            given = self.given()
-            if options:
-                given["options"] = f"{given.get('options', '')} {options}".strip()
-            if replicates:
-                given["replication"] = "database"
-            return library.connect(**given, autocommit=True)
-        except library.OperationalError as error:
-            if any(text in str(error) for text in _HOPELESS):
-                msg = f"`{operator}` cannot connect to {self.place}: {first_line(error)}; "
-                msg += "check `dsn`, `password` and `connection`"
-                raise RidgelineError(msg) from None
-            raise
+            return self._connect(options, replicates=replicates)
+        except psycopg().OperationalError as error:
+            # The password may have changed since a command was asked for it.
+            if _REFUSED not in str(error) or not forget_secrets():
+                raise self._known(operator, error) from None
+        try:
+            return self._connect(options, replicates=replicates)
+        except psycopg().OperationalError as error:
+            raise self._known(operator, error) from None
+
+    def _connect(self, options: str, *, replicates: bool) -> Any:
+        """One attempt. Raises errors of psycopg, RidgelineError for a `dsn` that is none."""
+        given = self.given()
+        if options:
+            given["options"] = f"{given.get('options', '')} {options}".strip()
+        if replicates:
+            given["replication"] = "database"
+        return psycopg().connect(**given, autocommit=True)
+
+    def _known(self, operator: str, error: Exception) -> Exception:
+        """The error to raise: one that no further attempt can mend says what to do."""
+        if not any(text in str(error) for text in _HOPELESS):
+            return error
+        msg = f"`{operator}` cannot connect to {self.place}: {first_line(error)}; "
+        return RidgelineError(msg + "check `dsn`, `password` and `connection`")
 
 
 def first_line(error: Exception) -> str:

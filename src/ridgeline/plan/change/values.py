@@ -12,6 +12,7 @@ from ridgeline.api.errors import ChangeError, did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask
 from ridgeline.api.support.properties import property_types
+from ridgeline.api.support.secrets.providers import named_by_command
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.port_attributes import (
     inherited_by_operator,
@@ -66,8 +67,15 @@ def _masked_property(edit: SetProperty, is_secret: IsSecret) -> SetProperty:
 
 
 def _set_property(editor: Editor, edit: SetProperty) -> None:
+    """Set a property, or an entry of one. Raises ChangeError for a value that would run as code."""
     if editor.find(edit.operator, edit.property) is None:
         return
+    if named_by_command(edit.value):
+        msg = (
+            f"property `{edit.property}` of `{edit.operator}` names a command, which a change may not: it "
+            "would run as code; give it at the start (`-D`, a configuration file), or name `env:` or `file:`"
+        )
+        raise ChangeError(msg)
     value = editor.value(f"{edit.operator}.{edit.property}", edit.value)
     given = editor.overrides.properties.setdefault(edit.operator, {})
     for name in [name for name in given if name.startswith(f"{edit.property}.")]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.observe.identity import run_info
 from ridgeline.regions.joined_run import JoinedRun
@@ -62,7 +63,8 @@ def serving(
             from ridgeline.service.http.web import create_app
 
             joined: Any = watch
-            token, read_token = service.token, service.read_token
+            token = provided_option(service.token, "--token")
+            read_token = provided_option(service.read_token, "--read-token")
             app = create_app(joined, run.plan, token=token, read_token=read_token, log=log)
             app.state.run, app.state.regions = run, regions
             app.state.origin = origin

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.measure.events import ApplicationChanged
-from ridgeline.plan.change.edit_texts import shown_edit
+from ridgeline.plan.change.edit_texts import edits_text, shown_edit
+from ridgeline.plan.change.kind import IsSecret
 from ridgeline.stram.changes import Change, EditPlan, What
 
 QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"
@@ -26,7 +27,7 @@ class Asked:
 
     `at`: when it was asked for (wall clock). `window`: the first one in which it has effect; of one that is
     queued, the one that it waits for. `result`: the id of what it began or ended. `due`: it is about to be
-    applied, so it cannot be withdrawn.
+    applied, so it cannot be withdrawn. `is_secret`: which values of properties are not shown.
     """
 
     change: Change
@@ -37,12 +38,19 @@ class Asked:
     reason: str = ""
     due: bool = False
     done: threading.Event = field(default_factory=threading.Event)
+    is_secret: IsSecret | None = None
+
+    @property
+    def text(self) -> str:
+        """The change in one line, without secrets."""
+        what = self.change.what
+        return edits_text(what.edits, self.is_secret) if isinstance(what, EditPlan) else str(what)
 
     def row(self) -> dict[str, Any]:
         """It as it is shown."""
         return {
             "id": self.change.number,
-            "what": str(self.change.what),
+            "what": self.text,
             "state": self.state,
             "window": self.window,
             "who": self.change.by,
@@ -60,6 +68,8 @@ class Changes:
         """`now`: the wall clock, for when changes were asked for."""
         self.withdrawn: Callable[[Asked], None] = lambda _asked: None
         """Called with a change that is taken back, in the thread of who does that."""
+        self.is_secret: IsSecret = lambda _property, _value: False
+        """Whether a property's value is a secret, in the plan that runs."""
         self._now = now
         self._lock = threading.Lock()
         self._queued: deque[Asked] = deque()
@@ -71,7 +81,8 @@ class Changes:
         """Ask for a change; `done` is set once it is applied or refused."""
         with self._lock:
             self._count += 1
-            asked = Asked(Change(self._count, by[:_LONGEST_NAME], what), self._now())
+            change = Change(self._count, by[:_LONGEST_NAME], what)
+            asked = Asked(change, self._now(), is_secret=self.is_secret)
             self._all.append(asked)
             if not self._closed and len(self._queued) < _MOST_QUEUED:
                 self._queued.append(asked)
@@ -160,17 +171,17 @@ def changed_event(
 ) -> ApplicationChanged:
     """The event that reports a change. `held_seconds`: so long no window could run for it."""
     change = asked.change
-    edits = map(shown_edit, change.what.edits) if isinstance(change.what, EditPlan) else ()
+    edits = change.what.edits if isinstance(change.what, EditPlan) else ()
     return ApplicationChanged(
         at,
         change.number,
         change.by,
         getattr(change.what, "note", ""),
-        str(change.what),
+        asked.text,
         asked.state,
         asked.window,
         asked.reason,
         plan_version,
-        tuple(edits),
+        tuple(shown_edit(edit, asked.is_secret) for edit in edits),
         held_seconds,
     )

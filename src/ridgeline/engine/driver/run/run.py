@@ -33,6 +33,7 @@ from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.stram.changes import (
     BeginRecording,
     EndRecording,
@@ -119,6 +120,7 @@ class ApplicationRun:
         self._reporter = Reporter(plan, clock, observe)
         changes = Changes(clock.wall)
         changes.withdrawn = self._reporter.change
+        changes.is_secret = lambda name, value: holds_secret(self.plan.logical, name, value)
         self._executor = executor
         self._clock = clock
         self._planner = planner

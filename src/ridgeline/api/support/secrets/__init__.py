@@ -1,0 +1,1 @@
+"""Secrets: where they are, and how they are read."""

@@ -1,0 +1,270 @@
+"""Secrets that a text names and does not hold: `env:NAME`, `file:PATH`, `command:WORDS`.
+
+They are read in the process that uses them, when it does. A plan has the text alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import shlex
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import hide
+from ridgeline.api.support.secret_names import is_secret
+
+COMMAND = "command:"
+COMMAND_SECONDS = 10.0
+"""How long a command may take."""
+KEPT_SECONDS = 300.0
+"""How long its answer is used. Variables and files are read each time."""
+_LONGEST = 65_536
+_PROVIDERS = re.compile(r"(env|file|command):(.+)", re.DOTALL)
+_CERTAIN = re.compile(r"env:[A-Za-z_]\w*|file:/(?!/).*|command:\s*\S.*", re.DOTALL)
+
+
+def names_provider(text: object) -> bool:
+    """True for a text that can be nothing but the name of a secret's place.
+
+    >>> [names_provider(text) for text in ("env:KEY", "file:/run/key", "command:vault read x", "file:x.db")]
+    [True, True, True, False]
+    """
+    return isinstance(text, str) and _CERTAIN.fullmatch(text) is not None
+
+
+def provided(text: str, what: str) -> str:
+    """The secret that a text names; another text is the secret itself.
+
+    `what`: the property or option, for errors. Blocks while a command runs, 10 s at most.
+    Raises RidgelineError with `what` and the provider if it is not there; its text holds no secret.
+    """
+    found = _PROVIDERS.fullmatch(text)
+    if found is None:
+        return text
+    kind, name = found.groups()
+    if kind == "env":
+        value = _of_environment(name, what)
+    elif kind == "file":
+        value = _of_file(name, what)
+    else:
+        value = _COMMANDS.value(name, what)
+    hide(value)
+    return value
+
+
+def provided_option(text: str | None, option: str) -> str | None:
+    """The value of an option that is a secret, such as `--token`. Raises RidgelineError as `provided`."""
+    return provided(text, option) if text is not None and names_provider(text) else text
+
+
+def provided_settings(settings: dict[str, str]) -> dict[str, str]:
+    """Settings of Spark with the values of those secrets that name their place.
+
+    Only settings whose name is a secret's are looked at: `spark.hadoop.fs.s3a.secret.key=env:KEY`.
+    Raises RidgelineError as `provided`.
+    """
+    return {
+        name: provided(value, name) if is_secret(name) and names_provider(value) else value
+        for name, value in settings.items()
+    }
+
+
+def forget_secrets() -> bool:
+    """Let commands run again for the next use of their secrets, as after a login that was refused.
+
+    False if no command was asked before: then nothing can be different.
+    """
+    return _COMMANDS.forget()
+
+
+def named_by_command(value: object) -> bool:
+    """True if a value, or a part of it, names a command."""
+    if isinstance(value, dict):
+        return any(map(named_by_command, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(named_by_command, value))
+    if isinstance(value, (pydantic.SecretStr, pydantic.SecretBytes)):
+        return named_by_command(text_of(value))
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return isinstance(text, str) and text.lstrip().startswith(COMMAND)
+
+
+class ProvidedStr(pydantic.SecretStr):
+    """A secret in a property, which names its place: `get_secret_value` reads it there each time."""
+
+    def __init__(self, text: str, what: str) -> None:
+        super().__init__(text)
+        self.what = what
+
+    def get_secret_value(self) -> str:
+        """The secret. Raises RidgelineError if it is not there."""
+        return provided(self._secret_value, self.what)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and text_of(other) == self._secret_value
+
+    def __hash__(self) -> int:
+        return hash(self._secret_value)
+
+
+class ProvidedBytes(pydantic.SecretBytes):
+    """As `ProvidedStr`; the secret's text in UTF-8."""
+
+    def __init__(self, text: bytes, what: str) -> None:
+        super().__init__(text)
+        self.what = what
+
+    def get_secret_value(self) -> bytes:
+        """The secret. Raises RidgelineError if it is not there."""
+        return provided(self._secret_value.decode(), self.what).encode()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and text_of(other) == self._secret_value
+
+    def __hash__(self) -> int:
+        return hash(self._secret_value)
+
+
+def text_of(secret: Any) -> Any:
+    """The text that a secret of pydantic holds: for one that names its place that name, which is not read."""
+    return vars(secret)["_secret_value"]
+
+
+def with_providers(value: Any, what: str) -> Any:
+    """The value of a property whose secrets read their place, where they name one.
+
+    Values without such secrets are returned as they are.
+    """
+    if type(value) is pydantic.SecretStr:
+        text = value.get_secret_value()
+        return ProvidedStr(text, what) if names_provider(text) else value
+    if type(value) is pydantic.SecretBytes:
+        data = value.get_secret_value()
+        return ProvidedBytes(data, what) if names_provider(data.decode(errors="replace")) else value
+    if type(value) is dict:
+        made = {key: with_providers(part, f"{what}.{key}") for key, part in value.items()}
+        return made if any(made[key] is not value[key] for key in made) else value
+    if type(value) in {list, tuple}:
+        parts = [with_providers(part, what) for part in value]
+        same = all(new is old for new, old in zip(parts, value, strict=True))
+        return value if same else type(value)(parts)
+    return value
+
+
+class _Commands:
+    """The answers of commands, for a while. Thread-safe; one command at a time."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._now = (clock or SystemClock()).monotonic
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[float, str]] = {}
+
+    def forget(self) -> bool:
+        """Run each again when it is asked next; whether there is one."""
+        with self._lock:
+            known = bool(self._kept)
+            self._kept.clear()
+            return known
+
+    def value(self, words: str, what: str) -> str:
+        """The answer of a command. Raises RidgelineError."""
+        with self._lock:
+            until, value = self._kept.get(words, (0.0, ""))
+            if self._now() >= until:
+                value = _of_command(words, what, self._now)
+                self._kept[words] = self._now() + KEPT_SECONDS, value
+            return value
+
+
+_COMMANDS = _Commands()
+
+
+def _of_environment(name: str, what: str) -> str:
+    if name not in os.environ:
+        msg = f"`{what}`: environment variable `{name}` is not set; set it where this process starts"
+        raise RidgelineError(msg)
+    return os.environ[name]
+
+
+def _of_file(name: str, what: str) -> str:
+    try:
+        with Path(name).expanduser().open("rb") as file:
+            text = file.read(_LONGEST + 1).decode()
+    except (OSError, ValueError) as error:
+        msg = f"`{what}`: file `{name}` cannot be read ({type(error).__name__}); check its path and rights"
+        raise RidgelineError(msg) from None
+    if len(text) > _LONGEST:
+        msg = f"`{what}`: file `{name}` has more than {_LONGEST:,} bytes, so it is no secret; check its path"
+        raise RidgelineError(msg)
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _of_command(words: str, what: str, now: Any) -> str:
+    """The one line that a command prints. Raises RidgelineError."""
+    try:
+        argv = shlex.split(words)
+    except ValueError as error:
+        msg = f"`{what}`: its command cannot be read: {error}; close the quotes"
+        raise RidgelineError(msg) from None
+    name = argv[0] if argv else ""
+    try:
+        process = subprocess.Popen(  # noqa: S603  the author's, without a shell
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # it could hold the secret
+            start_new_session=True,
+        )
+    except (OSError, ValueError, IndexError) as error:
+        why = getattr(error, "strerror", None) or "it is none"
+        msg = f"`{what}`: command `{name}` cannot be started: {why}; check its path and rights"
+        raise RidgelineError(msg) from None
+    try:
+        output, fault = _output(process, now() + COMMAND_SECONDS, now)
+    finally:
+        with contextlib.suppress(OSError):  # what it has started, too
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    if not fault and process.returncode not in {0, -signal.SIGKILL}:
+        fault = f"failed with exit code {process.returncode}"
+    lines = output.decode(errors="replace").strip("\r\n").splitlines()
+    if not fault and (len(lines) != 1 or not lines[0]):
+        fault = "printed nothing" if not lines else f"printed {len(lines)} lines, and a secret is one"
+    if fault:
+        msg = f"`{what}`: command `{name}` {fault}; run it by hand, as the user of this process"
+        raise RidgelineError(msg)
+    return lines[0]
+
+
+def _output(process: subprocess.Popen[bytes], deadline: float, now: Any) -> tuple[bytes, str]:
+    """The output of a process until it ends, and the fault if it prints too much or takes too long."""
+    output = b""
+    assert process.stdout is not None  # noqa: S101  for the type
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(max(0.0, deadline - now())):
+                return b"", f"printed no end within {COMMAND_SECONDS:g} s"
+            data = os.read(process.stdout.fileno(), _LONGEST)
+            output += data
+            if len(output) > _LONGEST:
+                return b"", f"printed more than {_LONGEST:,} bytes"
+            if not data:
+                break
+    try:
+        process.wait(max(0.0, deadline - now()))
+    except subprocess.TimeoutExpired:
+        return b"", f"did not end within {COMMAND_SECONDS:g} s"
+    return output, ""
