@@ -112,6 +112,14 @@ def test_the_own_certificate_stays_over_starts_and_is_made_again_where_it_must_b
     assert serve(TlsOptions(web_tls=True)).tls.fingerprint not in {first, second}
 
 
+def test_names_of_another_run_stay_when_names_are_added(tmp_path):
+    make = secured(TlsOptions(web_tls=True), "payments")
+    first = make({"localhost", "a.example"})
+    second = make({"localhost", "b.example"})
+    assert first.fingerprint != second.fingerprint
+    assert {make({name}).fingerprint for name in ("a.example", "B.example")} == {second.fingerprint}
+
+
 def test_two_that_start_at_once_share_one_certificate(tmp_path):
     made, together = [], threading.Barrier(4)
 

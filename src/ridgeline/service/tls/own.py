@@ -24,7 +24,7 @@ _DAYS = 825
 _LEFT_DAYS = 30
 """One that is good for less is made again at the next start."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST_NAME = 80
+_LONGEST_NAME, _MOST_NAMES = 80, 50
 _REFUSAL = "the folder of certificates", "set `RIDGELINE_HOME` to a folder of your own"
 _OTHERS = 0o077
 
@@ -50,8 +50,9 @@ def own_certificate(application: str, names: Collection[str], clock: Clock | Non
         path = place / f"{_file_name(application)}.pem"
         with open(place / ".lock", "a", opener=trust.private_opener) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # of two that start at once one makes it
-            if not _is_good(path, names, now):
-                _write(path, _made(application, names, now))
+            known = _names_in(path, now)
+            if known is None or not _plain(names) <= known:
+                _write(path, _made(application, {*names, *(known or ())}, now))
     except OSError as error:
         msg = (
             f"the certificate for `--web-tls` cannot be kept in `{place}`: {error.strerror}; set "
@@ -85,27 +86,33 @@ def _library(module: str) -> Any:
         raise RidgelineError(msg) from error
 
 
-def _is_good(path: Path, names: Collection[str], now: dt.datetime) -> bool:
-    """False if a certificate is not there, or has to be made again."""
+def _names_in(path: Path, now: dt.datetime) -> frozenset[str] | None:
+    """The names of a certificate; None if it is not there, or has to be made again.
+
+    Those of another run of the application stay when names are added: it may use the certificate now.
+    """
     x509, serialization = _library("x509"), _library("hazmat.primitives.serialization")
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
-            return False
+            return None
         text = path.read_bytes()
         certificate = x509.load_pem_x509_certificate(text)
         key = serialization.load_pem_private_key(text, None)
         has = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, TypeError, x509.ExtensionNotFound):
-        return False
-    known = {str(name.value).lower() for name in has}
-    left = certificate.not_valid_after_utc - now
-    return bool(
+        return None
+    good = (
         key.public_key() == certificate.public_key()
         and certificate.not_valid_before_utc <= now
-        and left >= dt.timedelta(days=_LEFT_DAYS)
-        and {str(one.value).lower() for one in _alternative(names)} <= known
+        and certificate.not_valid_after_utc - now >= dt.timedelta(days=_LEFT_DAYS)
     )
+    return frozenset(str(name.value).lower() for name in list(has)[:_MOST_NAMES]) if good else None
+
+
+def _plain(names: Collection[str]) -> frozenset[str]:
+    """Names as they are in a certificate; without those that it cannot have."""
+    return frozenset(str(one.value).lower() for one in _alternative(names))
 
 
 def _alternative(names: Collection[str]) -> list[Any]:

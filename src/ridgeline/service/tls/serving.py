@@ -94,11 +94,14 @@ class ServedTls:
         """Take the files as they are now; what is of no use is logged, and what was before stays."""
         try:
             fingerprint, context = self._read()
-            if self.on_renewed is not None and fingerprint != self.fingerprint:
-                self.on_renewed(fingerprint)
         except RidgelineError as error:
             _log.warning("the web service keeps its certificate: %s", error)
             return
+        try:
+            if self.on_renewed is not None and fingerprint != self.fingerprint:
+                self.on_renewed(fingerprint)
+        except RidgelineError as error:
+            _log.warning("commands do not know the new certificate %s: %s", fingerprint, error)
         self.fingerprint, self._context = fingerprint, context
         _log.info("the web service has read its certificate again: %s", fingerprint)
 
