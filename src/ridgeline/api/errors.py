@@ -137,6 +137,10 @@ class PackageError(RidgelineError):
     """A package of applications cannot be used: it is damaged, would do harm, or does not fit here."""
 
 
+class NameTakenError(RidgelineError):
+    """An application of that name lives in the same store."""
+
+
 class FencedError(CheckpointError):
     """Another driver has taken over the checkpoint folder; this one must not write any more."""
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ridgeline.settings.resolving import Resolved, RunOptions
 
 _KEY = "ridgeline.configuration"
+WORDS = "ridgeline.words"
+"""The key of the words of a command in its context, as they were given."""
 _NOT_CONFIGURED = {one.name for group in (Written, ResumeOptions) for one in options_of(group)}
 """Options of one command: no configuration has them."""
 
@@ -65,6 +67,7 @@ class ConfiguredCommand(TyperCommand):
                 faults.append(setting.fault(what, f"give what `--{name.replace('_', '-')}` takes"))
                 del found.options[name]
         ctx.default_map = dict(found.options)
+        ctx.meta[WORDS] = list(args)
         ctx.meta[_KEY] = Configuration(layers, found, faults)
         return super().parse_args(ctx, args)
 

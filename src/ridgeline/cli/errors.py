@@ -14,7 +14,14 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.theme import Theme
 
-from ridgeline.api.errors import OperatorError, PackageError, RidgelineError, ValidationError, described
+from ridgeline.api.errors import (
+    NameTakenError,
+    OperatorError,
+    PackageError,
+    RidgelineError,
+    ValidationError,
+    described,
+)
 from ridgeline.api.support.tracebacks import users_frames
 from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
@@ -80,7 +87,11 @@ def reporting_errors(after: Callable[[], None] = lambda: None) -> Iterator[None]
 
 def exit_code(error: RidgelineError) -> int:
     """2 if the user must change the application or the command, 1 if the run failed."""
-    return NOT_VALID if isinstance(error, (ValidationError, CommandError, PackageError)) else FAILED
+    return (
+        NOT_VALID
+        if isinstance(error, (ValidationError, CommandError, PackageError, NameTakenError))
+        else FAILED
+    )
 
 
 def print_error(error: RidgelineError, console: Console) -> None:

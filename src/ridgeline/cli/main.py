@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
+from ridgeline.cli.applications import listing, steering, submitting
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, load_configured
 from ridgeline.cli.costs.costing import cost
@@ -380,6 +381,7 @@ _add(
         "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
     },
 )
+_add(_RUN, submitting.submit, **_CONFIGURED)
 _add(_RUN, upgrading.upgrade, validating.validate, plan, dump_config, **_CONFIGURED)
 _add(_RUN, init)
 _add(_RUN, doctor)
@@ -395,6 +397,8 @@ _add(
 )
 _add(
     _WATCH,
+    listing.ps,
+    steering.attach,
     commands.list_apps,
     regions.status,
     commands.page,
@@ -415,6 +419,7 @@ _add(_CHANGE, changing.change)
 _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
 _add(_CHANGE, changing.changes, changing.withdraw_change)
 _add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
+_add(_STEER, steering.stop, steering.kill)
 _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
@@ -205,6 +206,26 @@ class RunSettings:
         """Where Spark runs."""
         return self.chosen or self.options.where
 
+    def stored(self, application: str) -> Self:
+        """The same with the checkpoint that it has in its store, where none was given.
+
+        Raises CommandError for a name that no application of a store can have.
+        """
+        store, name = self.service.store, self.service.name or application
+        if store is None:
+            return self
+        from ridgeline.service.store.entry import check_name
+        from ridgeline.service.store.folder import EntryFolder
+
+        try:
+            check_name(name)
+        except RidgelineError as error:
+            raise CommandError(str(error)) from None
+        if self.options.checkpoint is not None:
+            return self
+        place = EntryFolder(store).checkpoint(name)
+        return replace(self, options=replace(self.options, checkpoint=place))
+
     def launched(self) -> Options:
         """The options of the run."""
         from ridgeline.engine.driver.slots.spark_slots import CERTIFICATE, KEY
@@ -221,7 +242,7 @@ class RunSettings:
     def _check_resume(self) -> None:
         """Refuse options about what a checkpoint keeps where there is none. Raises CommandError."""
         given = [name for name, value in self.resume.items() if _is_given(value)]
-        if given and self.options.checkpoint is None:
+        if given and self.options.checkpoint is None and self.service.store is None:
             option = f"--{given[0].replace('_', '-')}"
             msg = f"`{option}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
             raise CommandError(msg)

@@ -22,10 +22,11 @@ from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.operator_log import OperatorLog
-from ridgeline.engine.driver.run.launch import launch
+from ridgeline.engine.driver.run.launch import Claim, launch
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
+from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized
 from ridgeline.observe.answers import Answers
@@ -44,6 +45,7 @@ from ridgeline.service.origin import Origin
 from ridgeline.service.policy_thread import PolicyThread
 from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.service.registry import Entry, own_entry, register
+from ridgeline.service.store.presence import Presence, ended_by, presence_of
 from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
 
@@ -193,12 +195,18 @@ class MeasuredRun:
         self._promises: PromiseThread | None = None
         self._broken = False
         self._app: Starlette | None = None
+        self._presence: Presence | None = None
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
         with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is reported
             surroundings.callback(self._end_lines)  # the watch of a region outlives this run
             self._master = self._master if context is None else str(context.master)
+            application = self._plan.logical.application
+            store, name = self._service.store, self._service.name
+            self._presence = presence_of(store, name, application, self._master, self._warn, self._clock)
+            if self._presence is not None:
+                surroundings.enter_context(self._presence)
             if self._service.event_log is not None:
                 log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
                 surroundings.callback(log.close)
@@ -241,8 +249,11 @@ class MeasuredRun:
                     planner=self._planner,
                     share=self._share,
                     page=self._page if server is None else server.url,
+                    claim=self._presence or Claim(),
                 )
                 end.append("finished" if outcome.ended else "stopped")
+            if self._presence is not None:
+                self._presence.end(ended_by(outcome), failed=False)
             return outcome
 
     def _serve(self, heartbeats: Heartbeats) -> WebServer | None:
@@ -303,6 +314,8 @@ class MeasuredRun:
             from ridgeline.service.queries import queries_of
 
             queries_of(run)  # those of a run before: they are removed if nobody reads them
+        if self._presence is not None:
+            self._presence.running(run.checkpoint.run_id, run.checkpoint.epoch, server, spark_id())
         if server is not None:
             announced = announce(
                 server, self._service.token, self._plan, number, at, event.info, self._console

@@ -18,6 +18,8 @@ PANEL = "Web service and metrics"
 class ServiceOptions(TlsOptions):
     """The observers of a run.
 
+    `store`: a folder or URI where an entry says that the application runs, by its `name` (default: its own).
+
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on
     another address than a loopback one it asks for `token` (default: one is made and shown). `read_token` is
     enough to read. `allow_host`: names besides its own by which requests may ask for it. `event_log` is a
@@ -151,6 +153,25 @@ class ServiceOptions(TlsOptions):
             help="A second token for the web service, with which everything can be read and nothing changed.",
             panel=PANEL,
             repeated=False,
+        ),
+    ] = None
+
+    store: Annotated[
+        str | None,
+        Option(
+            metavar="URL",
+            variable="RIDGELINE_STORE",
+            help="A folder or URI for applications by name. The checkpoint is `URL/NAME`, and commands on "
+            "any host find the application (`ridgeline ps --store URL`).",
+            panel="Store of applications",
+        ),
+    ] = None
+    name: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Its name in the store. Default: the application's own.",
+            panel="Store of applications",
         ),
     ] = None
 

@@ -22,6 +22,8 @@ from ridgeline.api.support import trust
 _SUFFIX = ".json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _REFUSAL = "the registry of applications", "set `RIDGELINE_HOME` to a folder of your own"
+_OVER = {"Z", "X"}
+"""States of processes that have ended, and that their parents have not noticed yet."""
 _LONGEST = 100_000  # bytes of a file that may be an entry
 
 
@@ -217,12 +219,11 @@ def process_identity(pid: int) -> str | None:
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        ticks = (
-            Path(f"/proc/{pid}/stat")
-            .read_text(encoding="utf-8", errors="replace")
-            .rpartition(")")[2]
-            .split()[19]
-        )
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = stat.rpartition(")")[2].split()
+        ticks = fields[19]
+        if fields[0] in _OVER:
+            return None
     except (OSError, IndexError):
         return _started_by_ps(pid) if not Path("/proc/self").exists() else None
     return f"{boot}:{ticks}"

@@ -31,6 +31,8 @@ _READ = (
     "READ_TOKEN",
     "SERVICES",
     "SERVICES_REQUIRED",
+    "STORE",
+    "SUBMISSION",
     "TOKEN",
     "TRUST",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.remote.options import Nearest
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ def logs(
     """
     from ridgeline.cli.remote.shared import make_console, print_json
 
+    if remote.app and remote.store and _show_what_is_left(remote.app, remote.store, lines):
+        return
     client = remote.connect()
     wanted: dict[str, Any] = {"operator": operator, "partition": partition, "container": container}
     console = make_console()
@@ -76,6 +80,22 @@ def logs(
     if follow:
         with contextlib.suppress(KeyboardInterrupt):
             _follow(client, answer["last"], wanted, show)
+
+
+def _show_what_is_left(app: str, store: str, lines: int) -> bool:
+    """Show what the driver of an application printed that does not run any more; False if it runs."""
+    from ridgeline.cli.applications.resolving import driver_log, locate
+    from ridgeline.cli.errors import make_console
+    from ridgeline.cli.output import write
+
+    how = locate(app, store).how
+    if how is None or how.lives or not (file := driver_log(how)):
+        return False
+    make_console().print(f"`{app}` is {how.state}: {how.words}; its driver printed, in `{file}`:")
+    with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123
+        for line in deque(text, lines):
+            write(printable(line.rstrip("\n")))
+    return True
 
 
 def _follow(client: Client, last: int, wanted: dict[str, Any], show: Any) -> None:

@@ -53,6 +53,15 @@ Cert = Annotated[
         show_default=False,
     ),
 ]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="RIDGELINE_STORE",
+        help="The store that applications were started with, to find one by its name on any host.",
+        show_default=False,
+    ),
+]
 Operator = Annotated[
     str,
     typer.Argument(
@@ -72,13 +81,14 @@ class Elsewhere:
     token: Token = None
     ca: Ca = None
     cert: Cert = None
+    store: Store = None
 
     def connect_to(self, app: str | None) -> Client:
         """A client of the application; `url` wins over its name, id or URL. Raises CommandError."""
         from ridgeline.cli.remote import shared
 
         named = app if self.url is None else None
-        return shared.connect(named, self.url, self.token, ca=self.ca, cert=self.cert)
+        return shared.connect(named, self.url, self.token, ca=self.ca, cert=self.cert, store=self.store)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +110,7 @@ class Nearest(Elsewhere):
         """A client of the application. Raises CommandError."""
         from ridgeline.cli.remote import shared
 
-        return shared.connect(self.app, self.url, self.token, ca=self.ca, cert=self.cert)
+        return shared.connect(self.app, self.url, self.token, ca=self.ca, cert=self.cert, store=self.store)
 
     def show(self, answer: object, draw: Callable[[int], Iterable[RenderableType]]) -> None:
         """Print an answer: as JSON, as it came, or drawn for the width of the console."""

@@ -27,8 +27,11 @@ def connect(
     *,
     ca: str | None = None,
     cert: str | None = None,
+    store: str | None = None,
 ) -> Client:
     """A client of the application with this name, id or URL; of the nearest one if none is given.
+
+    With a store a name is also looked for there.
 
     Says on standard error which one that is, if others run.
 
@@ -39,6 +42,10 @@ def connect(
         raise CommandError(msg)
     if url is not None and "://" not in url:
         url = f"http://{url}"
+    if store is not None and app is not None and "://" not in app:
+        from ridgeline.cli.applications.resolving import locate
+
+        return locate(app, store).client(token, ca, cert)
     try:
         entry = registry.find(url or app or "")
     except RidgelineError as error:

@@ -33,6 +33,7 @@ def start(context: typer.Context, settings: RunSettings) -> None:
 
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
+    settings = settings.stored(application.app.name)
 
     planner_of = planners(application, settings.written, settings.resume)
     planner = planner_of(application.app, WHOLE)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 from ridgeline.api.errors import RidgelineError
 
@@ -157,3 +159,32 @@ def prints_place(master: str, application_id: str) -> str:
     return (
         f"the workers' folders `work/{application_id}/*/stderr`, or the pages of the cluster's web interface"
     )
+
+
+_YARN_ID = re.compile(r"application_\d+_\d+")
+_YARN_CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
+_YARN_SECONDS = 60
+
+
+def is_yarn_id(text: str) -> bool:
+    """Whether a text is the id of an application on YARN."""
+    return _YARN_ID.fullmatch(text) is not None
+
+
+def end_on_yarn(cluster_id: str) -> None:
+    """Let YARN end an application. Raises RidgelineError saying why it did not."""
+    import pyspark
+
+    program = str(Path(pyspark.__file__).with_name("bin") / "spark-class")
+    command = [program, _YARN_CLIENT, "application", "-kill", cluster_id]
+    try:
+        done = subprocess.run(  # noqa: S603  Spark's own
+            command, capture_output=True, text=True, timeout=_YARN_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        msg = f"YARN could not be asked to end {cluster_id}: {error}; see that `HADOOP_CONF_DIR` is set"
+        raise RidgelineError(msg) from None
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()[-1]
+        msg = f"YARN did not end {cluster_id}: {last[:300]}; see that `HADOOP_CONF_DIR` is set"
+        raise RidgelineError(msg)

@@ -39,3 +39,9 @@ def active_context() -> SparkContext | None:
     """The SparkContext of this process, None if there is none. Imports nothing."""
     pyspark = sys.modules.get("pyspark")
     return None if pyspark is None else pyspark.SparkContext._active_spark_context  # noqa: SLF001  there is no other way
+
+
+def spark_id() -> str:
+    """The id of this process's application at its cluster; "" without a cluster."""
+    context = active_context()
+    return "" if context is None or str(context.master).startswith("local") else str(context.applicationId)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +16,7 @@ from rich.text import Text
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import is_local, local_path
+from ridgeline.api.support.files import is_local, local_path, use_s3
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.operator_log import OperatorLog
@@ -23,7 +24,9 @@ from ridgeline.engine.driver.run.launch import hadoop_storage, slot_shares, star
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.shared_context import give_back
+from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.identity import own_host
 from ridgeline.observe.watch import Subscriber, Watch
@@ -46,6 +49,7 @@ from ridgeline.service.measured import MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
 from ridgeline.service.regions.serving import serving
+from ridgeline.service.store.presence import ended_by, presence_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -116,6 +120,9 @@ class _Regions:
         self._page = ""
         self._log = OperatorLog()
         """The lines that operators of all regions say."""
+        self._presence = presence_of(
+            service.store, service.name, self._name, options.where, self._warn, clock
+        )
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
 
@@ -132,6 +139,10 @@ class _Regions:
         ended = False
         try:
             with contextlib.ExitStack() as surroundings:
+                presence = self._presence
+                if presence is not None:
+                    surroundings.enter_context(presence)
+                    presence.before_spark(self._root)
                 storage: DriverStorage | None = LocalStorage(self._root) if is_local(self._root) else None
                 planned = None if storage is None else self._plan(storage, make_planner)
                 if context is None:
@@ -139,6 +150,9 @@ class _Regions:
                     runs = len(self._whole.logical.regions)
                     context = start_spark(plans, self._options, self._root, runs)
                     surroundings.callback(give_back, context)
+                if presence is not None:
+                    use_s3(s3_settings(context))
+                    presence.with_spark(self._root, partial(hadoop_storage, context=context))
                 if storage is None or planned is None:
                     storage = hadoop_storage(self._root, context)
                     planned = self._plan(storage, make_planner)
@@ -152,6 +166,8 @@ class _Regions:
                         region.watch.subscribe(observe)
                 outcome = self._drive(stop, surroundings, started)
                 ended = outcome.ended
+                if presence is not None:
+                    presence.end(ended_by(outcome), failed=False)
                 return outcome
         finally:
             nothing = all(one.outcome is None or one.outcome.last_window < 0 for one in self._regions)
@@ -179,7 +195,7 @@ class _Regions:
             run = MeasuredRun(
                 region.plan,
                 options,
-                replace(self._service, port=None, event_log=log, metrics_file=None),
+                replace(self._service, port=None, event_log=log, metrics_file=None, store=None),
                 self._console,
                 self._clock,
                 planned.planner,
@@ -222,6 +238,9 @@ class _Regions:
             self._start(stop)
             if not stop.is_set():
                 server.begin(self._service.token, self._clock.wall())
+                if self._presence is not None:
+                    checkpoint = run.checkpoint
+                    self._presence.running(checkpoint.run_id, checkpoint.epoch, server.web, spark_id())
                 if started is not None:
                     started(run, watch, server.web)
             while any(one.is_running or one.halted for one in self._regions) and not stop.is_set():

@@ -53,6 +53,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class Claim:
+    """Takes the name of an application in a store, before or after Spark is there; this one does not."""
+
+    def before_spark(self, checkpoint: str) -> None:
+        """Take the name if that needs no Spark. Raises RidgelineError if another application has it."""
+
+    def with_spark(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
+        """Take the name unless it is taken already. Raises as `before_spark`."""
+
+
+_NO_CLAIM = Claim()
+
+
 def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of these
     plan: Plan,
     options: Options,
@@ -68,6 +81,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     planner: Planner | None = None,
     share: int | None = None,
     page: str = "",
+    claim: Claim = _NO_CLAIM,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
@@ -77,8 +91,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it again if
     the checkpoint keeps other properties than it had found; without one the run keeps none. `share`: the most
     slots that it may have. `page`: the address of the run's page, which Spark's UI shows beside its jobs; ""
-    for none. Raises RidgelineError and its subclasses; what was committed stays, and a run with
-    the same checkpoint continues.
+    for none. `claim`: takes the application's name, before the checkpoint is taken over. Raises
+    RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
@@ -93,6 +107,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 
     try:
+        claim.before_spark(uri)
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
@@ -106,6 +121,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             else WorkerCheck(context, uri if is_local(uri) else None, console.print)
         )
         use_s3(s3_settings(context))
+        claim.with_spark(uri, partial(hadoop_storage, context=context))
         if checkpoint is None:
             checkpoint = Checkpoint(hadoop_storage(uri, context), plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)

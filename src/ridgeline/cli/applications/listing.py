@@ -1,0 +1,124 @@
+"""The command `ps`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.cli.remote.options import AsJson, Store, Token
+
+_STYLES = {"dead": "red", "failed": "red", "damaged": "yellow", "foreign": "yellow", "running": "green"}
+_COLUMNS = ("name", "state", "sentence", "host", "address", "age", "epoch")
+
+
+def ps(
+    running: Annotated[
+        bool, typer.Option("--running", help="Leave out those that have ended, failed or are dead.")
+    ] = False,
+    store: Store = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """List applications: those of yours on this machine, and with `--store` all of a store.
+
+    Each has its state, the sentence that it says of itself, and how old its last heartbeat is. One that is
+    `dead` ran when its last heartbeat came: its process is gone, or its heartbeats have stopped. All are
+    asked at once, three seconds at most.
+
+    Example: `ridgeline ps --store s3a://bucket/streams`
+    """
+    from ridgeline.cli.remote import shared
+
+    rows = [row for row in _rows(store, token) if not running or row["state"] in {"starting", "running"}]
+    shared.show({"apps": rows}, lambda _width: [_table(rows) if rows else _none(store)], as_json=as_json)
+
+
+def _none(store: str | None) -> Text:
+    where = "in the store" if store else "on this machine; `--store URL` shows those of a store"
+    return Text(f"there is no application {where}")
+
+
+def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
+    """The applications of the store and of this machine, by name."""
+    from ridgeline.cli.applications.resolving import store_of
+    from ridgeline.service import registry
+    from ridgeline.service.store.folder import EntryFolder
+    from ridgeline.service.store.standing import ask, standings
+
+    here = registry.running()
+    place = store_of(store)
+    found = []
+    if place is not None:
+        folder = EntryFolder(place)
+        tokens = {one.id: one.token for one in here if one.token}
+        found = standings(folder, folder.entries(), tokens, token)
+    known = {one.found.entry.id for one in found if one.found.entry is not None}
+    others = [one for one in here if one.id not in known]
+    rows = [_row_in_store(one) for one in found]
+    rows += [_row_here(entry, said) for entry, said in zip(others, ask(others), strict=True)]
+    return sorted(rows, key=lambda row: (row["name"], row["started"] or 0))
+
+
+def _row_in_store(one: Any) -> dict[str, Any]:
+    """An application of a store as JSON values: no text of its entry can control a terminal."""
+    from ridgeline.api.support.masking import printable
+
+    entry = one.found.entry
+    texts = ("host", "address", "run", "user", "master", "deploy_mode", "checkpoint", "cluster_id", "log")
+    said = {name: printable(getattr(entry, name)) if entry is not None else "" for name in texts}
+    return {
+        "name": one.found.name,
+        "state": one.state,
+        "sentence": printable(one.words),
+        "says": "" if one.said is None else one.said["state"],
+        **said,
+        "epoch": entry.epoch if entry is not None else None,
+        "pid": entry.pid if entry is not None else None,
+        "started": entry.started if entry is not None else None,
+        "ageSeconds": round(one.age, 1),
+        "inStore": True,
+    }
+
+
+def _row_here(entry: Any, said: Any) -> dict[str, Any]:
+    """An application of this machine that is in no store, as JSON values."""
+    run, _, epoch = entry.id.rpartition("-")
+    return {
+        "name": entry.name,
+        "state": "running",
+        "sentence": said["sentence"] or said["problem"],
+        "says": said["state"],
+        "host": entry.host,
+        "address": entry.url,
+        "run": run,
+        "user": entry.user,
+        "checkpoint": entry.checkpoint,
+        "epoch": int(epoch) if epoch.isdigit() else None,
+        "pid": entry.pid,
+        "started": entry.started,
+        "ageSeconds": None,
+        "inStore": False,
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in _COLUMNS:
+        table.add_column(name, overflow="fold", justify="right" if name in {"age", "epoch"} else "left")
+    for row in rows:
+        age = "" if row["ageSeconds"] is None else _age(row["ageSeconds"])
+        epoch = "" if not row["epoch"] else str(row["epoch"])
+        state = Text(row["state"], _STYLES.get(row["state"], ""))
+        texts = [row["sentence"], row["host"], row["address"], age, epoch]
+        table.add_row(Text(row["name"]), state, *map(Text, texts))
+    return table
+
+
+def _age(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

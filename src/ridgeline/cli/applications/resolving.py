@@ -1,0 +1,110 @@
+"""Finds an application by its name: in the registry of this machine, and in a store."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.support.masking import mask_text
+from ridgeline.cli.errors import CommandError
+from ridgeline.service import registry
+from ridgeline.service.store.entry import is_name
+from ridgeline.service.store.folder import EntryFolder, Found
+from ridgeline.service.store.standing import Standing, reachable, registry_entry, standing
+
+if TYPE_CHECKING:
+    from ridgeline.cli.remote.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An application that was named: how to ask it, and what the store says (None: it is in none)."""
+
+    entry: registry.Entry
+    how: Standing | None = None
+
+    def client(self, token: str | None, ca: str | None = None, cert: str | None = None) -> Client:
+        """A client of its web service. Raises CommandError if it has none that can be asked from here."""
+        from ridgeline.cli.remote.client import Client
+
+        found = None if self.how is None else self.how.found.entry
+        if self.how is not None and found is not None:
+            if not self.how.lives:
+                raise CommandError(not_running(self.how))
+            if not found.address:
+                what = "is starting" if found.state == "starting" else "runs without a web service"
+                msg = f"`{found.name}` {what}, so it cannot be asked; `ridgeline ps` says how it stands"
+                raise CommandError(msg)
+            if not reachable(found):
+                msg = f"`{found.name}` cannot be asked from here: {self.how.words}"
+                raise CommandError(msg)
+        pinned = ca or (self.entry.certificate or None)
+        return Client(self.entry.url, self.entry.token or token, ca=pinned, cert=cert)
+
+
+def store_of(given: str | None) -> str | None:
+    """The store that was given, else that of configuration (`run.store`); None for none."""
+    if given:
+        return given
+    from ridgeline.settings.files import outer_layers
+    from ridgeline.settings.resolving import run_options
+
+    found = run_options(outer_layers(os.environ, (), automatic=True, faults=[]), ["store"], os.environ, [])
+    store = found.options.get("store")
+    return str(store) if store else None
+
+
+def locate(app: str, store: str | None) -> Target:
+    """The application with this name or id. Raises CommandError if there is none."""
+    store = store_of(store)
+    if store is None:
+        try:
+            return Target(registry.find(app))
+        except RidgelineError as error:
+            hint = "; for one in a store give `--store URL`" if "://" not in app else ""
+            msg = f"{error}{hint}"
+            raise CommandError(msg) from None
+    folder = EntryFolder(store)
+    here = registry.running()
+    found = _found(folder, app)
+    if found is None or (found.entry is not None and found.entry.state in {"ended", "failed"}):
+        own = [one for one in here if app in {one.name, one.id}]
+        if own:
+            return Target(registry.find(app))
+    if found is None:
+        names = [one.name for one in folder.entries()]
+        hint = did_you_mean(app, names) if names else "the store has no application"
+        msg = f"there is no application `{app}` in the store `{mask_text(folder.uri)}`; {hint}"
+        raise CommandError(msg)
+    how = standing(folder, found)
+    if found.entry is None:
+        msg = f"`{app}` cannot be asked: {found.fault}"
+        raise CommandError(msg)
+    by_id = {one.id: one for one in here}
+    return Target(by_id.get(found.entry.id) or registry_entry(found.entry, None), how)
+
+
+def _found(folder: EntryFolder, app: str) -> Found | None:
+    """The file of a name, or of an id."""
+    found = folder.read(app) if is_name(app) else None
+    if found is not None:
+        return found
+    return next((one for one in folder.entries() if one.entry is not None and one.entry.id == app), None)
+
+
+def not_running(how: Standing) -> str:
+    """The error about an application that does not run."""
+    again = f"`ridgeline submit APP --name {how.found.name}` starts it again"
+    return f"`{how.found.name}` does not run, it is {how.state}: {how.words or 'no reason is known'}; {again}"
+
+
+def driver_log(how: Standing) -> str:
+    """The file with what the driver has printed, if it is on this host; "" if not."""
+    import socket
+
+    entry = how.found.entry
+    if entry is None or not entry.log or entry.host != socket.gethostname() or not os.path.isfile(entry.log):  # noqa: PTH113
+        return ""
+    return entry.log

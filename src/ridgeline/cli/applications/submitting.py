@@ -1,0 +1,312 @@
+"""The command `submit`: starts an application that lives on by itself, under a name in a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.configuration import WORDS, configuration, load_configured
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.output import write
+from ridgeline.cli.settings import RunSettings
+
+if TYPE_CHECKING:
+    from ridgeline.service.store.folder import EntryFolder
+    from ridgeline.service.store.standing import Standing
+
+_CLOCK = SystemClock()
+_POLL_SECONDS = 0.3
+_SAID_LINES = 15
+_OWN = {"--deploy-mode": 1, "--timeout": 1, "--detach": 0, "--wait": 0}
+"""Options of `submit` that `run` does not have, and how many words follow each."""
+_SECRET = {"--token": "RIDGELINE_TOKEN", "--read-token": "RIDGELINE_READ_TOKEN"}
+"""Options that travel in the environment: words of a command can be read by all users of a machine."""
+_REPLACED = {"--store": 1, "--name": 1, "--checkpoint": 1}
+
+
+def submit(
+    context: typer.Context,
+    settings: RunSettings,
+    deploy_mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="Where the driver runs: `client`, a process of this host, or `cluster`, on the cluster.",
+        ),
+    ] = "client",
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return once the driver is started, before it runs.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the end. Ctrl-C leaves the application running.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="How long it may take until it runs.")
+    ] = 300.0,
+) -> None:
+    """Start an application that runs on by itself, under a name in a store.
+
+    It returns once the application runs, with the address of its page. From then on `ridgeline ps`, `attach`,
+    `logs`, `stop` and `kill` find it by its name, on any host that reaches the store. Its checkpoint is
+    `STORE/NAME`: the same command continues from there. Options are those of `run`.
+
+    Example: `ridgeline submit payments.py --name payments --store /shared/streams --master spark://host:7077
+    --archives env.tar.gz`
+
+    Exit codes: 0 it runs, or with `--wait` has ended; 1 it failed, or does not run in time; 2 it is not
+    valid. Also 2 if an application of that name runs.
+    """
+    if detach and wait:
+        msg = "`--detach` and `--wait` exclude each other; give one of them"
+        raise CommandError(msg)
+    settings = settings.beside(configuration(context).run.conf, context.args)
+    _check_mode(deploy_mode, settings.master)
+    store = settings.service.store
+    if not store:
+        msg = (
+            "`submit` needs a store, which keeps name and checkpoint; give `--store URL` or `RIDGELINE_STORE`"
+        )
+        raise CommandError(msg)
+    configured = load_configured(context, settings.written)
+    configured.plan()  # faults are shown here, and not in the log of the driver
+    from ridgeline.service.store.folder import EntryFolder
+
+    name = settings.service.name or configured.app.name
+    settings.stored(name)  # refused if it cannot be a name
+    use_store(settings)
+    folder = EntryFolder(store)
+    if folder.is_local:
+        Path(folder.uri).mkdir(parents=True, exist_ok=True)
+    _refuse_taken(folder, name)
+    submitted = _start_driver(folder, name, settings, context.meta[WORDS])
+    write(f"{name}: started the driver, process {submitted.process.pid}; it prints to {submitted.log}")
+    if detach:
+        write(f"`ridgeline ps --store {folder.uri}` shows when it runs")
+        return
+    sys.stdout.flush()
+    try:
+        _wait_until_it_runs(submitted, timeout)
+        if wait:
+            _wait_for_end(submitted)
+    except KeyboardInterrupt:
+        write(f"{name} goes on without this command; `ridgeline stop {name} --store {folder.uri}` ends it")
+        raise typer.Exit(130) from None
+
+
+def _check_mode(mode: str, master: str) -> None:
+    """Raises CommandError for a mode that there is not, or not with this master."""
+    if mode not in {"client", "cluster"}:
+        msg = f"`--deploy-mode {mode}` is none; give `client` or `cluster`"
+        raise CommandError(msg)
+    if mode == "client":
+        return
+    if master.startswith("local"):
+        msg = f"`--deploy-mode cluster` needs a cluster, and `{master}` is this host; leave it out"
+    elif master.startswith("spark://"):
+        msg = (
+            "`--deploy-mode cluster`: Spark's standalone master starts no drivers in Python; run `ridgeline "
+            "submit` in client mode on the host where the driver shall run"
+        )
+    elif master.startswith("k8s://"):
+        msg = (
+            "`--deploy-mode cluster` on Kubernetes is not there: let a Deployment run `ridgeline run` with "
+            "`--store` and `--name`, in client mode"
+        )
+    else:
+        msg = (
+            "`--deploy-mode cluster` on YARN is not there: use `spark-submit --deploy-mode cluster` with a "
+            "program that calls `app.start()`, or submit in client mode on a host that stays"
+        )
+    raise CommandError(msg)
+
+
+def use_store(settings: RunSettings) -> None:
+    """Reach object stores with the settings of the run, where it has some."""
+    if any(name.startswith("spark.hadoop.fs.s3a.") for name in settings.spark):
+        from ridgeline.api.support.files import use_s3
+        from ridgeline.engine.spark.s3 import s3_settings_of
+
+        use_s3(s3_settings_of(settings.spark))
+
+
+def _refuse_taken(folder: EntryFolder, name: str) -> None:
+    """Raise CommandError if an application of that name lives. The driver looks again, and takes the name."""
+    from ridgeline.service.store.presence import taken
+    from ridgeline.service.store.standing import FOREIGN, standing
+
+    found = folder.read(name)
+    if found is not None and ((how := standing(folder, found)).lives or how.state == FOREIGN):
+        raise CommandError(taken(how))
+
+
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    """A driver that was started. `id`: of this submission, which its entry has."""
+
+    folder: EntryFolder
+    name: str
+    id: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def standing(self) -> Standing | None:
+        """How it stands by its entry; None before it has one, or while the store cannot be read."""
+        from ridgeline.service.store.standing import standing
+
+        with suppress(RidgelineError):
+            found = self.folder.read(self.name)
+            if found is not None and found.entry is not None and found.entry.submission == self.id:
+                return standing(self.folder, found)
+        return None
+
+
+def _start_driver(folder: EntryFolder, name: str, settings: RunSettings, words: Sequence[str]) -> _Submitted:
+    """Start `ridgeline run` in a session of its own, which outlives this command and its terminal."""
+    from ridgeline.service.store.presence import SUBMISSION
+
+    submission = uuid.uuid4().hex
+    log = _log_file(name)
+    secrets = {
+        variable: value
+        for variable, value in (
+            ("RIDGELINE_TOKEN", settings.service.token),
+            ("RIDGELINE_READ_TOKEN", settings.service.read_token),
+        )
+        if value
+    }
+    checkpoint = settings.options.checkpoint
+    own = ["--store", folder.uri, "--name", name]
+    own += [] if checkpoint is None else ["--checkpoint", checkpoint]
+    own += [] if settings.view.quiet else ["--quiet"]
+    command = [sys.executable, "-m", "ridgeline", "run", *own, *run_words(words)]
+    said = json.dumps({"id": submission, "mode": "client", "log": str(log)})
+    with open(log, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        process = subprocess.Popen(  # noqa: S603  ours
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **secrets, SUBMISSION: said},
+        )
+    return _Submitted(folder, name, submission, process, log)
+
+
+def run_words(words: Sequence[str]) -> list[str]:
+    """The words of a `submit` as those of `run`, without what is given in another way.
+
+    >>> run_words(["app.py", "--wait", "--name", "a", "--timeout=3", "--token", "x", "--", "--wait"])
+    ['app.py', '--', '--wait']
+    """
+    left_out = {**_OWN, **_REPLACED, **dict.fromkeys(_SECRET, 1)}
+    kept: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*kept, word, *rest]
+        option, equals, _ = word.partition("=")
+        if option not in left_out:
+            kept.append(word)
+        elif left_out[option] and not equals and rest:
+            rest.pop(0)
+    return kept
+
+
+def _log_file(name: str) -> Path:
+    """A new file for what the driver prints, in a folder that others cannot read. Raises RidgelineError."""
+    from ridgeline.api.support import trust
+
+    home = os.environ.get("RIDGELINE_HOME")
+    folder = (Path(home).expanduser() if home else Path.home() / ".ridgeline") / "logs"
+    try:
+        trust.private_folder(str(folder), "the folder for logs of drivers", "set `RIDGELINE_HOME`")
+    except OSError as error:
+        msg = f"`{folder}` cannot be made: {error.strerror}; set `RIDGELINE_HOME` to a folder of yours"
+        raise RidgelineError(msg) from None
+    at = datetime.fromtimestamp(_CLOCK.wall(), UTC).strftime("%Y%m%dT%H%M%S")
+    return folder / f"{name}-{at}-{uuid.uuid4().hex[:6]}.log"
+
+
+def _wait_until_it_runs(submitted: _Submitted, timeout: float) -> None:
+    """Wait for the first sign that it runs, and say where it is. Raises RidgelineError if it fails."""
+    deadline = _CLOCK.monotonic() + timeout
+    said = ""
+    while True:
+        how = submitted.standing()
+        entry = None if how is None else how.found.entry
+        code = submitted.process.poll()
+        if entry is not None and entry.state != said:
+            said = entry.state
+            if said == "starting":
+                write(f"{submitted.name}: has the name, and starts Spark on {entry.master}")
+                sys.stdout.flush()
+        if entry is not None and entry.state in {"running", "ended"}:
+            _say_where(submitted, entry.address, entry.id)
+            return
+        if code is not None:
+            raise _failure(submitted, code)
+        if _CLOCK.monotonic() > deadline:
+            msg = (
+                f"`{submitted.name}` does not run after {timeout:g} s; its driver tries on: see "
+                f"`{submitted.log}`, or end it by `ridgeline stop {submitted.name} --store "
+                f"{submitted.folder.uri}`"
+            )
+            raise RidgelineError(msg)
+        _CLOCK.wait(_POLL_SECONDS)
+
+
+def _say_where(submitted: _Submitted, address: str, run: str) -> None:
+    name, store = submitted.name, submitted.folder.uri
+    write(f"{name} runs: run {run}" + (f", at {address}" if address else ", without a web service"))
+    write(f"  see it:  ridgeline attach {name} --store {store}")
+    write(f"  end it:  ridgeline stop {name} --store {store}")
+    sys.stdout.flush()
+
+
+def _failure(submitted: _Submitted, code: int) -> RidgelineError:
+    """The error of a driver that has ended, with the last lines that it printed."""
+    with suppress(OSError):
+        lines = submitted.log.read_text(errors="replace").splitlines()
+        details = "\n".join(lines[-_SAID_LINES:])
+        what = f"the driver of `{submitted.name}` has ended with code {code} before the application ran"
+        error = CommandError(f"{what}; all that it printed is in `{submitted.log}`", details)
+        return error if code == 2 else _FailedError(str(error), details)  # noqa: PLR2004  not valid
+    return RidgelineError(f"the driver of `{submitted.name}` has ended with code {code}")
+
+
+class _FailedError(RidgelineError):
+    """A driver failed; `details` is what it printed last."""
+
+    def __init__(self, message: str, details: str) -> None:
+        super().__init__(f"{message}:\n{details}" if details else message)
+
+
+def _wait_for_end(submitted: _Submitted) -> None:
+    """Wait until the driver has ended. Raises typer.Exit with its code."""
+    over = threading.Event()
+    while (code := submitted.process.poll()) is None:
+        over.wait(_POLL_SECONDS)
+    how = submitted.standing()
+    write(
+        f"{submitted.name} has {'ended' if code == 0 else 'failed'}: {how.words if how is not None else code}"
+    )
+    if code:
+        raise typer.Exit(code if code > 0 else 128 - code)
+
+
+__all__ = ["run_words", "submit", "use_store"]

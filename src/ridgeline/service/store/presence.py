@@ -1,0 +1,286 @@
+"""The driver's side: it claims a name in the store, says that it lives, and at last how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import NameTakenError
+from ridgeline.api.support.masking import mask_text
+from ridgeline.engine.driver.run.launch import Claim
+from ridgeline.engine.driver.run.options import Outcome
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.observe.identity import run_info
+from ridgeline.service.registry import process_identity
+from ridgeline.service.store.entry import ENDED, FAILED, RUNNING, STARTING, StoreEntry, check_name
+from ridgeline.service.store.folder import EntryFolder
+from ridgeline.service.store.standing import BEAT_SECONDS, DAMAGED, FOREIGN, Standing, standing
+
+if TYPE_CHECKING:
+    from ridgeline.service.http.server import WebServer
+
+SUBMISSION = "RIDGELINE_SUBMISSION"
+"""The environment variable by which `ridgeline submit` says who it is: JSON with `id`, `mode`, `log`."""
+CLAIM_SECONDS = 60.0
+"""How long a claim holds whose driver has written no entry yet and cannot be looked at."""
+_LAST_SECONDS = 10.0
+"""How long the end of a run waits for the store."""
+_PATIENCE_SECONDS = BEAT_SECONDS + 1
+_ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The command that has started this driver, as it says."""
+
+    id: str = ""
+    mode: str = "client"
+    log: str = ""
+
+    @classmethod
+    def of_environment(cls) -> Submission:
+        """That of this process; the defaults if it was started in another way."""
+        try:
+            said = json.loads(os.environ.get(SUBMISSION, "") or "{}")
+            return cls(str(said.get("id", "")), str(said.get("mode", "client")), str(said.get("log", "")))
+        except (ValueError, AttributeError):
+            return cls()
+
+
+class Presence(Claim):
+    """An application's entry in a store, from `claim` to `end`.
+
+    Only `claim` raises. Later failures are warnings: a store that is gone ends no application.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        name: str,
+        application: str,
+        master: str,
+        warn: Callable[[str], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._folder = EntryFolder(store, self._clock)
+        self._warn = warn
+        self._over = threading.Event()
+        self._writing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._failed = False
+        self._web: WebServer | None = None
+        submission = Submission.of_environment()
+        pid, now = os.getpid(), self._clock.wall()
+        self._entry = StoreEntry(
+            check_name(name),
+            application,
+            start=0,
+            state=STARTING,
+            host=socket.gethostname(),
+            pid=pid,
+            process=process_identity(pid) or "",
+            user=run_info(master, "")["user"],
+            started=now,
+            heartbeat=now,
+            master=master,
+            deploy_mode=submission.mode,
+            log=submission.log,
+            submission=submission.id,
+        )
+
+    def claim(self, checkpoint: str, storage_of: Callable[[str], DriverStorage] = LocalStorage) -> None:
+        """Take the name: of several drivers that do so at once one succeeds. Then heartbeats begin.
+
+        `storage_of`: opens a folder of the store so that a file is created only if there is none.
+
+        Raises NameTakenError if an application of that name lives or starts, RidgelineError if the store
+        cannot be used.
+        """
+        name = self._entry.name
+        storage = storage_of(self._folder.claims(name))
+        for _ in range(_ROUNDS):
+            start = self._next_start(storage)
+            if start and self._create(storage, start):
+                break
+        else:
+            msg = f"`{name}` is being started by others, again and again; try again later"
+            raise NameTakenError(msg)
+        self._entry = replace(self._entry, start=start, checkpoint=mask_text(checkpoint))
+        self._folder.write(self._entry)
+        with contextlib.suppress(OSError):
+            storage.delete([one for one in storage.names("") if one.isdigit() and int(one) < start])
+        self._thread = threading.Thread(target=self._beat, name="ridgeline-presence", daemon=True)
+        self._thread.start()
+
+    def before_spark(self, checkpoint: str) -> None:
+        """As `claim`, in a local store. Raises as `claim`."""
+        if self._folder.is_local:
+            self.claim(checkpoint)
+
+    def with_spark(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
+        """As `claim`, in a store that Spark's file systems reach. Raises as `claim`."""
+        if not self._folder.is_local:
+            self.claim(checkpoint, storage_of)
+
+    def _next_start(self, storage: DriverStorage) -> int:
+        """The number of the start that may be claimed; 0 to look once more. Raises NameTakenError."""
+        name = self._entry.name
+        found = self._folder.read(name)
+        if found is None:
+            last = 0
+        else:
+            how = standing(self._folder, found)
+            if how.state == DAMAGED:
+                self._clock.wait(_PATIENCE_SECONDS)  # who lives writes it anew meanwhile
+                again = self._folder.read(name)
+                if again is None or again.entry is not None:
+                    return 0
+                self._warn(f"the entry of `{name}` in the store is replaced: {found.fault}")
+            elif how.lives or how.state == FOREIGN:
+                raise NameTakenError(taken(how))
+            last = found.entry.start if found.entry is not None else 0
+        claimed = max((int(one) for one in storage.names("") if one.isdigit()), default=0)
+        if claimed > last:
+            self._refuse_starting(storage, f"{claimed:08d}")
+        return max(last, claimed) + 1
+
+    def _create(self, storage: DriverStorage, start: int) -> bool:
+        """Claim a start; False if another driver was quicker."""
+        entry = self._entry
+        claim = {
+            "host": entry.host,
+            "pid": entry.pid,
+            "process": entry.process,
+            "at": self._folder.now(),
+        }
+        if not storage.create(f"{start:08d}", json.dumps(claim).encode()):
+            return False
+        found = self._folder.read(entry.name)
+        later = [one for one in storage.names("") if one.isdigit() and int(one) > start]
+        if later or (found is not None and found.entry is not None and found.entry.start >= start):
+            storage.delete([f"{start:08d}"])  # it had been there before, and was removed as an old one
+            return False
+        return True
+
+    def _refuse_starting(self, storage: DriverStorage, claim: str) -> None:
+        """Raise NameTakenError if the driver with that claim may still be at its start."""
+        try:
+            said = json.loads(storage.read(claim))
+            host, pid, process, at = said["host"], int(said["pid"]), said["process"], float(said["at"])
+        except FileNotFoundError:
+            return
+        except (ValueError, KeyError, TypeError):
+            return  # damaged: nothing that could be waited for
+        if host == socket.gethostname() and process:
+            there = process_identity(pid) == process
+        else:
+            there = abs(self._folder.now() - at) <= CLAIM_SECONDS
+        if there:
+            msg = (
+                f"`{self._entry.name}` is being started by the process {pid} on `{host}`; wait for it, or "
+                "give another `--name`"
+            )
+            raise NameTakenError(msg)
+
+    def running(self, run: str, epoch: int, web: WebServer | None, cluster_id: str = "") -> None:
+        """Say that it runs, and where its web service is."""
+        self._web = web
+        self._entry = replace(
+            self._entry,
+            state=RUNNING,
+            run=run,
+            epoch=epoch,
+            address="" if web is None else web.url,
+            cluster_id=cluster_id,
+        )
+        self._say()
+
+    def end(self, reason: str, *, failed: bool) -> None:
+        """Say how it ended; waits some seconds at most for a store that does not answer."""
+        self._over.set()
+        if self._thread is None:
+            return
+        self._thread.join(_LAST_SECONDS)
+        self._entry = replace(self._entry, state=FAILED if failed else ENDED, reason=mask_text(reason)[:2000])
+        last = threading.Thread(target=self._say, name="ridgeline-presence-end", daemon=True)
+        last.start()
+        last.join(_LAST_SECONDS)
+        self._thread = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None:
+            self.end(str(error) or type(error).__name__, failed=True)
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_SECONDS):
+            self._say()
+
+    def _say(self) -> None:
+        """Write the entry, unless a later driver has the name by now."""
+        try:
+            with self._writing:
+                found = self._folder.read(self._entry.name)
+                if (
+                    found is not None
+                    and found.entry is not None
+                    and (found.entry.start, found.entry.epoch) > (self._entry.start, self._entry.epoch)
+                    and found.entry.process != self._entry.process
+                ):
+                    self._over.set()
+                    return
+                tls = None if self._web is None else self._web.tls
+                certificate = "" if tls is None else tls.fingerprint
+                now = self._clock.wall()
+                self._folder.write(replace(self._entry, heartbeat=now, certificate=certificate))
+            if self._failed:
+                self._failed = False
+                self._warn(f"the store has the entry of `{self._entry.name}` again")
+        except Exception as error:  # noqa: BLE001  the application runs on
+            if not self._failed:
+                self._failed = True
+                self._warn(f"{error}; the application runs on, and `ridgeline ps` may take it for dead")
+
+
+def presence_of(
+    store: str | None,
+    name: str | None,
+    application: str,
+    master: str,
+    warn: Callable[[str], None],
+    clock: Clock,
+) -> Presence | None:
+    """The presence of an application in a store; None without one. Raises RidgelineError for a bad name."""
+    return None if store is None else Presence(store, name or application, application, master, warn, clock)
+
+
+def ended_by(outcome: Outcome) -> str:
+    """Why a run has ended that did not fail."""
+    return "all inputs have finished" if outcome.ended else "it was stopped"
+
+
+def taken(how: Standing) -> str:
+    """The error for a name that is taken."""
+    found, entry = how.found, how.found.entry
+    if entry is None:
+        return f"the name `{found.name}` is taken in this store: {found.fault}; give another `--name`"
+    does = "runs" if entry.state == RUNNING else "is starting"
+    run = f", run {entry.id}" if entry.id else ""
+    address = f", at {entry.address}" if entry.address else ""
+    return (
+        f"`{entry.name}` {does} already: process {entry.pid} on `{entry.host}`{run}{address}, last heard "
+        f"{how.age:.0f} s ago; `ridgeline stop {entry.name}` ends it, or give another `--name`"
+    )
+
+
+__all__ = ["Presence", "Submission", "ended_by", "presence_of", "taken"]

@@ -1,0 +1,182 @@
+"""Whether an application in a store lives: by its process, its heartbeats and its web service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.service import registry
+from ridgeline.service.listing.asking import ANSWER_SECONDS, Asking, ListedAnswer, key_of
+from ridgeline.service.store.entry import LIVING, StoreEntry
+from ridgeline.service.store.folder import EntryFolder, Found
+
+BEAT_SECONDS = 3.0
+"""How often an application writes its entry."""
+DEAD_SECONDS = 10.0
+"""An entry that is older is of an application that is dead, if its web service does not answer either."""
+DEAD, DAMAGED, FOREIGN = "dead", "damaged", "foreign"
+_LOOK_SECONDS = 0.05
+_ANSWERS = {"starting", "ok", "behind", "stuck", "failed", "ended", "refused"}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an application stands.
+
+    `state`: that of its entry, `dead`, `damaged`, or `foreign`: of a user who is not trusted. `age`:
+    seconds since its entry was written, by the store's clock. `words`: the reason, or what it says itself.
+    """
+
+    found: Found
+    state: str
+    age: float
+    words: str = ""
+    said: ListedAnswer | None = None
+
+    @property
+    def lives(self) -> bool:
+        """Whether it starts or runs."""
+        return self.state in LIVING
+
+
+def standings(
+    folder: EntryFolder, found: Sequence[Found], tokens: Mapping[str, str], token: str | None = None
+) -> list[Standing]:
+    """How applications stand. Those that may live are asked all at once, which takes three seconds at most.
+
+    `tokens`: by the id of the application; `token`: for all others.
+    """
+    now = _clock(folder, found)
+    asked = [
+        (one, one.entry)
+        for one in found
+        if one.entry is not None and one.entry.state in LIVING and reachable(one.entry)
+    ]
+    answers = ask([registry_entry(entry, tokens.get(entry.id) or token) for _, entry in asked])
+    by_name = {one.name: answer for (one, _), answer in zip(asked, answers, strict=True)}
+    return [_standing(one, now(), by_name.get(one.name)) for one in found]
+
+
+def standing(folder: EntryFolder, found: Found) -> Standing:
+    """How one application stands. It is asked only if its entry does not decide."""
+    first = _standing(found, _clock(folder, [found])(), None)
+    if first.state != DEAD or found.entry is None or _process(found.entry) is False:
+        return first
+    return standings(folder, [found], {})[0]
+
+
+def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
+    """How it stands at that time of the store's clock; `said`: the answer of its web service, if asked."""
+    entry, age = found.entry, max(0.0, now - found.written)
+    if entry is None:
+        return Standing(found, DAMAGED if found.trusted else FOREIGN, age, found.fault)
+    if entry.state not in LIVING:
+        return Standing(found, entry.state, age, entry.reason)
+    alive = _process(entry)
+    answers = said is not None and said["state"] in _ANSWERS
+    if alive is False:
+        return Standing(found, DEAD, age, f"its process {entry.pid} on `{entry.host}` is gone")
+    if alive is None and age > DEAD_SECONDS and not answers:
+        what = f"it has written no heartbeat for {age:.0f} s"
+        return Standing(found, DEAD, age, f"{what}, and {_silence(entry, said)}")
+    return Standing(found, entry.state, age, _words(entry, said), said)
+
+
+def _silence(entry: StoreEntry, said: ListedAnswer | None) -> str:
+    if said is not None:
+        return "its web service does not answer"
+    return "its web service cannot be asked from here" if entry.address else "it has no web service"
+
+
+def _words(entry: StoreEntry, said: ListedAnswer | None) -> str:
+    if said is not None:
+        return said["sentence"] or said["problem"]
+    if not entry.address:
+        return "it starts" if entry.state == "starting" else "it has no web service"
+    return (
+        f"its web service listens for `{entry.host}` alone: ask there, or start it with `--host ADDRESS` and "
+        "`--token`"
+    )
+
+
+def _process(entry: StoreEntry) -> bool | None:
+    """Whether its process is there; None if that is not known here, as of other hosts."""
+    if entry.host != socket.gethostname() or not entry.process:
+        return None
+    own = (registry.process_identity(os.getpid()) or "").partition(":")[0]
+    if not own or own != entry.process.partition(":")[0]:
+        return None  # another machine of that name, or from before it was started again
+    return registry.process_identity(entry.pid) == entry.process
+
+
+def reachable(entry: StoreEntry) -> bool:
+    """Whether its web service can be asked from here: a loopback address is another one on each host."""
+    try:
+        parts = urlsplit(entry.address)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme not in {"http", "https"} or not host:
+        return False
+    loopback = host == "localhost"
+    with contextlib.suppress(ValueError):
+        loopback = loopback or ipaddress.ip_address(host).is_loopback
+    return not loopback or entry.host == socket.gethostname()
+
+
+def registry_entry(entry: StoreEntry, token: str | None) -> registry.Entry:
+    """The application as commands know those of this machine."""
+    return registry.Entry(
+        entry.id,
+        entry.name,
+        entry.address,
+        token,
+        entry.pid,
+        entry.host,
+        entry.started,
+        entry.user,
+        entry.checkpoint,
+        entry.process,
+        certificate=entry.certificate,
+    )
+
+
+def ask(entries: Sequence[registry.Entry]) -> list[ListedAnswer]:
+    """The answer of each, in the same order; no application holds up another one."""
+    if not entries:
+        return []
+    return asyncio.run(_ask(entries))
+
+
+async def _ask(entries: Sequence[registry.Entry]) -> list[ListedAnswer]:
+    clock = SystemClock()
+    asking = Asking(entries, list)
+    deadline = clock.monotonic() + ANSWER_SECONDS
+    while True:
+        rows = {row["key"]: row for row in (await asking.answer())["apps"]}
+        found = [rows[key_of(entry.url)] for entry in entries]
+        if clock.monotonic() > deadline or all(row["state"] != "asking" for row in found):
+            return found
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _clock(folder: EntryFolder, found: Sequence[Found]) -> Callable[[], float]:
+    """This machine's clock; the store's where by this one entries are too old or of the future."""
+    clock = SystemClock()
+    now = clock.wall()
+    odd = any(
+        not 0 <= now + 1 - one.written <= DEAD_SECONDS
+        for one in found
+        if one.entry is not None and one.entry.state in LIVING and _process(one.entry) is None
+    )
+    if not odd:
+        return clock.wall
+    ahead = folder.now() - clock.wall()
+    return lambda: clock.wall() + ahead

@@ -1,0 +1,232 @@
+"""Applications in a store: who has a name, who lives, and what damaged and foreign entries are."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ridgeline.api.errors import NameTakenError, RidgelineError
+from ridgeline.service.store.entry import StoreEntry
+from ridgeline.service.store.folder import EntryFolder
+from ridgeline.service.store.presence import Presence
+from ridgeline.service.store.standing import standings
+from support.waiting import wait_until
+
+_CLAIM = """
+import sys
+from ridgeline.api.errors import NameTakenError
+from ridgeline.service.store.presence import Presence
+presence = Presence(sys.argv[1], "one", "one", "local", print)
+sys.stdin.readline()
+try:
+    presence.claim("somewhere")
+    print("got it", flush=True)
+except NameTakenError as error:
+    print("refused", error, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+    (tmp_path / "store").mkdir()
+    return str(tmp_path / "store")
+
+
+def place(store, name):
+    return Path(store, ".ridgeline", "applications", f"{name}.json")
+
+
+def entry(name, **more):
+    return replace(StoreEntry(name, name, 1, "running", run="ab", epoch=1, host="elsewhere"), **more)
+
+
+def states(store):
+    folder = EntryFolder(store)
+    return {one.found.name: one.state for one in standings(folder, folder.entries(), {})}
+
+
+@pytest.fixture
+def presence(store):
+    made = []
+
+    def make(name="one", warn=print):
+        made.append(Presence(store, name, name, "local", warn))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end("the test is over", failed=False)
+
+
+def claimer(store):
+    return subprocess.Popen(
+        [sys.executable, "-c", _CLAIM, store], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_of_eight_processes_one_gets_the_name(store):
+    claimers = [claimer(store) for _ in range(8)]
+    for one in claimers:
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    said = [one.stdout.readline() for one in claimers]
+    assert sorted(line.split(" ")[0] for line in said) == ["got", *["refused"] * 7]
+    winner = claimers[[line.startswith("got") for line in said].index(True)]
+    for line in said:
+        assert line.startswith("got") or f"process {winner.pid} on `" in line
+    for one in claimers:
+        one.kill()
+        one.communicate()
+
+
+def test_a_killed_driver_is_dead_and_its_name_is_free(store, presence):
+    first = claimer(store)
+    first.stdin.write("go\n")
+    first.stdin.flush()
+    assert first.stdout.readline() == "got it\n"
+    assert states(store) == {"one": "starting"}
+    with pytest.raises(NameTakenError, match=rf"`one` is starting already: process {first.pid} on"):
+        presence().claim("x")
+    first.kill()
+    first.communicate()
+    assert states(store) == {"one": "dead"}
+    presence().claim("x")
+    assert EntryFolder(store).read("one").entry.start == 2
+    assert [path.name for path in Path(EntryFolder(store).claims("one")).iterdir()] == ["00000002"]
+
+
+def test_a_claim_of_a_driver_that_died_before_its_entry_holds_nothing_up(store, presence):
+    folder = Path(EntryFolder(store).claims("one"))
+    folder.mkdir(parents=True)
+    (folder / "00000001").write_text(
+        json.dumps({"host": "elsewhere", "pid": 1, "process": "a:1", "at": time.time()})
+    )
+    with pytest.raises(NameTakenError, match="is being started by the process 1 on `elsewhere`"):
+        presence().claim("x")
+    (folder / "00000001").write_text(
+        json.dumps({"host": "elsewhere", "pid": 1, "process": "a:1", "at": time.time() - 100})
+    )
+    presence().claim("x")
+    assert EntryFolder(store).read("one").entry.start == 2
+
+
+def test_a_run_that_has_ended_says_how(store, presence):
+    mine = presence()
+    mine.claim("x")
+    mine.running("ab", 3, None)
+    assert states(store) == {"one": "running"}
+    mine.end("window 3 failed: password=hunter2", failed=True)
+    (found,) = EntryFolder(store).entries()
+    assert (found.entry.state, found.entry.id) == ("failed", "ab-3")
+    assert "hunter2" not in place(store, "one").read_text()
+
+
+def test_heartbeats_of_another_host_count_by_the_clock_of_the_store(store):
+    """A driver whose clock is an hour off lives; one whose heartbeats have stopped is dead."""
+    folder, now = EntryFolder(store), time.time()
+    for name, heartbeat, written in (
+        ("ahead", now + 3600, now),
+        ("behind", now - 3600, now),
+        ("gone", now, now - 60),
+    ):
+        folder.write(entry(name, heartbeat=heartbeat))
+        os.utime(place(store, name), (written, written))
+    assert states(store) == {"ahead": "running", "behind": "running", "gone": "dead"}
+
+
+def test_this_machine_with_a_wrong_clock_takes_nobody_for_dead(store, monkeypatch):
+    EntryFolder(store).write(entry("one"))
+    monkeypatch.setattr("ridgeline.api.clock.time.time", lambda: 3600 + time.time_ns() / 1e9)
+    assert states(store) == {"one": "running"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", '{"name": "one"}', "[]", '"x"', "\0" * 1000, '{"name":"two","application":"x","start":1,'],
+)
+def test_a_damaged_entry_is_said_and_replaced(store, presence, text, monkeypatch):
+    monkeypatch.setattr("ridgeline.service.store.presence._PATIENCE_SECONDS", 0.01)
+    EntryFolder(store).write(entry("other", state="ended", reason="done"))
+    place(store, "one").write_text(text)
+    assert states(store) == {"one": "damaged", "other": "ended"}
+    warnings = []
+    presence(warn=warnings.append).claim("x")
+    assert "the entry of `one` in the store is replaced: the entry is damaged" in warnings[0]
+    assert states(store) == {"one": "starting", "other": "ended"}
+
+
+def test_an_entry_that_others_can_write_is_not_believed(store, presence):
+    EntryFolder(store).write(entry("one", address="http://127.0.0.1:9"))
+    place(store, "one").chmod(0o666)
+    (found,) = EntryFolder(store).entries()
+    assert found.entry is None
+    assert "can be written by others" in found.fault
+    assert states(store) == {"one": "foreign"}
+    with pytest.raises(NameTakenError, match=r"the name `one` is taken in this store: .* others"):
+        presence().claim("x")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a file to another user")
+def test_an_entry_of_another_user_is_not_believed(store):
+    EntryFolder(store).write(entry("one"))
+    os.chown(place(store, "one"), 12345, 12345)
+    (found,) = EntryFolder(store).entries()
+    assert "belongs to somebody else (owner `12345`" in found.fault
+
+
+def test_a_store_that_is_gone_for_a_while_ends_nothing(store, presence, monkeypatch):
+    monkeypatch.setattr("ridgeline.service.store.presence.BEAT_SECONDS", 0.05)
+    warnings = []
+    mine = presence(warn=warnings.append)
+    mine.claim("x")
+    mine.running("ab", 1, None)
+    Path(store).rename(f"{store}-away")
+    Path(store).write_text("a file")
+    wait_until(lambda: warnings, "a warning")
+    assert "; the application runs on, and `ridgeline ps` may take it for dead" in warnings[0]
+    Path(store).unlink()
+    Path(f"{store}-away").rename(store)
+    wait_until(lambda: len(warnings) > 1, "the good news")
+    assert warnings[1:] == ["the store has the entry of `one` again"]
+    assert states(store) == {"one": "running"}
+
+
+def test_a_driver_that_was_replaced_does_not_write_over_the_later_one(store, presence, monkeypatch):
+    monkeypatch.setattr("ridgeline.service.store.presence.BEAT_SECONDS", 0.02)
+    mine = presence()
+    mine.claim("x")
+    EntryFolder(store).write(entry("one", start=2, process="b:2"))
+    wait_until(lambda: not mine._thread.is_alive(), "the end of its heartbeats")
+    mine.end("it was stopped", failed=False)
+    assert EntryFolder(store).read("one").entry.host == "elsewhere"
+
+
+def test_two_hundred_entries_are_listed_at_once(store):
+    """A hundred of them name addresses at which nothing answers, some of which hang."""
+    folder = EntryFolder(store)
+    for number in range(200):
+        address = f"http://192.0.2.{number + 1}:4040" if number < 100 else ""
+        state = "running" if number < 150 else "failed"
+        folder.write(entry(f"app-{number:03}", address=address, state=state))
+    began = time.monotonic()
+    found = states(store)
+    assert time.monotonic() - began < 10
+    assert list(found.values()) == ["running"] * 150 + ["failed"] * 50
+
+
+@pytest.mark.parametrize("name", ["", ".x", "a/b", "../x", "a b", "é", "x" * 201, "a\n"])
+def test_names_that_are_no_file_are_refused(store, name):
+    with pytest.raises(RidgelineError, match="cannot be the name of an application in a store"):
+        Presence(store, name, "x", "local", print)
+
+
+def test_a_store_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(RidgelineError, match=r"there is no folder .*; give the `--store`"):
+        EntryFolder(str(tmp_path / "none")).entries()
