@@ -259,7 +259,7 @@ class RunSettings:
             words += ["--master", self.master]
         for group in (self.written, self.options, self.view, self.cluster, self.logs):
             words += _words(group)
-        words += ["--no-service"] if self.service.no_service else _words(self.service)
+        words += _words(self.service)
         return shlex.join([*words, "--checkpoint", mask_text(checkpoint), *self._guarded_options()])
 
     def _guarded_options(self) -> list[str]:

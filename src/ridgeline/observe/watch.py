@@ -50,6 +50,7 @@ from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import Topology
 from ridgeline.measure.tracing.counts import TraceCounts
 from ridgeline.measure.tracing.exemplars import Exemplars
+from ridgeline.measure.tracing.ids import run_of, trace_text
 
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
@@ -75,6 +76,8 @@ class Watch:
         """Windows in the buckets of histograms whose traces were exported."""
         self.traces = TraceCounts()
         """Traces of windows that were exported, and dropped."""
+        self.traced = False
+        """Whether windows have traces."""
         self._now = now
         self._measurement = Measurement(own_host)
         self._waiting: deque[RunEvent] = deque()
@@ -376,6 +379,13 @@ class Watch:
         """All of one window."""
         with self._settled() as figures:
             return figures.window(window_id)
+
+    def trace_of(self, _operator: str, window_id: int) -> str | None:
+        """The id of a window's trace, None if windows have none. With regions: of the operator's window."""
+        plan = self._measurement.plan
+        if not self.traced or plan is None or window_id < 0:
+            return None
+        return trace_text(run_of(plan.application_id), window_id)
 
     def overview(self) -> OverviewAnswer:
         """All that a view shows, of one moment."""

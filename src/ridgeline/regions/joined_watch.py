@@ -410,6 +410,14 @@ class JoinedWatch:
             "operators": list(chain.from_iterable(one["operators"] for one in overviews)),
         }
 
+    def trace_of(self, operator: str, window_id: int) -> str | None:
+        """The id of the trace of a window of the operator's region, None if windows have none."""
+        for region in self.regions:
+            watch = region.watch
+            if watch.traced and any(operator in {one.label, one.name} for one in watch.topology.operators):
+                return watch.trace_of(operator, window_id)
+        return None
+
     def scrapes(self) -> list[tuple[str, Scrape]]:
         """The name of each region and its figures for metrics systems, with ids of its own."""
         queues = self.progress().get("queues", [])

@@ -29,7 +29,9 @@ class QuietThread(logging.Filter):
         text = record.getMessage().strip()
         if text.startswith("Transient error") and isinstance(record.args, tuple):
             text = str(record.args[0])
-        if not (self.last and _END_OF_TRIES.search(text)):  # that says less than the line before
+        if _END_OF_TRIES.search(text):  # that says less than the line before
+            self.last = self.last or "it does not answer in time"
+        else:
             self.last = reason_of(text)
         return False
 

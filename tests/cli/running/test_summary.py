@@ -175,6 +175,12 @@ def test_the_command_to_continue_reads_the_same_configuration():
     )
 
 
+def test_without_a_web_service_the_command_to_continue_writes_and_sends_the_same():
+    settings = RunSettings.of("app.py", no_service=True, event_log="e.jsonl", otlp="http://c:4318")
+    words = settings.command("s").split()
+    assert {"--no-service", "e.jsonl", "http://c:4318"} <= set(words)
+
+
 def test_options_that_the_command_would_take_stay_behind_a_double_dash():
     settings = RunSettings.of("app.py", own=["--windows", "3"])
     assert settings.command("s") == "ridgeline run app.py --checkpoint s -- --windows 3"

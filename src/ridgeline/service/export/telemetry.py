@@ -63,6 +63,7 @@ def exporting_traces(watch: Watch, service: ServiceOptions, say: Say, region: st
     from ridgeline.service.export.trace_sender import TraceSender
     from ridgeline.service.export.trace_windows import WindowTraces
 
+    watch.traced = True
     sender = TraceSender(settings.endpoint, watch.exemplars, watch.traces, say, region=region)
     end = watch.subscribe(WindowTraces(settings, own_host(), sender.take).apply)
     try:

@@ -409,6 +409,7 @@ class LogLineAnswer(TypedDict):
     operator: Annotated[str, "Name of the operator; empty for what no operator says, such as a thread."]
     partition: Annotated[int | None, "Its partition; null for what no operator says."]
     windowId: Annotated[int | None, "The window in which it was said; null outside of windows."]
+    traceId: Annotated[str | None, "The id of that window's trace; null if windows are not traced."]
     source: Annotated[str, "`stdout`, `stderr`, or `log` for a record of `logging`."]
     level: Annotated[str, "The level of a record, such as `WARNING`; empty for what was printed."]
     logger: Annotated[str, "The logger of a record; empty for what was printed."]

@@ -9,6 +9,7 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
 from ridgeline.engine.driver.operator_log import LogLine
+from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
 from ridgeline.service.http.answers import LogAnswer, LogLineAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
@@ -67,7 +68,7 @@ def _log(call: Call) -> LogAnswer:
         return {"lines": [], "last": 0, "leftOut": 0}
     lines, last, left_out = log.lines(wanted, call.get("after") or 0, call.get("limit") or _DEFAULT)
     hide = _hide(call.plan)
-    return {"lines": [_shown(line, hide) for line in lines], "last": last, "leftOut": left_out}
+    return {"lines": [_shown(line, hide, call.watch) for line in lines], "last": last, "leftOut": left_out}
 
 
 def _check_name(call: Call, name: str) -> None:
@@ -87,7 +88,7 @@ def _of_container(call: Call) -> tuple[set[tuple[str, int]] | None, tuple[str | 
     return own, (answer["host"], answer["pid"])
 
 
-def _shown(line: LogLine, hide: Hide) -> LogLineAnswer:
+def _shown(line: LogLine, hide: Hide, watch: Answers) -> LogLineAnswer:
     """A line without secrets, and without what could control a terminal."""
     text = printable(mask_text(hide(line.text)))
     return {
@@ -96,6 +97,7 @@ def _shown(line: LogLine, hide: Hide) -> LogLineAnswer:
         "operator": line.operator,
         "partition": None if line.partition < 0 else line.partition,
         "windowId": None if line.window < 0 else line.window,
+        "traceId": watch.trace_of(line.operator, line.window),
         "source": line.source,
         "level": printable(line.level),
         "logger": printable(line.logger),
