@@ -1,5 +1,6 @@
 """Traces of windows, as a collector gets them over the wire."""
 
+import builtins
 import json
 import logging
 import random
@@ -420,6 +421,40 @@ def test_what_cannot_be_is_refused_with_its_name(options, variables, text):
         trace_settings(given["otlp"], given["ratio"], given["slow"], variables)
     assert text in str(error.value)
     assert "hunter2" not in str(error.value)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def fail(name, *rest):
+        if name.startswith("opentelemetry"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
+    message = r"which is not installed; install it: `pip install 'ridgeline\[telemetry\]'`"
+    with pytest.raises(RidgelineError, match=message):
+        traced("http://127.0.0.1:1", [])
+
+
+def test_a_variable_alone_is_no_error_without_the_extra(monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")
+    monkeypatch.setattr("ridgeline.service.export.telemetry.find_spec", lambda _: None)
+    said = []
+    watch = traced(None, [], said=said)
+    assert not watch.traced
+    assert "install `ridgeline[telemetry]`" in said[0]
+
+
+def test_the_variable_alone_sends_traces_where_it_says(collector, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "shop")
+    _, events = events_of(payments())
+    traced(None, events)
+    (_, resource), *_ = collector.spans
+    assert (resource["service.name"], resource["deployment.environment"]) == ("shop", "test")
+    assert len(collector.windows) == 5
 
 
 def test_the_variables_of_opentelemetry_count():

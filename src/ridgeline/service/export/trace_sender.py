@@ -28,7 +28,7 @@ MOST_EVENTS = 100_000
 """Of windows that wait to be sent. Then the oldest are dropped."""
 CLOSE_SECONDS = 3.0
 """How long the end of a run waits for the last traces."""
-_BATCH_SECONDS = 2.0
+_BATCH_SECONDS = 5.0
 """How long a window waits for others that are sent with it."""
 _BATCH_WINDOWS = 32
 _BATCH_EVENTS = 2_000

@@ -29,6 +29,7 @@ from ridgeline.service.export.trace_settings import TraceSettings
 _RECENT = 100
 _FEWEST = 10
 """Windows without which no window is slow: the first ones start processes and import code."""
+_MEDIAN_WINDOWS = 10
 _MOST_UNDER_WAY = 256
 _MOST_FAILED = 16
 _MOST_SLOW = 5
@@ -78,6 +79,8 @@ class WindowTraces:
         self._faulty: set[int] = set()
         """Windows under way of which an attempt failed, or that an operator lost."""
         self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._median, self._until = 0.0, _FEWEST
+        """The median of these, and how many windows there are until it is computed again."""
         self._broken: set[str] = set()
         self._limits: dict[str, float] = {}
         self._promised = 0.0
@@ -161,8 +164,11 @@ class WindowTraces:
         if self._plan is None:
             return
         latency = max(0.0, event.committed - event.began)
-        median = statistics.median(self._recent) if len(self._recent) >= _FEWEST else 0.0
+        median = self._median
         self._recent.append(latency)
+        self._until -= 1
+        if self._until <= 0:
+            self._median, self._until = statistics.median(self._recent), _MEDIAN_WINDOWS
         why = self._why(event, latency, median)
         if not why:
             return
