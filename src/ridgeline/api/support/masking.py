@@ -15,8 +15,8 @@ MASK = "***"
 _LONGEST_TEXT = 100_000
 """Length, in characters, to which a `repr` is cut before it is searched for secrets."""
 _SECRET_TYPES = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
-_SHORTEST_HIDDEN, _MOST_HIDDEN = 8, 1_000
-"""Shorter ones are words of many texts."""
+_SHORTEST_HIDDEN, _SHORTEST_OF_LETTERS, _MOST_HIDDEN = 8, 16, 1_000
+"""Shorter ones are words of many texts, such as `postgres`."""
 _hidden: dict[str, None] = {}
 _hiding: list[re.Pattern[str]] = []
 """The pattern of the secrets that this process was given, once there are any."""
@@ -216,9 +216,11 @@ def mask_given(text: str) -> str:
 def hide(secret: str) -> None:
     """Let `mask_text` mask a secret that this process was given, wherever it stands in a text.
 
-    Those shorter than eight characters are not hidden; of more than 1,000 the oldest is hidden no more.
+    Words of many texts are not hidden: fewer than eight characters, or 16 if all are letters. Of more than
+    1,000 the oldest is hidden no more.
     """
-    if len(secret) < _SHORTEST_HIDDEN or secret in _hidden:
+    shortest = _SHORTEST_OF_LETTERS if secret.isalpha() else _SHORTEST_HIDDEN
+    if len(secret) < shortest or secret in _hidden:
         return
     _hidden[secret] = None
     while len(_hidden) > _MOST_HIDDEN:

@@ -202,6 +202,13 @@ def test_errors_hide_a_secret_that_was_read(monkeypatch):
     assert mask_text(f"no way in with {secret}!") == "no way in with ***!"
 
 
+def test_a_secret_that_is_a_word_hides_no_text(monkeypatch):
+    for word in ("postgres", "minioadmin", "a1b2c3"):
+        monkeypatch.setenv("TABLE_PASSWORD", word)
+        assert provided("env:TABLE_PASSWORD", "password") == word
+        assert mask_text(f"the folder {word}-data") == f"the folder {word}-data"
+
+
 def test_options_and_settings_of_spark_name_places_too(monkeypatch):
     monkeypatch.setenv("THE_KEY", "it")
     assert provided_option("env:THE_KEY", "--token") == "it"
