@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.extras import library
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
@@ -18,6 +19,7 @@ from ridgeline.operators.sql_files.table_output import Table, TableOutput, liste
 
 _MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
 _NUMBER = "ridgeline_number"
+_MOMENT = 1.0  # seconds
 _SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _WHOLE = {*_SIGNED, *(f"U{name}" for name in _SIGNED), "BOOLEAN"}
 
@@ -99,6 +101,9 @@ def _fetched(path: Path, query: str) -> list[tuple[Any, ...]]:
 class DuckDbSink(Sink):
     """Opens the file for each write: rows and the mark are one transaction."""
 
+    first_retry_seconds = 0.05
+    most_retry_seconds = 0.5  # to open a file costs little, and who else has it closes it soon
+
     def __init__(self, table: Table) -> None:
         self._table = table
         self.appends = not table.key
@@ -120,8 +125,25 @@ class DuckDbSink(Sink):
 
     def _begin(self) -> None:
         if self._connection is None:
-            self._connection = duckdb().connect(self._table.path)
+            self._connection = self._opened()
             self._connection.execute(_MARKS)
+
+    def _opened(self) -> Any:
+        """A connection. Other threads of this process have the file for moments: a free one is looked for."""
+        clock = SystemClock()
+        given_up = clock.monotonic() + _MOMENT
+        while True:
+            try:
+                return duckdb().connect(self._table.path)
+            except self._by_thread():
+                if clock.monotonic() > given_up:
+                    raise
+                clock.wait(_MOMENT / 500)
+
+    def _by_thread(self) -> tuple[type[Exception], ...]:
+        """The errors while another thread of this process opens the file, closes it or reads it."""
+        library = duckdb()
+        return library.ResourceInUseException, library.ConnectionException
 
     def mark(self) -> Mark | None:
         """The row of this run."""
@@ -224,5 +246,5 @@ class DuckDbSink(Sink):
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the file is open elsewhere or by another thread, or its disk is full or gone."""
         library = duckdb()
-        by_thread = (library.ResourceInUseException, library.ConnectionException)
-        return isinstance(error, (library.IOException, library.TransactionException, *by_thread, OSError))
+        others = (library.IOException, library.TransactionException, OSError)
+        return isinstance(error, (*self._by_thread(), *others))
