@@ -86,7 +86,9 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(tmp_path):
     log, then = tmp_path / STOPPED / "events.jsonl", tmp_path / STOPPED / "figures.json"
     result = CliRunner().invoke(command, ["replay", str(log), "--json"])
     assert result.exit_code == 0, result.output
-    assert_has(json.loads(result.stdout), json.loads(then.read_text()), "figures")
+    now = json.loads(result.stdout)
+    join_slot_and_launch(now)
+    assert_has(now, json.loads(then.read_text()), "figures")
 
 
 def check(folder, windows, plan):
@@ -132,6 +134,12 @@ def refused(row):
 
 
 SHAPES = {"spans": span, "refused": refused}
+
+
+def join_slot_and_launch(figures):
+    """As it was then: what a window's first container waited for its slot was part of `launch`."""
+    rest = figures["criticalPath"]["explained"]["rest"]
+    rest["launch"] = round(rest["launch"] + rest.pop("slot"), 6)
 
 
 def assert_has(now, then, where):
