@@ -177,10 +177,13 @@ class Feed:
             self._turn()
             if ended:
                 return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._last.wait(), max(self._every, self._stream.rest(took)))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), IDLE_SECONDS)
+            await _waited(self._last, max(self._every, self._stream.rest(took)))
+            if self._news.is_set() and not self._last.is_set():
+                # Right after a commit the driver has least to do: rendering at another time slows a window.
+                self._news.clear()
+                await _waited(self._news, self._every)
+            else:
+                await _waited(self._news, IDLE_SECONDS)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
@@ -224,6 +227,12 @@ class Feed:
             first = next((at for at, row in enumerate(rows) if _key(row) in known), 0)
             rows = rows[first:]
         return [row for row in rows if _key(row) not in known][-WINDOWS:], changed
+
+
+async def _waited(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, for so long at most."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 def _key(window: Any) -> tuple[str, int]:
