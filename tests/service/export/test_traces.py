@@ -63,6 +63,12 @@ def _no_variables(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def short(monkeypatch):
+    """The end of a run waits less for the collector."""
+    monkeypatch.setattr("ridgeline.service.export.trace_sender.CLOSE_SECONDS", 0.5)
+
+
 def traced(url, events, *, ratio=1.0, watch=None, said=None):
     """Feed events to a watch that sends traces; returns it."""
     now = Now()
@@ -287,7 +293,7 @@ def test_a_large_plan_has_bounded_traces_with_the_critical_path_in_them(collecto
     assert watch.traces.exported == 1
 
 
-def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog):
+def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog, short):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -303,7 +309,7 @@ def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog):
     assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
 
 
-def test_a_collector_that_hangs_holds_nothing_up(collector):
+def test_a_collector_that_hangs_holds_nothing_up(collector, short):
     collector.gate.clear()
     said = []
     _, events = events_of(payments(windows=200))

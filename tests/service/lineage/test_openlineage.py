@@ -270,7 +270,8 @@ def test_a_server_that_is_gone_or_refuses_is_said_once(server):
     assert "403" in line
 
 
-def test_a_server_that_hangs_holds_no_window_up_and_the_end_for_a_few_seconds_only(server):
+def test_a_server_that_hangs_holds_no_window_up_and_the_end_for_a_few_seconds_only(server, monkeypatch):
+    monkeypatch.setattr("ridgeline.service.lineage.sender.CLOSE_SECONDS", 0.5)
     server.gate.clear()
     said = []
     watch = run_of(server.url, said=said)
