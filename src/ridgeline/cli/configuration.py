@@ -132,6 +132,12 @@ def configuration(context: typer.Context) -> Configuration:
     return found
 
 
+def words_of(context: typer.Context) -> Sequence[str]:
+    """The words of a `ConfiguredCommand` as they were given, behind its name."""
+    found: Sequence[str] = context.meta[WORDS]
+    return found
+
+
 def _run_parameters(context: typer.Context) -> dict[str, Any]:
     """The options of `ridgeline run` that may be configured, by name."""
     root: Any = context.find_root().command

@@ -125,6 +125,8 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows
     20`
 
+    `--supervise` starts a driver again that died or failed.
+
     If what it prints is read by another program (`| head`) that goes away, the run ends after its windows as
     on Ctrl-C.
 
@@ -132,9 +134,9 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     ended it, 2 not valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its
     output any more it ends with 141.
     """
-    from ridgeline.cli.running.starting import start
+    from ridgeline.cli.supervising.command import start_supervised
 
-    start(context, settings)
+    start_supervised(context, settings, "run")
 
 
 def plan(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
@@ -23,7 +25,11 @@ from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSetting
 from ridgeline.engine.spark.submitted import DEFAULT_MASTER
 from ridgeline.service.options import PANEL, ServiceOptions, rotation_of
 
-_CLUSTER, _LOG, _PROFILE = "Cluster", "Log", "Profile"
+if TYPE_CHECKING:
+    from ridgeline.cli.supervising.link import Link
+    from ridgeline.cli.supervising.supervisor import Policy
+
+_CLUSTER, _LOG, _PROFILE, _SUPERVISION = "Cluster", "Log", "Profile", "Supervision"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +159,73 @@ class Profiling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """Whether and when a driver that died or failed is started again."""
+
+    supervise: Annotated[
+        bool,
+        Option(
+            help="Run the driver in a process of its own, and start it again if it dies or fails. Needs "
+            "`--checkpoint`.",
+            panel=_SUPERVISION,
+        ),
+    ] = False
+    back_off: Annotated[
+        str,
+        Option(
+            metavar="FIRST-MOST",
+            help="The pause before the driver is started again: the first, which doubles up to the last.",
+            panel=_SUPERVISION,
+        ),
+    ] = "1s-60s"
+    back_off_reset: Annotated[
+        str,
+        Option(
+            metavar="TIME",
+            help="After windows have run for so long, the pause is the first again.",
+            panel=_SUPERVISION,
+        ),
+    ] = "5m"
+    give_up: Annotated[
+        str,
+        Option(
+            metavar="N/TIME",
+            help="Start it no more after N failures within TIME.",
+            panel=_SUPERVISION,
+        ),
+    ] = "10/15m"
+
+    def policy(self) -> Policy:
+        """When a driver is started again. Raises CommandError for times that are none."""
+        from ridgeline.cli.supervising.supervisor import Policy
+
+        first, _, most = self.back_off.partition("-")
+        failures, _, within = self.give_up.partition("/")
+        if not failures.isdecimal() or int(failures) < 1:
+            msg = f"`--give-up {self.give_up}`: give a number of failures and a time, such as `10/15m`"
+            raise CommandError(msg)
+        shortest, longest = _time("--back-off", first), _time("--back-off", most or first)
+        if longest < shortest:
+            msg = f"`--back-off {self.back_off}`: the first pause is longer than the last; turn them round"
+            raise CommandError(msg)
+        well = _time("--back-off-reset", self.back_off_reset)
+        return Policy(shortest, longest, well, int(failures), _time("--give-up", within))
+
+
+def _time(option: str, text: str) -> float:
+    """Seconds above zero. Raises CommandError."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        msg = f"`{option}`: {error}"
+        raise CommandError(msg) from None
+    if seconds <= 0:
+        msg = f"`{option}`: a time above zero is needed; got `{text}`"
+        raise CommandError(msg)
+    return seconds
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The command line of `ridgeline run`, as it was given.
 
@@ -168,6 +241,7 @@ class RunSettings:
     cluster: Cluster
     logs: Logs
     profiling: Profiling
+    supervision: Supervision
     own: Sequence[str] = ()
     chosen: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -197,9 +271,38 @@ class RunSettings:
 
             spark |= archive_settings(self.cluster.archives, master, spark)
         self.logs.settings()
+        self._check_supervision()
         _ = self.service.rotation
         self._check_resume()
         return replace(self, own=own, chosen=master, spark=spark)
+
+    def supervised(self, link: Link) -> Self:
+        """The settings of a driver that a supervisor has started.
+
+        Once a driver has begun, the next one continues: nothing is rewound or forgotten again.
+        """
+        resume = ResumeOptions() if link.begun else self.resume
+        given = self.options if link.checkpoint is None else replace(self.options, checkpoint=link.checkpoint)
+        attributes = [*(self.written.attributes or ()), *link.attributes]
+        written = replace(self.written, attributes=attributes) if link.attributes else self.written
+        return replace(self, resume=resume, options=given, written=written)
+
+    def _check_supervision(self) -> None:
+        """Refuse options that do not fit together. Raises CommandError."""
+        self.supervision.policy()
+        if not self.supervision.supervise:
+            return
+        if self.options.checkpoint is None and self.service.store is None:
+            msg = "`--supervise` needs `--checkpoint`: each start would begin from nothing without one"
+            raise CommandError(msg)
+        if self.profiling.profile:
+            msg = "`--profile` is about one run; leave it or `--supervise` out"
+            raise CommandError(msg)
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            msg = (
+                "`--supervise` cannot start a driver of `spark-submit` again; let the cluster do it (its own "
+            )
+            raise CommandError(msg + "`--supervise`, `spark.yarn.maxAppAttempts`), or start with `ridgeline`")
 
     @property
     def master(self) -> str:
@@ -257,7 +360,7 @@ class RunSettings:
         words = ["ridgeline", "run", self.written.target]
         if self.master != DEFAULT_MASTER:
             words += ["--master", self.master]
-        for group in (self.written, self.options, self.view, self.cluster, self.logs):
+        for group in (self.written, self.options, self.view, self.cluster, self.logs, self.supervision):
             words += _words(group)
         words += _words(self.service)
         return shlex.join([*words, "--checkpoint", mask_text(checkpoint), *self._guarded_options()])

@@ -295,6 +295,11 @@ class MeasuredRun:
             self._plan = plan
             shown = {} if self._planner is None else self._planner.shown
             info = run_info(self._master, uri, shown)
+            if self._origin is not None and self._origin.restarts:
+                info |= {
+                    "restarts": self._origin.restarts,
+                    "restart_reason": self._origin.restart_reason,
+                }
             logged = self._logged(plan)
             return planned_event(
                 plan, at=self._clock.wall(), application_id=number, info=info, logical=logged

@@ -28,6 +28,10 @@ class Origin:
         self._make = rows
         self._lock = threading.Lock()
         self._rows: Sequence[Row] | None = None
+        self.restarts = 0
+        """How often a supervisor has started a driver again."""
+        self.restart_reason = ""
+        """Why, the last time."""
 
     def command(self, folder: str) -> str:
         """The command that continues on a checkpoint folder."""

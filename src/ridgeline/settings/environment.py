@@ -33,6 +33,7 @@ _READ = (
     "SERVICES_REQUIRED",
     "STORE",
     "SUBMISSION",
+    "SUPERVISOR",
     "TOKEN",
     "TRUST",
 )

@@ -22,6 +22,7 @@ from ridgeline.cli.running.stopping import Stopper, in_thread
 from ridgeline.cli.running.summary import WIDEST, print_continuation, print_summary, say
 from ridgeline.cli.running.view import PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.supervising.link import ENDED, RUNNING, link
 from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
 from ridgeline.measure.wording.units import count, plural
@@ -80,8 +81,10 @@ class RunCommand:
 
         Raises what `run_measured` raises; OutputGoneError if not all of it could be printed.
         """
-        settings = self._settings
+        settings, supervisor = self._settings, link()
         with self._stopper:
+            if supervisor is not None:
+                supervisor.follow(self._stopper, self._supervisor_gone)
             self._view.starting()
             try:
                 outcome = in_thread(self._launch)
@@ -90,6 +93,8 @@ class RunCommand:
                 if self._profile is not None:
                     self._profile.finish()
         self._over = True
+        if supervisor is not None:
+            supervisor.report(ENDED)
         if not settings.view.quiet:
             metrics = None
             if self._watch is not None:
@@ -161,6 +166,8 @@ class RunCommand:
         """Show with which window and checkpoint the run begins; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
         self._watch, self._run = watch, run
+        if (supervisor := link()) is not None:
+            supervisor.report(RUNNING)
         if self._profile is not None:
             if run.plan is not self._plan:  # made anew with what a checkpoint keeps that only Spark can read
                 self._profile = self._make_profile(run.plan) or self._profile
@@ -201,6 +208,9 @@ class RunCommand:
         if not self._over:
             self._stopper.stop("the end of its output")
             make_console().print("nobody reads the output any more; stopping after windows under way")
+
+    def _supervisor_gone(self) -> None:
+        make_console().print("the supervisor was killed; stopping after windows under way")
 
     def _killed(self) -> None:
         """The second Ctrl-C."""

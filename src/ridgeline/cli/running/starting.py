@@ -12,9 +12,11 @@ from ridgeline.cli.arguments import Written
 from ridgeline.cli.configuration import Configured, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.supervising.link import failure_reported, link
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
+    from ridgeline.cli.running.run_command import RunCommand
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
     from ridgeline.engine.driver.run.options import Outcome
@@ -23,9 +25,28 @@ if TYPE_CHECKING:
 
 
 def start(context: typer.Context, settings: RunSettings) -> None:
-    """Run an application to its end, as `ridgeline run` does. Raises RidgelineError, typer.Exit."""
-    from ridgeline.cli.running.run_command import RunCommand
+    """Run an application to its end, as `ridgeline run` does. Raises RidgelineError, typer.Exit.
+
+    In a process of a supervisor it learns of failures, and of what is logged.
+    """
     from ridgeline.engine.process.log_channel import open_channel
+
+    supervisor = link()
+    if supervisor is not None:
+        settings = settings.supervised(supervisor)
+    with failure_reported():
+        running = _prepared(context, settings)
+    with reporting_errors(running.print_how_to_continue), failure_reported(), open_channel(_log(settings)):
+        if supervisor is None:
+            running.run()
+            return
+        with supervisor.logged():
+            running.run()
+
+
+def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
+    """A run that is planned. Raises RidgelineError."""
+    from ridgeline.cli.running.run_command import RunCommand
     from ridgeline.plan.spec.form import form_of
     from ridgeline.regions.planning import WHOLE
     from ridgeline.service.origin import Origin, effective
@@ -49,9 +70,11 @@ def start(context: typer.Context, settings: RunSettings) -> None:
         source = "code" if form_of(settings.written.target) is None else "specification"
         return [*run_rows(configuration(context).run), *effective(application.app, resolved, source)]
 
-    running = RunCommand(planner, first, settings, run_several, Origin(settings.command, rows))
-    with reporting_errors(running.print_how_to_continue), open_channel(_log(settings)):
-        running.run()
+    supervisor = link()
+    origin = Origin(settings.command, rows)
+    if supervisor is not None:
+        origin.restarts, origin.restart_reason = supervisor.restarts, supervisor.reason
+    return RunCommand(planner, first, settings, run_several, origin)
 
 
 def _log(settings: RunSettings) -> LogSettings | None:

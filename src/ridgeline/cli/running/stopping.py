@@ -36,6 +36,8 @@ class Stopper:
         self.stopped_by = ""
         self._announce = announce
         self._kill = kill
+        self._own = 0
+        self._taking = threading.RLock()
         self._signalled = False
         self._killing = False
         self._before: dict[signal.Signals, Any] = {}
@@ -44,7 +46,7 @@ class Stopper:
         if threading.current_thread() is threading.main_thread():
             for number in _NAMES:
                 self._before[number] = signal.signal(number, self._handle)
-            if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL and not _has_terminal():
+            if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL and not has_terminal():
                 self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: None)
         return self
 
@@ -57,7 +59,20 @@ class Stopper:
         self.stopped_by = self.stopped_by or why
         self.event.set()
 
+    def passed_on(self, number: int, count: int) -> None:
+        """Take a signal that a supervisor has got, as the one of that number. From any thread.
+
+        A terminal sends each Ctrl-C to both processes, so both have counted it: it is one.
+        """
+        with self._taking:
+            self._take(number, count)
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self._own += 1
+        with self._taking:
+            self._take(number, self._own)
+
+    def _take(self, number: int, count: int) -> None:
         """Take a signal: the first asks for the end, the second ends the process at once."""
         if not self._signalled:
             self._signalled = True
@@ -67,6 +82,8 @@ class Stopper:
             finally:
                 self.event.set()  # last, so that a thread that waits for it finds it announced
             return
+        if count <= 1:
+            return
         if not self._killing:
             self._killing = True
             with contextlib.suppress(Exception):
@@ -74,7 +91,7 @@ class Stopper:
         os._exit(KILLED_BY + number)
 
 
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
     """Whether the process belongs to a terminal, also one that it does not read."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))

@@ -13,10 +13,14 @@ from ridgeline.api.support import trust
 _UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
+class FolderInUseError(CheckpointError):
+    """Another process of this host has locked the folder."""
+
+
 class FolderLock:
     """Locks a folder by the file `lock` in it. It ends with the process, however the process dies.
 
-    Raises CheckpointError if another process holds it, OSError.
+    Raises FolderInUseError if another process holds it, OSError.
     """
 
     def __init__(self, folder: str) -> None:
@@ -29,7 +33,7 @@ class FolderLock:
             self._file.close()
             remedy = "stop it first, or give another `--checkpoint`"
             msg = f"checkpoint folder `{folder}` is in use by {owner}; {remedy}"
-            raise CheckpointError(msg) from None
+            raise FolderInUseError(msg) from None
         except OSError:
             self._file.close()
             raise

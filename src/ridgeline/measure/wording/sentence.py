@@ -52,6 +52,7 @@ def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
     info = overview["info"]
     if "id" not in info:
         return _answer("starting", Phrase().say("starting: nothing is planned yet"), [])
+    restarted = _restarted(info)
     state = info["state"]
     if state == "FAILED":
         return _answer("failed", *_failed(info))
@@ -68,11 +69,20 @@ def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
         return _answer("behind", Phrase().say("paused"), clauses)
     if overview["windowId"] is None:
         return _first_window(overview, info)
-    return _running(overview, clauses)
+    return _running(overview, [*clauses, *restarted], broken=bool(clauses))
 
 
-def _running(overview: OverviewAnswer, promises: list[Phrase]) -> SentenceAnswer:
-    """Whether it keeps up, of an application that has committed a window."""
+def _restarted(info: InfoAnswer) -> list[Phrase]:
+    """How often a supervisor has started the driver again, and why the last time."""
+    restarts = info.get("restarts", 0)
+    if not restarts:
+        return []
+    why = f"the driver {one_line(info['restartReason'])}"
+    return [Phrase().say(f"started again {plural(restarts, 'time')}: ").show(why, "graph")]
+
+
+def _running(overview: OverviewAnswer, promises: list[Phrase], *, broken: bool) -> SentenceAnswer:
+    """Whether it keeps up, of an application that has committed a window. `broken`: a promise is."""
     application = overview["progress"]["application"]
     late = windows_late(overview)
     verdict = "late" if late and _STATES.get(application["verdict"]) == "ok" else application["verdict"]
@@ -80,7 +90,7 @@ def _running(overview: OverviewAnswer, promises: list[Phrase]) -> SentenceAnswer
     stuck = stuck_phrases(overview)
     if stuck:
         state = "stuck"
-    elif promises and state == "ok":
+    elif broken and state == "ok":
         state = "behind"
     because = [Phrase().show(one_line(text), "graph") for text in overview["progress"].get("because", ())]
     clauses = [

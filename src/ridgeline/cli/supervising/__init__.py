@@ -1,0 +1,1 @@
+"""Supervised drivers: what starts them again, and what they say to it."""

@@ -1,0 +1,52 @@
+"""Start a run by the command line, supervised if it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+import typer
+
+from ridgeline.cli.configuration import configuration, words_of
+from ridgeline.cli.errors import make_console
+from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.supervising.link import link
+
+_log = logging.getLogger(__name__)
+
+
+def start_supervised(context: typer.Context, settings: RunSettings, command: str) -> None:
+    """Run an application, or supervise processes of the same command that do.
+
+    Raises RidgelineError, typer.Exit.
+    """
+    if link() is not None or not settings.supervision.supervise:
+        from ridgeline.cli.running.starting import start
+
+        start(context, settings)
+        return
+    from ridgeline.cli.supervising.child import Signals
+    from ridgeline.cli.supervising.supervisor import Supervisor
+
+    settings.beside(configuration(context).run.conf, context.args)
+    supervisor = Supervisor([command, *words_of(context)], settings.supervision.policy(), saying(settings))
+    with Signals() as signals:
+        code = supervisor.run(signals)
+    if code:
+        raise typer.Exit(code)
+
+
+def saying(settings: RunSettings) -> Callable[[str], None]:
+    """A function that prints a line to standard error, and writes it to the log between two drivers."""
+    console = make_console()
+
+    def say(text: str) -> None:
+        from ridgeline.engine.process.log_channel import open_channel
+
+        console.print(f"supervisor: {text}", markup=False)
+        with contextlib.suppress(Exception), open_channel(settings.logs.settings()):  # a full disk is no end
+            if settings.logs.log_file is not None:
+                _log.warning("%s", text)
+
+    return say

@@ -1,0 +1,184 @@
+"""The driver's end of the connection to its supervisor, which has started it.
+
+Both ends are a pair of sockets. The driver sends a JSON object a line: that it takes signals, that it runs,
+how it failed, what it logs. The supervisor sends a line for each signal. If its end closes it has died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol
+
+from ridgeline.api.errors import (
+    ApplicationKilledError,
+    CheckpointError,
+    FencedError,
+    OperatorError,
+    PackageError,
+    RidgelineError,
+    StateError,
+    UntrustedError,
+    ValidationError,
+    described,
+)
+from ridgeline.api.support.masking import mask_text
+from ridgeline.cli.errors import CommandError
+from ridgeline.engine.files.folder_lock import FolderInUseError
+from ridgeline.engine.process.log_channel import CHANNEL
+
+VARIABLE = "RIDGELINE_SUPERVISOR"
+"""The environment variable that has the driver's end, and what the supervisor knows, as JSON."""
+READY, RUNNING, FAILED, ENDED, LINE = "ready", "running", "failed", "ended", "line"
+_LONGEST_LINE = 2_000
+
+
+class Stops(Protocol):
+    """What a supervisor may ask for: `ridgeline.cli.running.stopping.Stopper`."""
+
+    def stop(self, why: str) -> None:
+        """End the run after its windows."""
+
+    def passed_on(self, number: int, count: int) -> None:
+        """Take a signal that the supervisor has got."""
+
+
+@dataclass(slots=True)
+class Link:
+    """The connection to the supervisor.
+
+    `restarts`: how often it has started a driver again. `reason`: why, the last time. `begun`: a driver
+    before has run, so nothing is rewound or forgotten again. `checkpoint`, `attributes`: what a supervisor
+    says beside the command.
+    """
+
+    end: socket.socket
+    restarts: int = 0
+    reason: str = ""
+    begun: bool = False
+    checkpoint: str | None = None
+    attributes: tuple[str, ...] = ()
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def report(self, what: str, **more: Any) -> None:
+        """Send a report. A supervisor that is gone, or does not read, is no reason to wait or to fail."""
+        data = json.dumps({"what": what, **more}).encode() + b"\n"
+        with self._lock, contextlib.suppress(OSError):
+            self.end.send(data, socket.MSG_DONTWAIT)
+
+    def follow(self, stopper: Stops, gone: Any) -> None:
+        """Take signals of the supervisor from now on, in a thread; `gone()` is called if it dies."""
+        self.report(READY)
+        reader = threading.Thread(target=self._read, args=(stopper, gone), name="supervisor", daemon=True)
+        reader.start()
+
+    def _read(self, stopper: Stops, gone: Any) -> None:
+        pieces = self.end.dup()
+        with pieces, pieces.makefile("r", encoding="ascii") as lines:
+            while line := _next(lines):
+                number, _, count = line.partition(" ")
+                stopper.passed_on(int(number), int(count))
+        stopper.stop("the end of its supervisor")
+        gone()
+
+    @contextlib.contextmanager
+    def logged(self) -> Iterator[None]:
+        """While the block runs, send warnings that are logged: the last ones are shown if it gives up."""
+        handler, channel = _Sender(self), logging.getLogger(CHANNEL)
+        channel.addHandler(handler)
+        try:
+            yield
+        finally:
+            channel.removeHandler(handler)
+
+
+def _next(lines: Any) -> str:
+    try:
+        return str(lines.readline())
+    except OSError:
+        return ""
+
+
+class _Sender(logging.Handler):
+    def __init__(self, link: Link) -> None:
+        super().__init__(logging.WARNING)
+        self._link = link
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one line."""
+        text = mask_text(
+            f"{record.levelname} {record.name.removeprefix('ridgeline.')}: {record.getMessage()}"
+        )
+        self._link.report(LINE, text=text[:_LONGEST_LINE])
+
+
+@cache
+def link() -> Link | None:
+    """The supervisor of this process, None without one. No process that it starts has the variable.
+
+    Raises CommandError if the variable is not of a supervisor.
+    """
+    text = os.environ.pop(VARIABLE, None)
+    if text is None:
+        return None
+    try:
+        given = json.loads(text)
+        end = socket.socket(fileno=given.pop("end"))
+        end.set_inheritable(False)
+        given["attributes"] = tuple(given.pop("attributes", ()))
+        return Link(end, **given)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        msg = f"the environment variable `{VARIABLE}` is not of a supervisor that runs; unset it"
+        raise CommandError(msg) from error
+
+
+def encode(end: socket.socket, given: Mapping[str, Any]) -> str:
+    """The value of `VARIABLE` for a driver with this end of the connection."""
+    return json.dumps({"end": end.fileno(), **given})
+
+
+@contextlib.contextmanager
+def failure_reported() -> Iterator[None]:
+    """Report the error that ends the block to the supervisor, if there is one."""
+    supervisor = link()
+    try:
+        yield
+    except Exception as error:
+        if supervisor is not None:
+            supervisor.report(FAILED, **judged(error, begun=supervisor.begun))
+        raise
+
+
+def judged(error: Exception, *, begun: bool) -> dict[str, Any]:
+    """What a supervisor has to know of an error.
+
+    Returns:
+        `error`: its text. `again`: a driver that is started again might get further. `waits`: another driver
+        has the checkpoint. `same`: equal for faults that are the same at the same window; "" if unknown.
+    """
+    text = mask_text(str(error) if isinstance(error, RidgelineError) else described(error))
+    waits = isinstance(error, FencedError | FolderInUseError)
+    same = ""
+    if isinstance(error, OperatorError):
+        failure = error.failure
+        same = f"{failure.operator} {failure.partition} {failure.window_id} {failure.error.partition(':')[0]}"
+    return {"error": text, "again": _again(error, begun=begun), "waits": waits, "same": same}
+
+
+def _again(error: Exception, *, begun: bool) -> bool:
+    """Whether a driver that is started again might get further."""
+    if isinstance(error, FencedError):
+        return False  # it would take the folder from the driver that has taken it from this one
+    if isinstance(error, FolderInUseError):
+        return begun
+    if isinstance(error, CheckpointError):
+        return isinstance(error.__cause__, OSError)
+    final = ValidationError, CommandError, PackageError, UntrustedError, ApplicationKilledError, StateError
+    return not isinstance(error, final)

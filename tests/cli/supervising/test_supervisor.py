@@ -1,0 +1,162 @@
+"""When a driver is started again, and when not."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ridgeline.api.errors import ApplicationKilledError, CheckpointError, FencedError, ValidationError
+from ridgeline.cli.supervising.link import judged
+from ridgeline.cli.supervising.supervisor import Failures, Policy
+from ridgeline.engine.files.folder_lock import FolderInUseError
+from support.crash.processes import parent
+
+APP = """
+import os, signal
+from pathlib import Path
+from typing import NamedTuple
+from ridgeline import Application, InputOperator, OutputPort, State
+from ridgeline.operators import FileOutput
+
+class Rec(NamedTuple):
+    n: int
+
+class Feed(InputOperator):
+    output = OutputPort(Rec)
+    pos = State(0)
+    def emit_tuples(self):
+        for n in range(self.pos, self.pos + 10):
+            if n == 100 and Path({folder!r}, "poison").exists():
+                raise ValueError("poison")
+            self.output.emit(Rec(n))
+        self.pos += 10
+        if Path({folder!r}, "finish").exists():
+            self.finish()
+
+app = Application("fed", window="20ms")
+feed = app.add_operator("feed", Feed(), recovery_attempts=0)
+store = app.add_operator("store", FileOutput(path={folder!r} + "/out", format="jsonl", roll_seconds=0))
+app.add_stream("numbers", feed.output, store.input)
+"""
+
+
+def test_pauses_double_until_a_driver_runs_well():
+    failures = Failures(Policy(failures=100))
+    pauses = [failures.next(float(now), 0.0, {}, -9)[0] for now in range(8)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert failures.next(9.0, 299.0, {}, -9) == (60, "")
+    assert failures.next(10.0, 300.0, {}, -9) == (1, "")
+
+
+def test_it_gives_up_after_failures_within_a_time():
+    failures = Failures(Policy(failures=3, within=100.0))
+    assert [failures.next(now, 0.0, {}, 1)[1] for now in (0.0, 90.0, 120.0)] == ["", "", ""]
+    assert failures.next(150.0, 0.0, {}, 1)[1] == "it gives up: 3 failures within 1 min 0 s (`--give-up`)"
+
+
+def test_the_same_fault_at_the_same_window_is_met_three_times():
+    failures, poison = Failures(Policy()), {"again": True, "same": "check 0 7 ValueError"}
+    found = [failures.next(float(now), 0.0, poison, 1)[1] for now in range(3)]
+    assert found == ["", "", "it failed 3 times in the same way at the same window"]
+    failures = Failures(Policy())
+    others = [{"again": True, "same": f"check 0 {window} ValueError"} for window in (7, 7, 8, 7, 7)]
+    assert not any(failures.next(float(now), 0.0, one, 1)[1] for now, one in enumerate(others))
+
+
+@pytest.mark.parametrize(
+    ("error", "begun", "again"),
+    [
+        (ValidationError("app", []), True, False),
+        (ApplicationKilledError("x"), True, False),
+        (FencedError("x"), True, False),
+        (FolderInUseError("x"), False, False),
+        (FolderInUseError("x"), True, True),
+        (CheckpointError("corrupt"), True, False),
+        (OSError("no space"), True, True),
+    ],
+)
+def test_errors_that_another_start_cannot_mend(error, begun, again):
+    assert judged(error, begun=begun)["again"] is again
+
+
+def test_a_checkpoint_on_a_full_disk_is_tried_again():
+    error = CheckpointError("no space is left")
+    error.__cause__ = OSError("full")
+    assert judged(error, begun=True)["again"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "`--supervise` needs `--checkpoint`"),
+        (["--checkpoint", "c", "--give-up", "x"], "`--give-up x`: give a number of failures and a time"),
+        (["--checkpoint", "c", "--back-off", "5s-1s"], "the first pause is longer than the last"),
+        (["--checkpoint", "c", "--back-off-reset", "0s"], "`--back-off-reset`: a time above zero is needed"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_starts(ridgeline_command, tmp_path, words, text):
+    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
+    result = ridgeline_command("run", "app.py", "--supervise", *words)
+    assert result.exit_code == 2
+    assert text in result.stderr
+
+
+def lines_from(process, *starts):
+    """Read what the process says until it has said these lines, in this order."""
+    for start in starts:
+        assert any(line.startswith(start) for line in iter(process.stdout.readline, "")), start
+
+
+def driver_of(process):
+    """The process id of the driver that a supervisor has started."""
+    return next(one.pid for one in process.members() if parent(one.pid) == process.pid)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_driver_that_was_killed_is_started_again_and_nothing_is_lost_or_twice(
+    ridgeline_process, ridgeline_command, tmp_path
+):
+    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
+    words = ("run", "app.py", "--master", "local[2]", "--checkpoint", "state", "--supervise")
+    process = ridgeline_process(*words, "--back-off", "100ms-1s")
+    lines_from(process, "window 0: ", "window ")
+    os.kill(driver_of(process), signal.SIGKILL)
+    lines_from(process, "window ", "window ")
+    info = json.loads(ridgeline_command("get-app-info", "fed", "--json").stdout)
+    assert info["restarts"] == 1
+    assert info["restartReason"].startswith("was killed by SIGKILL")
+    process.terminate()
+    stdout, stderr = process.communicate()
+    assert process.returncode == 0, stdout + stderr
+    assert "the supervisor was killed" not in stderr
+    rows = [
+        json.loads(line)["n"]
+        for file in (tmp_path / "out").glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert sorted(rows) == list(range(len(rows)))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_poison_tuple_ends_it_and_a_supervisor_that_is_killed_ends_its_driver(ridgeline_process, tmp_path):
+    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
+    words = ("run", "app.py", "--master", "local[2]", "--checkpoint", "state", "--supervise")
+    process = ridgeline_process(*words)
+    lines_from(process, "window 0: ", "window ")
+    driver = driver_of(process)
+    process.send_signal(signal.SIGKILL)
+    stdout, stderr = process.communicate()  # both are open until the driver has ended
+    assert "the supervisor was killed; stopping after windows under way" in stderr
+    assert stdout.count("stopped after") == 1
+    stat = Path(f"/proc/{driver}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    (tmp_path / "poison").touch()
+    process = ridgeline_process(*words[:-2], "state2", "--supervise", "--back-off", "100ms-1s")
+    stdout, stderr = process.communicate()
+    assert process.returncode == 1, stdout + stderr
+    assert "it is not started again: it failed 3 times in the same way at the same window" in stderr
+    assert stderr.count("it is started again in ") == 2
