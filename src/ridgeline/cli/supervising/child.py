@@ -115,6 +115,7 @@ class Child:
                     self._take(json.loads(line))
 
     def _take(self, report: Mapping[str, Any]) -> None:
+        """Keep what the driver reports. The thread of `_read` calls it."""
         match report["what"]:
             case what if what == READY:
                 self._ready = True
