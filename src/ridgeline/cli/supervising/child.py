@@ -59,8 +59,8 @@ class Signals:
 class Child:
     """A driver: `ridgeline WORDS` in a process of its own, at this terminal.
 
-    `given`: what it is to know, fields of `Link`. What it has said: `ran_since`, by the monotonic clock, None
-    if no window began; `failed`: its last report of a failure; `ended`: it has come to its end in order.
+    `given`: what it is to know, fields of `Link`. `ran_since`: when its first window began, by the monotonic
+    clock; None before. `failed`: its last report of a failure. `ended`: it has come to its end in order.
     """
 
     def __init__(
