@@ -41,7 +41,7 @@ _LONGEST_LINE = 2_000
 
 
 class Stops(Protocol):
-    """What a supervisor may ask for: `ridgeline.cli.running.stopping.Stopper`."""
+    """The stopper of a run, as a supervisor uses it: `ridgeline.cli.running.stopping.Stopper`."""
 
     def stop(self, why: str) -> None:
         """End the run after its windows."""
@@ -157,7 +157,7 @@ def failure_reported() -> Iterator[None]:
 
 
 def judged(error: Exception, *, begun: bool) -> dict[str, Any]:
-    """What a supervisor has to know of an error.
+    """The report of an error to a supervisor.
 
     Returns:
         `error`: its text. `again`: a driver that is started again might get further. `waits`: another driver
