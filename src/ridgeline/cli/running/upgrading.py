@@ -90,6 +90,9 @@ def upgrade(
         msg = "`--shadow` is not there yet: no second version runs beside the first one; compare both on the "
         msg += "same input with `ridgeline compare OLD NEW`"
         raise CommandError(msg)
+    if settings.supervision.supervise:
+        msg = "`--supervise` is not there yet for upgrades: stop the version before, and start the new one "
+        raise CommandError(msg + "by `ridgeline run --supervise`")
     seconds = _seconds(within)
     entry = _found(running, settings)
     settings = replace(settings, options=replace(settings.options, checkpoint=entry.checkpoint))

@@ -160,16 +160,14 @@ def judged(error: Exception, *, begun: bool) -> dict[str, Any]:
     """The report of an error to a supervisor.
 
     Returns:
-        `error`: its text. `again`: a driver that is started again might get further. `waits`: another driver
-        has the checkpoint. `same`: equal for faults that are the same at the same window; "" if unknown.
+        `error`: its text. `again`: a driver that is started again might get further. `same`: equal for faults that are the same at the same window; "" if unknown.
     """
     text = mask_text(str(error) if isinstance(error, RidgelineError) else described(error))
-    waits = isinstance(error, FencedError | FolderInUseError)
     same = ""
     if isinstance(error, OperatorError):
         failure = error.failure
         same = f"{failure.operator} {failure.partition} {failure.window_id} {failure.error.partition(':')[0]}"
-    return {"error": text, "again": _again(error, begun=begun), "waits": waits, "same": same}
+    return {"error": text, "again": _again(error, begun=begun), "same": same}
 
 
 def _again(error: Exception, *, begun: bool) -> bool:

@@ -28,8 +28,7 @@ class Policy:
     """When a driver is started again. Times in seconds.
 
     The pause before a start begins with `first` and doubles up to `most`. It is `first` again once a driver
-    has run windows for `well`. After `failures` within `within` the supervisor gives up. `standby`: a driver
-    from which another one has taken the checkpoint is started again, and waits.
+    has run windows for `well`. After `failures` within `within` the supervisor gives up.
     """
 
     first: float = 1.0
@@ -37,7 +36,6 @@ class Policy:
     well: float = 300.0
     failures: int = 10
     within: float = 900.0
-    standby: bool = False
 
 
 @dataclass(slots=True)
@@ -56,8 +54,6 @@ class Failures:
         `now`: a monotonic clock. `ran`: seconds that the driver ran windows. `report`: as of `judged`.
         """
         policy = self.policy
-        if policy.standby and report.get("waits"):
-            return policy.first, ""
         if why := self._final(report, code):
             return 0.0, why
         if ran >= policy.well:
