@@ -136,14 +136,29 @@ def test_the_address_that_is_printed_opens_the_page_with_the_right_to_change(app
     assert "code" not in page.url
     assert page.evaluate("history.length") <= 2
     rights = "(await (await import('/page/api.js')).rights())"
-    assert page.evaluate(f"async () => {rights}") == {"reads": True, "writes": True}
+    assert page.evaluate(f"async () => {rights}") == {
+        "reads": True,
+        "writes": True,
+        "role": "admin",
+        "name": "",
+    }
     page.reload()
     row(page, "parse[1]").wait_for()
-    assert page.evaluate(f"async () => {rights}") == {"reads": True, "writes": True}
+    assert page.evaluate(f"async () => {rights}") == {
+        "reads": True,
+        "writes": True,
+        "role": "admin",
+        "name": "",
+    }
     open_page.expected.append("403")  # the code was used
     other = open_page(address)
     row(other, "parse[1]").wait_for()
-    assert other.evaluate(f"async () => {rights}") == {"reads": True, "writes": False}
+    assert other.evaluate(f"async () => {rights}") == {
+        "reads": True,
+        "writes": False,
+        "role": "read",
+        "name": "",
+    }
 
 
 def test_an_open_tab_takes_the_printed_address_a_cut_link_and_texts_with_odd_ends_of_lines(open_page):
@@ -155,7 +170,12 @@ def test_an_open_tab_takes_the_printed_address_a_cut_link_and_texts_with_odd_end
         page.wait_for_url(lambda url: "code" not in url)
         row(page, "balances[1]").wait_for()
         rights = "(await (await import('/page/api.js')).rights())"
-        assert page.evaluate(f"async () => {rights}") == {"reads": True, "writes": True}
+        assert page.evaluate(f"async () => {rights}") == {
+            "reads": True,
+            "writes": True,
+            "role": "admin",
+            "name": "",
+        }
         feed(watch, now, ApplicationEnded(now.seconds, "failed", "no\u2028line"))
         page.get_by_text("ended, as of").wait_for()
 

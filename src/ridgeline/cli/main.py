@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
+from ridgeline.cli.access import tokens
 from ridgeline.cli.applications import listing, steering, submitting
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, load_configured
@@ -371,6 +372,7 @@ _LOOK = "See what a running application is made of, and what would help it"
 _STEER = "Pause and end a running application"
 _DATA = "Look at the data of a running application"
 _AFTER = "See what a run has left"
+_ACCESS = "Who may do what"
 _SHELL = "All commands in one session"
 _LIBRARY = "The library of operators"
 _PACKAGES = "Packages and attributes"
@@ -427,6 +429,8 @@ _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, history.history, history.bundle, checkpoints)
 _add(_AFTER, cost)
+_add(_ACCESS, tokens.audit)
+app.add_typer(tokens.group, name="token", rich_help_panel=_ACCESS)
 _add(_SHELL, shell)
 app.add_typer(checkpoint.group, name="checkpoint", rich_help_panel=_AFTER)
 _add(_LIBRARY, list_library, describe_operator)

@@ -225,7 +225,7 @@ class MeasuredRun:
             surroundings.enter_context(traces)
             lineage = sending_lineage(self.watch, self._service, lambda: self._plan.logical, self._warn)
             surroundings.enter_context(lineage)
-            server = self._serve(heartbeats)
+            server = self._serve(heartbeats, surroundings)
             if server is not None:
                 surroundings.callback(server.close)
 
@@ -256,18 +256,24 @@ class MeasuredRun:
                 self._presence.end(ended_by(outcome), failed=False)
             return outcome
 
-    def _serve(self, heartbeats: Heartbeats) -> WebServer | None:
+    def _serve(self, heartbeats: Heartbeats, surroundings: contextlib.ExitStack) -> WebServer | None:
         """The web service. Raises RidgelineError."""
         if self._service.port is None:
             return None
         from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
         from ridgeline.service.http.web import create_app
 
+        name = self._plan.logical.application
+        audit = self._service.audit(name, self._warn)
+        if audit is not None:
+            surroundings.callback(audit.close)
         self._app = app = create_app(
             self.watch,
             self._plan,
             token=provided_option(self._service.token, "--token"),
             read_token=provided_option(self._service.read_token, "--read-token"),
+            access=self._service.access(name, self._warn),
+            audit=audit,
             stack_of=heartbeats.stack_of,
             log=self._log,
         )
@@ -277,7 +283,7 @@ class MeasuredRun:
             self._service.host,
             self._service.port,
             self._service.allow_host,
-            secured=secured(self._service, self._plan.logical.application),
+            secured=secured(self._service, name),
         )
 
     def _begin(

@@ -9,13 +9,13 @@ from typing import Annotated
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.option import Option
 from ridgeline.engine.files.rotation import DEFAULT, Rotation
-from ridgeline.service.tls.options import TlsOptions
+from ridgeline.service.access.options import AccessOptions
 
 PANEL = "Web service and metrics"
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceOptions(TlsOptions):
+class ServiceOptions(AccessOptions):
     """The observers of a run.
 
     `store`: a folder or URI where an entry says that the application runs, by its `name` (default: its own).

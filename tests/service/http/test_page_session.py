@@ -76,7 +76,7 @@ def browser(guarded):
 
 
 def test_the_page_comes_without_a_token_and_its_figures_do_not(browser):
-    assert browser.ask("/page/session") == (200, {"reads": False, "writes": False})
+    assert browser.ask("/page/session") == (200, {"reads": False, "writes": False, "role": None, "name": ""})
     connection = http.client.HTTPConnection(browser.client.host, browser.client.port)
     connection.request("GET", "/", headers={"Accept": "text/html"})
     assert connection.getresponse().status == 200
@@ -89,12 +89,12 @@ def test_the_page_comes_without_a_token_and_its_figures_do_not(browser):
 def test_a_token_opens_a_session_with_its_rights(browser, guarded):
     assert browser.sign_in(token="wrong") == 403
     assert browser.sign_in(token="all") == 200
-    assert browser.ask("/page/session") == (200, {"reads": True, "writes": True})
+    assert browser.ask("/page/session") == (200, {"reads": True, "writes": True, "role": "admin", "name": ""})
     assert browser.ask(f"{BASE}/info")[0] == 200
     assert browser.ask(CHANGE, "POST", {})[0] == PASSED
     reader = Browser(guarded)
     assert reader.sign_in(token="read") == 200
-    assert reader.ask("/page/session") == (200, {"reads": True, "writes": False})
+    assert reader.ask("/page/session") == (200, {"reads": True, "writes": False, "role": "read", "name": ""})
     assert reader.ask(f"{BASE}/info")[0] == 200
     assert reader.ask(CHANGE, "POST", {})[0] == 403
 
@@ -111,7 +111,10 @@ def test_the_cookie_alone_opens_nothing_and_neither_does_the_key(browser):
 def test_cookies_of_other_services_of_the_host_do_not_hide_the_session(browser, other):
     assert browser.sign_in(token="all") == 200
     for cookies in (f"{other}; {browser.cookie}", f"{browser.cookie}; {other}"):
-        assert browser.ask("/page/session", Cookie=cookies) == (200, {"reads": True, "writes": True})
+        assert browser.ask("/page/session", Cookie=cookies) == (
+            200,
+            {"reads": True, "writes": True, "role": "admin", "name": ""},
+        )
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def test_a_session_is_ended(browser):
 
 def test_where_all_may_read_a_session_is_for_changes(local):
     browser = Browser(local)
-    assert browser.ask("/page/session") == (200, {"reads": True, "writes": False})
+    assert browser.ask("/page/session") == (200, {"reads": True, "writes": False, "role": "read", "name": ""})
     assert browser.ask(f"{BASE}/info")[0] == 200
     assert browser.ask(CHANGE, "POST", {})[0] == 401
     assert browser.sign_in(token="read") == 403

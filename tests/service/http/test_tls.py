@@ -238,7 +238,7 @@ def test_a_certificate_of_a_client_reads_and_changes_nothing(serve, authority):
     assert ask(server, trusting(authority, ann), f"{BASE}/log", "POST", head)[0] != 403
     assert ask(server, trusting(authority), "/healthz")[0] == 200
     status, _, body = ask(server, trusting(authority, ann), "/page/session")
-    assert json.loads(body) == {"reads": True, "writes": False}
+    assert json.loads(body) == {"reads": True, "writes": False, "role": "read", "name": "ann"}
 
 
 def test_certificates_of_others_get_no_answer(serve, authority, tmp_path):

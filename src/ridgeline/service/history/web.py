@@ -65,6 +65,7 @@ def create_history(runs: Runs) -> Starlette:
     )
     app.state.token = app.state.read_token = app.state.write_token = app.state.hosts = None
     app.state.sessions = Sessions()
+    app.state.access = app.state.audit = None
     app.state.overviews = app.state.pages = runs
     return app
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean
+from ridgeline.api.support.masking import mask
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
@@ -19,6 +20,8 @@ from ridgeline.plan.written import specification_of_plan
 from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service import recorded
+from ridgeline.service.access.edit_roles import role_of_edits
+from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import (
     ChangeAnswer,
     ChangesAnswer,
@@ -96,6 +99,7 @@ def _recordings(base: str) -> tuple[Endpoint, ...]:
             "Record the tuples of an operator from the next window on.",
             ChangeAnswer,
             method="POST",
+            role=Role.OPERATE,
             body=body,
             tag="recordings",
         ),
@@ -106,6 +110,7 @@ def _recordings(base: str) -> tuple[Endpoint, ...]:
             RecordedTuplesAnswer,
             (recording,),
             method="POST",
+            role=Role.OPERATE,
             body=(
                 Parameter("port", "string", "the name of a port; default: all"),
                 Parameter("limit", "integer", "how many tuples of a port; default: 20", 1, _MOST_TUPLES),
@@ -119,6 +124,7 @@ def _recordings(base: str) -> tuple[Endpoint, ...]:
             ChangeAnswer,
             (recording,),
             method="POST",
+            role=Role.OPERATE,
             tag="recordings",
         ),
     )
@@ -134,7 +140,7 @@ def _changes(base: str) -> tuple[Endpoint, ...]:
         *_ASKING,
         _DRY_RUN,
     )
-    post = partial(Endpoint, answer=ChangeAnswer, method="POST", tag="changes")
+    post = partial(Endpoint, answer=ChangeAnswer, method="POST", role=Role.OPERATE, tag="changes")
     return (
         Endpoint(
             f"{base}/specification",
@@ -159,6 +165,8 @@ def _changes(base: str) -> tuple[Endpoint, ...]:
             "change.",
             ChangeAnswer | DifferenceAnswer,
             method="POST",
+            role=Role.OPERATE,
+            noted=_noted_edits,
             body=body,
             tag="changes",
         ),
@@ -190,6 +198,7 @@ def _changes(base: str) -> tuple[Endpoint, ...]:
             partial(_act, Kill),
             "End the application at once; the windows under way are void.",
             body=_ASKING,
+            role=Role.ADMIN,
         ),
     )
 
@@ -205,6 +214,8 @@ def _as_apex(base: str) -> tuple[Endpoint, ...]:
         answer=ChangeAnswer | DifferenceAnswer,
         query=(*_ASKING, _DRY_RUN),
         method="POST",
+        role=Role.OPERATE,
+        noted=_noted_edits,
         tag="changes",
     )
     return (
@@ -214,6 +225,8 @@ def _as_apex(base: str) -> tuple[Endpoint, ...]:
             "Change the plan by Apex's requests: all of them at one window boundary, or none.",
             ChangeAnswer | DifferenceAnswer,
             method="POST",
+            role=Role.OPERATE,
+            noted=_noted_edits,
             body=(requests, *_ASKING, _DRY_RUN),
             tag="changes",
         ),
@@ -283,10 +296,57 @@ def _tuples(call: Call) -> RecordedTuplesAnswer:
 
 
 def _change(call: Call) -> ChangeAnswer | DifferenceAnswer:
+    if call.get("spec") is not None:
+        _check_role(call, Role.ADMIN)  # before its classes are imported
+    return _change_plan(call, _edits_of_body(call))
+
+
+def _edits_of_body(call: Call) -> tuple[Edit, ...]:
+    """The edits of a request for changes. Raises AnswerError (400, 409)."""
     edits, spec = call.get("edits"), call.get("spec")
     if (edits is None) == (spec is None):
         raise AnswerError(400, "give `edits` or `spec`, one of them", "`edits` is a list of edits")
-    return _change_plan(call, edits_of(edits) if edits is not None else _edits_of_spec(call, spec))
+    return edits_of(edits) if edits is not None else _edits_of_spec(call, spec)
+
+
+def _check_role(call: Call, needed: Role) -> None:
+    """Raise AnswerError (403) for who has too little a role."""
+    if not call.caller.may(needed):
+        word = "none" if call.caller.role is None else call.caller.role.word
+        what = f"`{call.caller.identity.name}` has the role {word}; this change needs {needed.word}"
+        raise AnswerError(403, what, "it can run code, or read the driver's environment")
+
+
+def _noted_edits(call: Call) -> Any:
+    """The edits of a request as the audit log has them: with secrets masked, by type and by name."""
+    if call.get("spec") is not None:
+        return {"spec": sorted(map(str, call["spec"]))[:100], "dryRun": bool(call.get("dryRun"))}
+    kept = {
+        name: mask(name, call[name])
+        for name in ("note", "dryRun", "name", "id", "port")
+        if name in call.values
+    }
+    if "body" in call.values:
+        operator = _logical_name(call)
+        is_secret = partial(holds_secret, call.plan.logical)
+        shown = [
+            shown_edit(SetProperty(operator, str(name), value), is_secret)
+            for name, value in call["body"].items()
+        ]
+        return {**kept, "set": {one["property"]: one["value"] for one in shown}}
+    try:
+        given = call.get("edits")
+        found = edits_of(given) if given is not None else edits_of_requests(call.get("requests") or ())
+    except AnswerError:
+        return kept  # it is refused
+    return {**kept, "edits": _shown(call, found)}
+
+
+def _logical_name(call: Call) -> str:
+    if "name" in call.values:
+        return str(call["name"])
+    rows = [row for row in call.watch.operators() if row["id"] == call["id"]]
+    return rows[0]["logicalName"] if rows else ""
 
 
 def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
@@ -380,6 +440,7 @@ def _find(call: Call, find: Callable[[int], AnyAsked]) -> AnyAsked:
 
 def _change_plan(call: Call, edits: tuple[Edit, ...]) -> ChangeAnswer | DifferenceAnswer:
     """Ask for a change of the plan, or only say what it would do."""
+    _check_role(call, role_of_edits(edits, call.plan.logical))
     if not call.get("dryRun"):
         return _ask(call, EditPlan(edits, _note(call)))
     run = call.running
@@ -407,7 +468,7 @@ def _refusal(reason: str) -> AnswerError:
 
 def _ask(call: Call, what: What) -> ChangeAnswer:
     """Ask for a change; wait a while until it is made. Raises AnswerError (409) if it is refused."""
-    asked = call.running.changes.ask(what, call.get("who") or "REST")
+    asked = call.running.changes.ask(what, call.by)
     _wait(call, asked, WAIT_SECONDS)
     row = _row(call, asked)
     if row["state"] == REFUSED:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.regions.joined_watch import RegionNeededError
+from ridgeline.service.access.roles import UNKNOWN, Caller, Role
 from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class Call:
     """How the application is started again, and what configured it, where that is known."""
     log: OperatorLog | None = None
     """The last lines that operators have said, where they run in workers."""
+    caller: Caller = UNKNOWN
+    """Who asks, with the role of that moment."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -106,6 +109,11 @@ class Call:
         if self.run is None:
             raise AnswerError(409, "the application has not begun its first window", "ask again soon")
         return self.run
+
+    @property
+    def by(self) -> str:
+        """Who asks, as changes show it."""
+        return self.caller.said(self.get("who"))
 
     def get(self, name: str) -> Any:
         """A parameter, None if it was not given."""
@@ -140,6 +148,17 @@ class Endpoint:
     """The names that a POST may have in its body, a JSON object."""
     entries: str = ""
     """The meaning of the body's names and values, if any are taken; the handler finds them as `body`."""
+    role: Role | None = None
+    """The role that is enough. None: that of reading for GET; all else is refused."""
+    is_noted: bool = True
+    """Whether the audit log has each POST; not one that only reads, again and again."""
+    noted: Callable[[Call], Any] | None = None
+    """Gives its values to the audit log, where these are not to be shown as they are."""
+
+    @property
+    def needs(self) -> Role | None:
+        """The role that is enough; None: none is, as the endpoint does not say one."""
+        return Role.READ if self.role is None and self.method == "GET" else self.role
 
     def parse(self, request: Request) -> dict[str, Any]:
         """The request's parameters. Raises AnswerError (400) naming the first that is wrong or unknown."""

@@ -1,8 +1,7 @@
-"""Access control of the web service: by the host that a request names, and by tokens."""
+"""Access control of the web service: by the host that a request names, and by the role of who sends it."""
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import socket
 from collections.abc import Collection
@@ -12,65 +11,118 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ridgeline.service.access.roles import ANYBODY, MAY, Caller, Role
 from ridgeline.service.http.bodies import to_json
+from ridgeline.service.http.callers import CALLER, caller_of, noted
 from ridgeline.service.page.assets import wants_page
-from ridgeline.service.page.session import credentials, same_origin
+from ridgeline.service.page.session import crosses_sites, same_origin
 
 _OPEN = "/healthz"
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
+_SAFE = {"GET", "HEAD", "OPTIONS"}
 
 
 class Guard:
     """Lets requests through by the state of the web application.
 
-    `hosts`: what a request may call the service. `token`: needed for everything. `write_token`: needed to
-    change something, where anyone who reaches the service may read. `read_token`: enough to read, as is a
-    client's certificate (`state.identity` of a request).
+    `hosts`: what a request may call the service. `token`: that of the owner, needed for everything.
+    `write_token`: the same, where anyone who reaches the service may read. `read_token`: enough to read, as
+    is a client's certificate (`state.identity` of a request). `access`: roles of others; then unknown may do
+    anything without one. `role_of`: the role that a request needs, None for what has none and is refused.
+    `audit`: notes denied tries.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse requests for other hosts, or without the token; pass on all others."""
+        """Refuse requests for other hosts, or without the role; pass on all others, with their caller."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # there are none
             return
-        refused = _refused(scope, scope["app"].state) if scope["type"] == "http" else None
-        await (self._app if refused is None else refused)(scope, receive, send)
+        if scope["type"] == "http":
+            state = scope["app"].state
+            refused, caller, reason = await _judged(scope, state)
+            if refused is not None:
+                if getattr(state, "audit", None) is not None:
+                    state.audit.denied(caller, noted(scope), refused.status_code, reason)
+                await refused(scope, receive, send)
+                return
+            scope[CALLER] = caller
+        await self._app(scope, receive, send)
 
 
-def _refused(scope: Scope, state: Any) -> Response | None:  # noqa: PLR0911  a case each
-    """The answer to a request that is not let through."""
+async def _judged(scope: Scope, state: Any) -> tuple[Response | None, Caller, str]:
+    """The answer to a request that is not let through; who sends it; and why it is refused."""
+    unknown = Caller(ANYBODY, None)
     named = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
     if state.hosts is not None and (len(named) != 1 or not state.hosts.answers_to(named[0])):
-        return _other_host(named)
-    given = _bearer(scope)
-    identity = scope.get("state", {}).get("identity")
-    all_of_it = state.token or state.write_token
-    if all_of_it is None or is_open(scope) or _same(given, all_of_it):
-        return None
-    writes = scope["method"] == "POST"
-    session: bool | None = state.sessions.writes(*credentials(scope))
-    if session:
-        return None if not writes or same_origin(scope) else _other_site()
-    if session is not None or (state.read_token is not None and _same(given, state.read_token)):
-        what = "this token may read, but change nothing"
-        hint = "give the one of `--token`, or ask who started the application"
-        return _answer(_FORBIDDEN, what, hint) if writes else None
-    if identity is not None:
-        what = f"the certificate of `{identity.name}` may read, but change nothing"
-        hint = "give the token as well (`--token`), or ask who started the application"
-        return _answer(_FORBIDDEN, what, hint) if writes else None
-    if state.token is None and state.read_token is None and not writes:
-        return None
+        return _other_host(named), unknown, "it names another host"
+    if is_open(scope):
+        return None, unknown, ""
+    caller, why = await caller_of(scope, state)
+    needed = _needed(scope, state)
+    if needed is None:
+        what = "this endpoint has no role, so it is refused to all"
+        return _answer(_FORBIDDEN, what, "this is a fault of Ridgeline; please report it"), caller, what
+    if not caller.may(needed):
+        refused, reason = _not_allowed(caller, needed, why, state)
+        return refused, caller, reason
+    if scope["method"] not in _SAFE and _is_forged(scope, caller):
+        return _other_site(), caller, "a page of another site sent it"
+    return None, caller, ""
+
+
+def _needed(scope: Scope, state: Any) -> Role | None:
+    """The role that a request needs; None: its endpoint has none."""
+    role_of = getattr(state, "role_of", None)
+    if role_of is not None:
+        found: Role | None = role_of(scope)
+        return found
+    return Role.READ if scope["method"] in _SAFE else Role.ADMIN
+
+
+def _is_forged(scope: Scope, caller: Caller) -> bool:
+    """Whether a page of another site may have sent a request in the name of who looks at both."""
+    if caller.way == "session":
+        return not same_origin(scope)
+    return caller.way == "ambient" and crosses_sites(scope)
+
+
+def _not_allowed(caller: Caller, needed: Role, why: str, state: Any) -> tuple[Response, str]:
+    """The answer to who has too little a role, and the reason in a line."""
+    identity = caller.identity
+    if caller.role is None and identity.source != "open" and caller.way != "session":
+        what = f"`{identity.name}` has no role here"
+        hint = "its line in the tokens file has expired, was removed, or is for another application"
+        return _answer(_FORBIDDEN, what, hint), what
+    if caller.role is not None and (identity.source != "open" or state.access is not None):
+        return _too_little(caller, needed)
+    what = f"the token is refused: {why}" if why else "the token is missing or wrong"
     hint = "send the header `Authorization: Bearer TOKEN`; the driver printed it at start"
-    if state.token is None:
+    if state.access is not None:
+        hint = "send the header `Authorization: Bearer TOKEN`; `ridgeline token add` makes one"
+    elif state.token is None:
         hint = (
             "send the header `Authorization: Bearer TOKEN`; give the application one (`--token`), or use the "
             "`ridgeline` commands, which know it"
         )
-    return _answer(_UNAUTHORIZED, "the token is missing or wrong", hint)
+    return _answer(_UNAUTHORIZED, what, hint), what
+
+
+def _too_little(caller: Caller, needed: Role) -> tuple[Response, str]:
+    """The answer to who is known, and may do less."""
+    identity, hint = caller.identity, "give the one of `--token`, or ask who started the application"
+    if identity.source == "reader":
+        what = "this token may read, but change nothing"
+    elif caller.role is Role.READ and identity.source == "certificate":
+        what = f"the certificate of `{identity.name}` may read, but change nothing"
+        hint = "give the token as well (`--token`), or ask who started the application"
+    else:
+        word = "" if caller.role is None else caller.role.word
+        what = f"`{identity.name}` has the role {word}; this needs {needed.word}"
+        hint = f"{needed.word} may {MAY[needed]}; ask who started the application"
+    return _answer(_FORBIDDEN, what, hint), what
 
 
 def is_open(scope: Scope) -> bool:
@@ -101,17 +153,6 @@ def _other_site() -> Response:
     """The answer to a change that a page of another site asks for in the name of who looks at both."""
     what = "this request was not sent by the application's own page"
     return _answer(_FORBIDDEN, what, "use the page at the address that was shown at start")
-
-
-def _bearer(scope: Scope) -> bytes:
-    """The token that a request sends; empty for none."""
-    given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    scheme, _, sent = given.partition(b" ")
-    return bytes(sent.strip()) if scheme.lower() == b"bearer" else b""
-
-
-def _same(given: bytes, token: str) -> bool:
-    return hmac.compare_digest(given, token.encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
 from ridgeline.engine.driver.operator_log import LogLine
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
+from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import LogAnswer, LogLineAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
 
@@ -31,6 +32,8 @@ def log_endpoints(base: str) -> tuple[Endpoint, ...]:
             "The last lines that operators printed or logged. It asks for more than the right to read.",
             LogAnswer,
             method="POST",
+            role=Role.OPERATE,
+            is_noted=False,
             body=(
                 Parameter(
                     "operator",

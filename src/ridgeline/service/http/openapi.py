@@ -99,6 +99,8 @@ def _operation(endpoint: Endpoint, answer: Schema) -> Schema:
         ],
         "responses": {"200": _response("What is asked for.", endpoint.media_type, answer)},
     }
+    if endpoint.needs is not None and not endpoint.open:
+        described["x-ridgeline-role"] = endpoint.needs.word
     if endpoint.method == "POST":
         properties = {
             one.name: {**_parameter(one, "query")["schema"], "description": one.help} for one in endpoint.body

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from ridgeline.api.errors import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.operators.sql_query import QueryResult
+from ridgeline.service.access.roles import Role
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
 from ridgeline.service.queries import QueryRequest, queries_of, seconds_of
 
@@ -91,6 +92,7 @@ def querying_endpoints(base: str) -> tuple[Endpoint, ...]:
             "Run SQL over streams, period after period, until `times`, `/stop`, or nobody reads.",
             QueryAnswer,
             method="POST",
+            role=Role.OPERATE,
             body=body,
             tag="queries",
         ),
@@ -101,6 +103,8 @@ def querying_endpoints(base: str) -> tuple[Endpoint, ...]:
             ResultsAnswer,
             (name,),
             method="POST",
+            role=Role.OPERATE,
+            is_noted=False,
             body=reading,
             tag="queries",
         ),
@@ -111,6 +115,7 @@ def querying_endpoints(base: str) -> tuple[Endpoint, ...]:
             QueriesAnswer,
             (name,),
             method="POST",
+            role=Role.OPERATE,
             tag="queries",
         ),
     )
@@ -130,7 +135,7 @@ def _add(call: Call) -> Any:
         limits = {key: value for key, value in given.items() if value is not None}
         request = QueryRequest(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
         queries = queries_of(call.running)
-        name = queries.add(request, call.get("who") or "REST", _INSERT_SECONDS)
+        name = queries.add(request, call.by, _INSERT_SECONDS)
     except QueryError as error:
         raise AnswerError(400, str(error), "nothing is inserted") from None
     except (ChangeError, TimeoutError) as error:
@@ -160,7 +165,7 @@ def _stop(call: Call) -> Any:
     queries = queries_of(call.running)
     if call["name"] not in {row["name"] for row in queries.rows()}:
         raise AnswerError(404, f"there is no query `{call['name']}`", "`/queries` has those that run")
-    queries.remove(call["name"], "REST")
+    queries.remove(call["name"], call.by)
     return {"queries": queries.rows()}
 
 

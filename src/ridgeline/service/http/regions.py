@@ -12,6 +12,7 @@ from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import state_of
 from ridgeline.regions.view import RegionView
+from ridgeline.service.access.roles import Role
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
 
 REGION = Parameter("region", "string", "the name of a region, from `/regions`; default: all of them")
@@ -30,6 +31,7 @@ def region_endpoints(base: str) -> tuple[Endpoint, ...]:
         answer=RegionAnswer,
         path_parameters=(_NAME,),
         method="POST",
+        role=Role.OPERATE,
         body=(_WAIT,),
         tag="regions",
     )

@@ -69,7 +69,8 @@ class WebServer:
         if app.state.token is None and not (read_only and address.is_loopback):
             made = secrets.token_urlsafe(32)
             open_to_all = self.tls is None or not self.tls.asks_clients
-            if address.is_loopback and app.state.read_token is None and open_to_all:
+            has_rules = getattr(app.state, "access", None) is not None  # others have tokens of their own
+            if has_rules or (address.is_loopback and app.state.read_token is None and open_to_all):
                 app.state.write_token = made
             else:
                 app.state.token = made

@@ -20,11 +20,14 @@ from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.sums import state_of
+from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.export.prometheus import MEDIA_TYPE, OPEN_METRICS, Exposition, wants_open_metrics
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer, PagePathAnswer
+from ridgeline.service.http.callers import CALLER, noted
 from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.configuration import configuration_endpoints
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
+from ridgeline.service.http.endpoint_roles import EndpointRoles, audited, while_allowed
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.kept import kept_endpoints
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.operator_log import OperatorLog
     from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
+    from ridgeline.service.access.access import Access
+    from ridgeline.service.access.audit import AuditLog
 
 _LARGEST_BODY = 1_000_000
 BODY_SECONDS = 30.0
@@ -95,6 +100,8 @@ def create_app(
     read_token: str | None = None,
     stack_of: StackOf | None = None,
     log: OperatorLog | None = None,
+    access: Access | None = None,
+    audit: AuditLog | None = None,
 ) -> Starlette:
     """The web service of one application.
 
@@ -113,6 +120,8 @@ def create_app(
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
             second.
         log: The last lines that operators have said.
+        access: Who else may do what. Then reading needs a role too.
+        audit: Has a line of each change before it is made, and of each denied try.
     """
     overviews, exposition = OverviewStream(watch), Exposition(watch)
     pages = LiveStream(watch, lambda: _plan(app.state))
@@ -124,10 +133,11 @@ def create_app(
     sessions = Sessions()
     opened = Endpoint(
         f"{BASE}/page",
-        lambda _: {"path": f"/#code={sessions.code()}"},
+        lambda call: {"path": f"/#code={sessions.code(call.caller.identity)}"},
         "An address of the page that may change something; it can be opened once, within an hour.",
         PagePathAnswer,
         method="POST",
+        role=Role.OPERATE,
         tag="info",
     )
     answering = (
@@ -199,6 +209,9 @@ def create_app(
     app.state.overviews = overviews
     app.state.pages = pages
     app.state.sessions = sessions
+    app.state.access = access
+    app.state.audit = audit
+    app.state.role_of = EndpointRoles(app.routes, endpoints).of
     return app
 
 
@@ -213,7 +226,7 @@ class _EventStream(StreamingResponse):
         """Take a place before the first byte, so that a burst of clients cannot take more than there are."""
         with self._overviews.place() as free:
             if free:
-                await super().__call__(scope, receive, send)
+                await while_allowed(super().__call__(scope, receive, send), scope)
                 return
         hint = "close some of them, or read `/metrics`"
         full = reply({"error": f"{most_clients()} clients read events already", "hint": hint}, 503)
@@ -231,10 +244,18 @@ def _route(
 ) -> Route:
     """The route of an endpoint that answers JSON: its handler runs in a thread."""
 
-    def result(request: Request, body: Mapping[str, Any]) -> Response:
+    def call_of(request: Request, body: Mapping[str, Any]) -> Call:
         state = request.app.state
         values = {**endpoint.parse(request), **body}
-        return reply(handler(Call(watch, _plan(state), values, stack_of, state.run, state.origin, log)))
+        caller = request.scope.get(CALLER) or Caller(ANYBODY, None)
+        return Call(watch, _plan(state), values, stack_of, state.run, state.origin, log, caller)
+
+    def result(request: Request, body: Mapping[str, Any]) -> Response:
+        call = call_of(request, body)
+        audit = request.app.state.audit
+        if endpoint.method == "GET" or audit is None or not endpoint.is_noted:
+            return reply(handler(call))
+        return audited(audit, noted(request.scope), endpoint, handler, call)
 
     def answer(request: Request) -> Response:
         return result(request, {})

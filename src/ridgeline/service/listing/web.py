@@ -56,6 +56,7 @@ def create_list(asking: Asking) -> Starlette:
     app.state.token = secrets.token_urlsafe(32)
     app.state.read_token = app.state.write_token = app.state.hosts = None
     app.state.sessions = Sessions()
+    app.state.access = app.state.audit = None
     app.state.overviews = app.state.pages = asking  # what `WebServer` closes
     return app
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.http.bodies import AnswerError, read_object, to_json
+from ridgeline.service.http.callers import caller_of, identity_of_token, noted, role_of
 from ridgeline.service.page.assets import Assets, wants_page
 from ridgeline.service.page.session import Session, cookie_name, credentials, same_origin
 
@@ -52,28 +53,37 @@ def page_routes() -> Mount:
     )
 
 
-def _rights(request: Request) -> Response:
-    """The rights of the browser: `reads`, `writes`."""
-    state = request.app.state
-    writes = state.sessions.writes(*credentials(request.scope))
-    free = state.token is None and state.write_token is None
-    known = getattr(request.state, "identity", None) is not None
-    reads = known or writes is not None or (state.token is None and state.read_token is None)
-    return _json({"reads": free or reads, "writes": free or bool(writes)})
+async def _rights(request: Request) -> Response:
+    """The rights of the browser: `reads`, `writes`, its `role`, and `name`, who it is."""
+    caller, _ = await caller_of(request.scope, request.app.state)
+    return _json(_shown(caller))
+
+
+def _shown(caller: Caller) -> dict[str, Any]:
+    return {
+        "reads": caller.may(Role.READ),
+        "writes": caller.may(Role.OPERATE),
+        "role": None if caller.role is None else caller.role.word,
+        "name": caller.identity.name if caller.is_named else "",
+    }
 
 
 async def _begin(request: Request) -> Response:
     """A session for a code or a token. Raises AnswerError (400, 403)."""
     _check_origin(request)
     document = await _body(request)
-    session = _session(request.app.state, document)
+    state = request.app.state
+    session, why = await _session(state, document)
     if session is None:
+        if getattr(state, "audit", None) is not None:
+            state.audit.denied(Caller(ANYBODY, None), noted(request.scope), _FORBIDDEN, why)
         if "code" in document:
             what = "this address was used already, or is too old"
             hint = "give the token; or open the newest address that was shown"
             raise AnswerError(_FORBIDDEN, what, hint)
-        raise AnswerError(_FORBIDDEN, "this is not the token", "the driver printed it at start")
-    response = _json({"key": session.key, "writes": session.writes})
+        raise AnswerError(_FORBIDDEN, why, "the driver printed it at start, or `ridgeline token add` did")
+    caller = Caller(session.identity, role_of(session.identity, state))
+    response = _json({"key": session.key, **_shown(caller)})
     response.set_cookie(
         cookie_name(request.scope),
         session.cookie,
@@ -84,19 +94,19 @@ async def _begin(request: Request) -> Response:
     return response
 
 
-def _session(state: Any, document: dict[str, Any]) -> Session | None:
-    """The session that a code or a token opens; None if it is none."""
+async def _session(state: Any, document: dict[str, Any]) -> tuple[Session | None, str]:
+    """The session that a code or a token opens; None with the reason if it is none."""
     code, token = document.get("code"), document.get("token")
     if isinstance(code, str):
-        found: Session | None = state.sessions.exchange(code)
-        return found
-    if not isinstance(token, str):
-        return None
-    for known, writes in ((state.token or state.write_token, True), (state.read_token, False)):
-        if known is not None and hmac.compare_digest(token.encode(), known.encode()):
-            opened: Session = state.sessions.open(writes=writes)
-            return opened
-    return None
+        return state.sessions.exchange(code), "this code was used already, or is too old"
+    found, why = None, ""
+    if isinstance(token, str):
+        found, why = await identity_of_token(token.strip().encode(), state)
+    if found is None:
+        return None, f"this is not the token: {why}" if why else "this is not the token"
+    if role_of(found, state) is None:
+        return None, f"`{found.name}` has no role here, or none any more"
+    return state.sessions.open(found), ""
 
 
 async def _end(request: Request) -> Response:

@@ -13,6 +13,7 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.service.access.roles import OWNER, Identity
 
 KEY_HEADER = b"x-ridgeline-key"
 CODE_SECONDS = 3600.0
@@ -22,14 +23,14 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The rights of one browser: to read, and with `writes` to change something.
+    """The identity that opened the page in one browser. `cookie` and `key` are needed together.
 
-    `cookie` and `key` are needed together.
+    The session has no role of its own: that of the identity is looked up for each request.
     """
 
     cookie: str
     key: str
-    writes: bool
+    identity: Identity
 
 
 class Sessions:
@@ -42,14 +43,14 @@ class Sessions:
     def __init__(self, clock: Clock | None = None) -> None:
         self._now = (clock or SystemClock()).monotonic
         self._lock = threading.Lock()
-        self._codes: OrderedDict[bytes, float] = OrderedDict()
-        self._sessions: OrderedDict[bytes, tuple[bytes, bool]] = OrderedDict()
+        self._codes: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
+        self._sessions: OrderedDict[bytes, tuple[bytes, Identity]] = OrderedDict()
 
-    def code(self) -> str:
-        """A new code, which can be exchanged once for a session that may change something."""
+    def code(self, identity: Identity = OWNER) -> str:
+        """A new code, which can be exchanged once for a session of an identity."""
         code = secrets.token_urlsafe(16)
         with self._lock:
-            self._codes[_digest(code)] = self._now() + CODE_SECONDS
+            self._codes[_digest(code)] = self._now() + CODE_SECONDS, identity
             while len(self._codes) > _MOST:
                 self._codes.popitem(last=False)
         return code
@@ -57,20 +58,20 @@ class Sessions:
     def exchange(self, code: str) -> Session | None:
         """A session for a code that was not used and is not too old; None otherwise."""
         with self._lock:
-            until = self._codes.pop(_digest(code), None)
-        return self.open(writes=True) if until is not None and self._now() <= until else None
+            until, identity = self._codes.pop(_digest(code), (None, OWNER))
+        return self.open(identity) if until is not None and self._now() <= until else None
 
-    def open(self, *, writes: bool) -> Session:
+    def open(self, identity: Identity) -> Session:
         """A new session; of too many, the one that was used longest ago ends."""
-        session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), writes)
+        session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), identity)
         with self._lock:
-            self._sessions[_digest(session.cookie)] = _digest(session.key), writes
+            self._sessions[_digest(session.cookie)] = _digest(session.key), identity
             while len(self._sessions) > _MOST:
                 self._sessions.popitem(last=False)
         return session
 
-    def writes(self, cookie: str, key: str) -> bool | None:
-        """Whether a session may change something; None if there is no such session."""
+    def identity(self, cookie: str, key: str) -> Identity | None:
+        """The identity of a session; None if there is no such session."""
         with self._lock:
             found = self._sessions.get(_digest(cookie))
             if found is None or not hmac.compare_digest(found[0], _digest(key)):
@@ -80,7 +81,7 @@ class Sessions:
 
     def close(self, cookie: str, key: str) -> None:
         """End a session."""
-        if self.writes(cookie, key) is not None:
+        if self.identity(cookie, key) is not None:
             with self._lock:
                 self._sessions.pop(_digest(cookie), None)
 
@@ -113,6 +114,14 @@ def same_origin(scope: Scope) -> bool:
     if origin:
         return origin.partition("://")[2].lower() == _header(scope, b"host").lower() != ""
     return site == "same-origin"
+
+
+def crosses_sites(scope: Scope) -> bool:
+    """True if a browser says that a page of another site sends the request; programs say nothing."""
+    site, origin = _header(scope, b"sec-fetch-site"), _header(scope, b"origin")
+    if site:
+        return site not in {"same-origin", "none"}
+    return bool(origin) and origin.partition("://")[2].lower() != _header(scope, b"host").lower()
 
 
 def _header(scope: Scope, name: bytes) -> str:

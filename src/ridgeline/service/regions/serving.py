@@ -65,10 +65,22 @@ def serving(
             joined: Any = watch
             token = provided_option(service.token, "--token")
             read_token = provided_option(service.read_token, "--read-token")
-            app = create_app(joined, run.plan, token=token, read_token=read_token, log=log)
+            name = run.plan.logical.application
+            audit = service.audit(name, console.print)
+            if audit is not None:
+                surroundings.callback(audit.close)
+            app = create_app(
+                joined,
+                run.plan,
+                token=token,
+                read_token=read_token,
+                log=log,
+                access=service.access(name, console.print),
+                audit=audit,
+            )
             app.state.run, app.state.regions = run, regions
             app.state.origin = origin
-            tls = secured(service, run.plan.logical.application)
+            tls = secured(service, name)
             server = WebServer(app, service.host, service.port, service.allow_host, secured=tls)
             surroundings.callback(server.close)
         yield Serving(run, server, surroundings, console)

@@ -1,0 +1,117 @@
+"""Write docs/roles.md from the code: `python scripts/write_roles_page.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ridgeline.service.access.roles import MAY, Role
+from ridgeline.service.http.changing import changing_endpoints
+from ridgeline.service.http.configuration import configuration_endpoints
+from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
+from ridgeline.service.http.kept import kept_endpoints
+from ridgeline.service.http.log import log_endpoints
+from ridgeline.service.http.querying import querying_endpoints
+from ridgeline.service.http.regions import region_endpoints
+
+PAGE = Path(__file__).parents[1] / "docs" / "roles.md"
+HEAD = """# Roles: who may do what
+
+Made from the code by `python scripts/write_roles_page.py`.
+
+A tokens file says who may do what with which applications:
+
+```
+ridgeline token add ann --role operate --application 'quotes*' --expires 90d --file tokens
+ridgeline token list --file tokens
+ridgeline token remove ann --file tokens
+ridgeline run quotes.py --tokens tokens --audit-log audit.jsonl
+```
+
+`token add` prints the token once. The file has its SHA-256 alone, a line each:
+
+```
+ann operate sha256:06e0... application=quotes* expires=2027-02-25T01:28:34Z
+certificate:ann.lan read
+user:bob admin
+group:oncall operate
+"claim:team=Data Ops" read
+```
+
+- **The file** must be its owner's alone (0600), and trusted as [security](security.md) says. It is read again
+  within a second of a change. A version that is broken, or gone, is said and changes nothing.
+- **A line that goes or is lowered** counts at once, also for sessions of the page. Streams that are open end
+  within seconds.
+- **With `--tokens` reading needs a role too**, on this host neither. The tokens of `--token` (admin) and
+  `--read-token` (read) keep their rights. Your own commands on the driver's host are the owner's, by the
+  registry.
+- **Certificates**: `certificate:NAME` is the name that a certificate for `--client-ca` proves.
+- **A proxy** names who asks by `--trust-header X-Forwarded-User,X-Forwarded-Groups`. Its headers count from
+  the addresses of `--trusted-proxy` alone. From elsewhere they are ignored, and that is said once. The proxy
+  must remove these headers from what its own clients send.
+- **OpenID Connect**: `--oidc-issuer URL --oidc-audience NAME` accepts JWTs as bearer tokens. It needs the
+  extra `ridgeline[oidc]`. Lines `claim:NAME=VALUE` map claims to roles; dots lead into objects. Keys are
+  fetched from the issuer, and again after ten minutes or for a key that is new. Clocks may be 60 s apart.
+  Only signatures by public keys count. A browser signs in by a proxy, or with a token:
+  the page itself does not redirect to the issuer.
+
+Of several lines that fit, the greatest role counts.
+
+## What each role may
+
+"""
+CODE = """
+An edit of the plan needs `operate` if it gives a value to a property or an attribute, or another number of
+partitions. It needs `admin` if it can run code. Such edits add, replace or remove operators and streams, or
+name a class. Others have `$import` or `$env` in a value, or set a script or a model. A class of operators may list more
+such properties: `runs_code = ("formula",)`.
+
+## The audit log
+
+`--audit-log FILE` has each change and each denied try. A line has time, who, from where, application, path,
+role and result. Secrets in it are masked. Its id is the header `x-request-id` of the answer.
+
+```
+ridgeline audit audit.jsonl
+ridgeline audit audit.jsonl --denied --since 1d
+ridgeline audit audit.jsonl --who ann --json
+```
+
+A change is noted and synced before it is made. If that cannot be done, as on a full disk, changes are refused
+with the reason, and reading continues. Of denied tries 60 are written at once, then one a second. The others
+are counted. Files rotate as [logs](logging.md) do: `--audit-log-rotate`, `--audit-log-keep`.
+
+## Endpoints
+
+All endpoints by GET need `read`, but for `/healthz` and the files of the page, which need nothing. An
+endpoint that says no role is refused to all.
+
+"""
+
+
+def render() -> str:
+    """The page's text."""
+    text = HEAD + "| role | may |\n|---|---|\n"
+    text += "".join(f"| `{role.word}` | {MAY[role]} |\n" for role in Role)
+    rows = [
+        f"| POST | `{one.path}` | {'' if one.needs is None else one.needs.word} | {one.summary} |"
+        for made in (
+            JSON_ENDPOINTS,
+            changing_endpoints(BASE),
+            querying_endpoints(BASE),
+            region_endpoints(BASE),
+            kept_endpoints(BASE),
+            configuration_endpoints(BASE),
+            log_endpoints(BASE),
+        )
+        for one in made
+        if one.method != "GET"
+    ]
+    summary = "An address that opens the page with the rights of who asks."
+    rows.append(f"| POST | `{BASE}/page` | operate | {summary} |")
+    return (
+        text + CODE + "| method | path | role | what it does |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())

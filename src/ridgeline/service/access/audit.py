@@ -1,0 +1,230 @@
+"""The audit log: who asked for which change, what came of it, and which tries were denied.
+
+One JSON object a line. A change has two lines with the same `id`: `asked` before it is made, and
+`done` with the result. No change is without the first. Denied tries are bounded: a flood must not fill the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support import trust
+from ridgeline.engine.files.rotation import ONE_FILE, Rotation, put_away, remove_old
+from ridgeline.service.access.roles import Caller
+
+ASKED, DONE, DENIED = "asked", "done", "denied"
+SUFFIX = ".jsonl"
+BURST = 60
+"""Denied tries that are written at once; then one a second. The others are counted."""
+_LONGEST = 300
+_LONGEST_LINE = 16_000
+_UNLOCKED = "another run writes it"
+
+
+class AuditError(Exception):
+    """A line cannot be written, so what it is about is refused."""
+
+
+class AuditLog:
+    """Appends to a file, which is its owner's alone. Thread-safe.
+
+    Args:
+        path: Ends in `.jsonl`; its folder must exist. A log that is there is continued.
+        application: Named in each line.
+        say: Called with a text when the log cannot be written, and once it can be again.
+        rotation: When the next file begins, and how much is kept.
+        clock: For tests.
+
+    Raises:
+        RidgelineError: If it cannot be made, or another run writes it.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        application: str,
+        say: Callable[[str], None],
+        rotation: Rotation = ONE_FILE,
+        clock: Clock | None = None,
+    ) -> None:
+        if not path.endswith(SUFFIX):
+            msg = f"the audit log `{path}` must end in `{SUFFIX}`; give another name"
+            raise RidgelineError(msg)
+        self.path = Path(path)
+        self._application = application
+        self._say = say
+        self._rotation = rotation
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._broken = False
+        self._left_out = 0
+        self._tokens, self._refilled = float(BURST), self._clock.monotonic()
+        self._began = self._clock.monotonic()
+        try:
+            self._file = self._open()
+        except OSError as error:
+            msg = f"the audit log `{path}` cannot be written: {_why(error)}; give another `--audit-log`"
+            raise RidgelineError(msg) from None
+
+    # Lines --------------------------------------------------------------------------------------------------
+
+    def asked(self, caller: Caller, request: Mapping[str, Any]) -> str:
+        """Note a change before it is made; its id. Raises AuditError: then it must not be made."""
+        number = secrets.token_hex(8)
+        try:
+            with self._lock:
+                self._write({"event": ASKED, "id": number, **_who(caller), **request}, sync=True)
+        except OSError as error:
+            reason = _why(error)
+            self._failed(reason)
+            raise AuditError(reason) from None
+        self._works()
+        return number
+
+    def done(self, number: str, caller: Caller, request: Mapping[str, Any], status: int, **more: Any) -> None:
+        """Note what came of a change. Never raises: it is made already."""
+        event = DENIED if status in {401, 403} else DONE
+        try:
+            with self._lock:
+                self._write(
+                    {"event": event, "id": number, **_who(caller), **request, "status": status, **more}
+                )
+        except OSError as error:
+            self._failed(_why(error))
+
+    def denied(self, caller: Caller, request: Mapping[str, Any], status: int, reason: str) -> None:
+        """Note a try that is refused, as far as the flood of them allows. Never raises."""
+        try:
+            with self._lock:
+                if not self._has_room():
+                    self._left_out += 1
+                    return
+                line = {"event": DENIED, "id": secrets.token_hex(8), **_who(caller), **request}
+                self._write({**line, "status": status, "reason": reason})
+        except OSError as error:
+            self._failed(_why(error))
+
+    def close(self) -> None:
+        """Write how many tries were left out, and close the file. May be called twice."""
+        with self._lock:
+            if self._file < 0:
+                return
+            with contextlib.suppress(OSError):
+                self._write_left_out()
+            os.close(self._file)
+            self._file = -1
+
+    def _has_room(self) -> bool:
+        now = self._clock.monotonic()
+        self._tokens = min(float(BURST), self._tokens + now - self._refilled)
+        self._refilled = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    # The file -----------------------------------------------------------------------------------------------
+
+    def _write(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
+        """Append one line, as a whole or not at all. Raises OSError."""
+        if self._file < 0:
+            message = "it is closed"
+            raise OSError(message)
+        self._look()
+        self._write_left_out()
+        self._append(line)
+        if sync:
+            os.fdatasync(self._file)
+
+    def _write_left_out(self) -> None:
+        """Say how many denied tries have no line of their own."""
+        if self._left_out:
+            count, self._left_out = self._left_out, 0
+            try:
+                self._append({"event": DENIED, "leftOut": count})
+            except OSError:
+                self._left_out += count
+                raise
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        """Append a line to the file that is open; a half one is cut off again. Raises OSError."""
+        text = json.dumps({"at": round(self._clock.wall(), 3), "application": self._application, **line})
+        if len(text) > _LONGEST_LINE:
+            short = {**line, "what": f"{len(text):,} characters are left out"}
+            text = json.dumps({"at": round(self._clock.wall(), 3), "application": self._application, **short})
+        data = text.encode() + b"\n"  # JSON of ASCII: no text of a request makes a line of its own
+        end = os.fstat(self._file).st_size
+        try:
+            written = os.write(self._file, data)
+            if written < len(data):
+                written += os.write(self._file, data[written:])
+            if written < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301  its end is cut below
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, end)  # no half line stays
+            raise
+
+    def _look(self) -> None:
+        """Begin the next file if this one is full, or was renamed or removed."""
+        own = os.fstat(self._file)
+        try:
+            there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
+            moved = not os.path.samestat(own, there)
+        except FileNotFoundError:
+            moved = True
+        age = self._clock.monotonic() - self._began
+        if not moved and not self._rotation.is_due(own.st_size, age):
+            return
+        if not moved:
+            put_away(self.path)
+        file = self._open()
+        os.close(self._file)
+        self._file, self._began = file, self._clock.monotonic()
+        remove_old(self.path, self._rotation)
+
+    def _open(self) -> int:
+        """The file, which this run alone writes. Raises OSError, UntrustedError."""
+        path = str(self.path.absolute())
+        trust.check(str(self.path.absolute().parent), f"the audit log `{path}`", "give another `--audit-log`")
+        descriptor = trust.private_opener(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            trust.check_found(os.fstat(descriptor), path, f"the audit log `{path}`", "give another one")
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise BlockingIOError(error.errno, _UNLOCKED) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _failed(self, reason: str) -> None:
+        if not self._broken:
+            self._broken = True
+            self._say(f"the audit log `{self.path}` cannot be written: {reason}; changes are refused")
+
+    def _works(self) -> None:
+        if self._broken:
+            self._broken = False
+            self._say(f"the audit log `{self.path}` can be written again; changes are made again")
+
+
+def _who(caller: Caller) -> dict[str, Any]:
+    role = None if caller.role is None else caller.role.word
+    return {"who": caller.identity.name[:_LONGEST], "by": caller.identity.source, "role": role}
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,57 @@
+"""The role that an edit of a plan needs: admin for what can run code, or read the driver's environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from ridgeline.plan.edits import Edit, Repartition, SetAttribute, SetProperty
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.service.access.roles import Role
+
+RUNS_CODE = "runs_code"
+"""A class of operators may list here the names of properties whose values become code."""
+_CODE_PROPERTIES: Mapping[str, frozenset[str]] = {
+    "ScriptOperator": frozenset(("script",)),
+    "ModelOperator": frozenset(("model", "method")),
+    "KafkaInput": frozenset(("message",)),
+    "KafkaOutput": frozenset(("message",)),
+}
+_CODE_ATTRIBUTES = frozenset(("partitioner", "stream_codec"))
+_MARKS = ("$import", "$env")
+"""Marks of values that are imported, or taken from the driver's environment."""
+
+
+def role_of_edits(edits: Iterable[Edit], plan: LogicalPlan) -> Role:
+    """The greatest role that one of the edits needs."""
+    return max((_role(edit, plan) for edit in edits), default=Role.OPERATE)
+
+
+def _role(edit: Edit, plan: LogicalPlan) -> Role:
+    match edit:
+        case SetProperty(operator, name, value):
+            code = _is_marked(value) or _is_code(plan, operator, name)
+        case SetAttribute(_, name, value):
+            code = name in _CODE_ATTRIBUTES or isinstance(value, Mapping) or _is_marked(value)
+        case Repartition(_, _, partitioner):
+            code = partitioner is not None
+        case _:
+            code = True
+    return Role.ADMIN if code else Role.OPERATE
+
+
+def _is_marked(value: object) -> bool:
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return any(mark in text for mark in _MARKS)
+
+
+def _is_code(plan: LogicalPlan, operator: str, name: str) -> bool:
+    """Whether a property's value becomes code; also if the operator is none whose class is known."""
+    found = next((one.operator for one in plan.operators if one.name == operator), None)
+    if found is None:
+        return True  # a module, whose properties may go anywhere
+    first = name.partition(".")[0]
+    listed = getattr(type(found), RUNS_CODE, ())
+    if first in (listed if isinstance(listed, (tuple, list, set, frozenset)) else (listed,)):
+        return True
+    return any(first in _CODE_PROPERTIES.get(kind.__name__, ()) for kind in type(found).__mro__)

@@ -1,0 +1,243 @@
+"""The rules of a tokens file: a line for each token, certificate, user, group or claim, and its role.
+
+# subject              role     secret             which applications, and until when
+ann                    operate  sha256:4f5e...     application=quotes* expires=2027-03-01T00:00:00Z
+certificate:ann.lan    read
+user:bob               admin
+group:oncall           operate  application=pay-*
+claim:groups=oncall    operate
+"claim:team=Data Ops"  read
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+
+from ridgeline.service.access.roles import Identity, Role
+
+KINDS = ("certificate", "user", "group", "claim")
+_HASH = re.compile(r"sha256:([0-9a-f]{64})")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_DEEPEST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line. `digest`: the SHA-256 of a token; empty: it is known otherwise.
+
+    `expires`: seconds since 1970; None: never. `applications`: patterns of names; empty: all.
+    """
+
+    subject: str
+    role: Role
+    digest: bytes = b""
+    applications: tuple[str, ...] = ()
+    expires: float | None = None
+
+    def is_for(self, application: str) -> bool:
+        """Whether it counts for an application."""
+        return not self.applications or any(fnmatchcase(application, one) for one in self.applications)
+
+    def line(self) -> str:
+        """It as the file has it."""
+        subject = f'"{self.subject}"' if any(map(str.isspace, self.subject)) else self.subject
+        words = [subject, self.role.word]
+        words += [f"sha256:{self.digest.hex()}"] if self.digest else []
+        words += [f"application={one}" for one in self.applications]
+        words += [] if self.expires is None else [f"expires={time_text(self.expires)}"]
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All rules of a file, found by what a request proves."""
+
+    rules: tuple[Rule, ...] = ()
+    _tokens: Mapping[bytes, Rule] = field(default_factory=dict)
+    _others: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> Rules:
+        """Rules with their indexes, so that ten thousand cost as much as one."""
+        all_of_them = tuple(rules)
+        others: dict[str, list[Rule]] = {}
+        for rule in all_of_them:
+            if not rule.digest:
+                others.setdefault(rule.subject, []).append(rule)
+        tokens = {rule.digest: rule for rule in all_of_them if rule.digest}
+        return cls(all_of_them, tokens, {subject: tuple(found) for subject, found in others.items()})
+
+    def token(self, token: bytes) -> Identity | None:
+        """The identity that a token proves; it may have expired, or be for another application.
+
+        It is found by its digest: how long that takes says nothing about a token.
+        """
+        digest = hashlib.sha256(token).digest()
+        rule = self._tokens.get(digest)
+        return None if rule is None else Identity(rule.subject, "token", digest.hex())
+
+    def role(self, identity: Identity, application: str, now: float) -> Role | None:
+        """The greatest role that an identity has at a moment (seconds since 1970); None: none."""
+        if identity.until is not None and now > identity.until:
+            return None
+        roles = [
+            rule.role
+            for rule in self._of(identity)
+            if rule.is_for(application) and (rule.expires is None or now < rule.expires)
+        ]
+        return max(roles, default=None)
+
+    def _of(self, identity: Identity) -> Iterator[Rule]:
+        """The lines that an identity has, for all applications and times."""
+        match identity.source:
+            case "token":
+                rule = self._tokens.get(bytes.fromhex(identity.key))
+                yield from () if rule is None else (rule,)
+            case "certificate":
+                yield from self._others.get(f"certificate:{identity.key}", ())
+            case "proxy":
+                yield from self._others.get(f"user:{identity.key}", ())
+                for group in identity.groups:
+                    yield from self._others.get(f"group:{group}", ())
+            case "oidc":
+                for subject, rules in self._others.items():
+                    if subject.startswith("claim:") and has_claim(identity.claims, subject[6:]):
+                        yield from rules
+
+
+def has_claim(claims: Mapping[str, object], wanted: str) -> bool:
+    """Whether claims have a value, or a list with it; dots lead into objects.
+
+    >>> has_claim({"realm": {"roles": ["ops", "dev"]}, "sub": "ann"}, "realm.roles=ops")
+    True
+    >>> has_claim({"groups": "oncall-eu"}, "groups=oncall")
+    False
+    """
+    path, _, value = wanted.partition("=")
+    return any(_has(found, value) for found in _at(claims, path, _DEEPEST))
+
+
+def _has(found: object, value: str) -> bool:
+    many = found if isinstance(found, list) else [found]
+    return any(one == value for one in many if isinstance(one, str)) or any(
+        str(one).lower() == value for one in many if isinstance(one, (bool, int))
+    )
+
+
+def _at(claims: Mapping[str, object], path: str, deep: int) -> Iterator[object]:
+    """What claims have at a path; a name of a claim may have dots itself, as that of a URL."""
+    if path in claims:
+        yield claims[path]
+    head, dot, rest = path.partition(".")
+    inner = claims.get(head)
+    if dot and deep and isinstance(inner, Mapping):
+        yield from _at(inner, rest, deep - 1)
+
+
+def read_rules(text: str) -> Rules:
+    """The rules of a file's text. Raises ValueError naming the first line that is wrong."""
+    if not text.strip():
+        msg = "it is empty; without tokens it has a comment at least"
+        raise ValueError(msg)
+    rules: list[Rule] = []
+    names: dict[str, int] = {}
+    digests: dict[bytes, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            rule = _rule(line)
+        except ValueError as error:
+            msg = f"line {number}: {error}"
+            raise ValueError(msg) from None
+        if rule is None:
+            continue
+        if rule.digest:
+            before = names.setdefault(rule.subject, number), digests.setdefault(rule.digest, number)
+            if before != (number, number):
+                msg = f"line {number}: `{rule.subject}` has the name or the secret of line {min(before)}"
+                raise ValueError(msg)
+        rules.append(rule)
+    return Rules.of(rules)
+
+
+def _rule(line: str) -> Rule | None:
+    """The rule of a line; None for an empty one or a comment. Raises ValueError."""
+    line = line.strip()
+    if not line or line.startswith("#"):
+        return None
+    subject, words = _subject(line)
+    if not words:
+        msg = f"`{subject[:100]}` has no role; write `NAME ROLE sha256:...`"
+        raise ValueError(msg)
+    role, digest, applications, expires = Role.of(words[0]), b"", [], None
+    for word in words[1:]:
+        name, equals, value = word.partition("=")
+        if found := _HASH.fullmatch(word):
+            digest = bytes.fromhex(found[1])
+        elif name == "application" and value:
+            applications.append(value)
+        elif name == "expires" and equals:
+            expires = read_time(value)
+        else:  # it may be a token that someone wrote in the clear, so it is not shown
+            msg = "a word after the role is no `sha256:` with 64 digits, `application=` or `expires=`"
+            raise ValueError(msg)
+    _check_subject(subject, has_secret=bool(digest))
+    return Rule(subject, role, digest, tuple(applications), expires)
+
+
+def _subject(line: str) -> tuple[str, list[str]]:
+    if not line.startswith('"'):
+        words = line.split()
+        return words[0], words[1:]
+    subject, quote, rest = line[1:].partition('"')
+    if not quote:
+        msg = "a quotation mark is not closed"
+        raise ValueError(msg)
+    return subject, rest.split()
+
+
+def _check_subject(subject: str, *, has_secret: bool) -> None:
+    """Raise ValueError for what can be no subject."""
+    kind, colon, what = subject.partition(":")
+    if not colon:
+        if not NAME.fullmatch(subject):
+            msg = f"`{subject[:100]}` is no name of a token; use letters, digits and `._@-`"
+            raise ValueError(msg)
+        if not has_secret:
+            msg = f"the token `{subject}` has no `sha256:`; `ridgeline token add` makes one"
+            raise ValueError(msg)
+        return
+    if kind not in KINDS:
+        msg = f"`{kind[:100]}:` is none of {', '.join(f'`{one}:`' for one in KINDS)}"
+        raise ValueError(msg)
+    if has_secret or not what or (kind == "claim" and not all(what.partition("="))):
+        form = "claim:NAME=VALUE" if kind == "claim" else f"{kind}:NAME"
+        msg = f"`{subject[:100]}` must be `{form}`, a role, and no `sha256:`"
+        raise ValueError(msg)
+
+
+def read_time(text: str) -> float:
+    """Seconds since 1970 of a date or time with its zone. Raises ValueError.
+
+    >>> read_time("2027-01-01"), read_time("2027-01-01T01:00:00+01:00")
+    (1798761600.0, 1798761600.0)
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"`{text[:100]}` is no time; write `2027-01-01` or `2027-01-01T12:00:00Z`"
+        raise ValueError(msg) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def time_text(seconds: float) -> str:
+    """A time as the file has it, in UTC and whole seconds.
+
+    >>> time_text(1798761600.0)
+    '2027-01-01T00:00:00Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,378 @@
+"""Who may do what: roles by a tokens file, tried against a real service with an application that runs."""
+
+import contextlib
+import http.client
+import itertools
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from ridgeline.service.access.access import Access
+from ridgeline.service.access.audit import AuditLog
+from ridgeline.service.access.audited import read_audit
+from ridgeline.service.access.proxy import TrustedProxy
+from ridgeline.service.access.roles import Role
+from ridgeline.service.access.rules import Rule
+from ridgeline.service.access.rules_file import (
+    RulesFile,
+    add_rule,
+    new_token,
+    read_rules_file,
+    remove_rules,
+    token_rule,
+)
+from support.service.asking import BASE, ask
+from support.service.living import living
+from support.waiting import PATIENCE_SECONDS
+
+GOOD = {"do": "set-property", "operator": "sums", "property": "factor", "value": 2}
+ADD = {"do": "add-operator", "name": "more", "spec": {"class": "support.service.living.Words"}}
+
+
+class File:
+    """A tokens file with a token for each role."""
+
+    def __init__(self, folder):
+        self.path = str(folder / "tokens")
+        self.tokens = {one.word: self.add(one.word, one.word) for one in Role}
+
+    def add(self, name, role, applications=(), expires=None):
+        token = new_token()
+        rule = Rule(name, Role.of(role), b"", tuple(applications), expires)
+        add_rule(self.path, token_rule(name, token, rule))
+        return token
+
+    def line(self, subject, role):
+        add_rule(self.path, Rule(subject, Role.of(role)))
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def file(tmp_path):
+    return File(tmp_path)
+
+
+@pytest.fixture
+def app(file, said, tmp_path):
+    audit = AuditLog(str(tmp_path / "audit.jsonl"), "numbers", said.append)
+    proxy = TrustedProxy.of("X-Forwarded-User,X-Forwarded-Groups", ["127.0.0.0/8"])
+    access = Access("numbers", RulesFile(file.path, said.append), proxy, say=said.append)
+    with living(access=access, audit=audit) as found:
+        yield found
+    audit.close()
+
+
+def test_every_endpoint_and_method_has_a_role(app):
+    """An endpoint without one is refused to all: whoever adds one says who may ask."""
+    document = ask(app.server, f"{BASE}/openapi.json", token=app.web.state.write_token)[1]
+    without = [
+        f"{method.upper()} {path}"
+        for path, methods in document["paths"].items()
+        for method, one in methods.items()
+        if "x-ridgeline-role" not in one and one.get("security") != [{}]
+    ]
+    assert without == []
+
+
+def test_each_role_may_do_what_its_endpoints_say_and_no_more(app, file):
+    """Every endpoint that changes something, and some that read, with the token of each role."""
+    document = ask(app.server, f"{BASE}/openapi.json", token=file.tokens["read"])[1]
+    order = [role.word for role in Role]
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            needed = one.get("x-ridgeline-role")
+            if needed is None or (method == "get" and path != f"{BASE}/info"):
+                continue
+            filled = re.sub(r"\{\w+\}", "1", path)
+            for role in order[: order.index(needed)]:
+                status, answer, _ = ask(app.server, filled, method.upper(), {}, file.tokens[role])
+                assert (status, needed in answer["error"]) == (403, True), (path, role, answer)
+            assert ask(app.server, filled, method.upper(), {}, None)[0] == 401
+
+
+def test_operate_changes_values_and_admin_alone_what_can_run_code(app, file):
+    edits = {
+        "operate": [
+            [GOOD],
+            [{"do": "repartition", "operator": "sums", "partitions": 3}],
+            [{"do": "set-attribute", "operator": "sums", "attribute": "recovery_attempts", "value": 5}],
+        ],
+        "admin": [
+            [ADD],
+            [GOOD, ADD],
+            [{**GOOD, "value": {"$import": "os:system"}}],
+            [{**GOOD, "value": [{"$env": "HOME"}]}],
+            [{"do": "set-property", "operator": "nothing", "property": "x", "value": 1}],
+            [
+                {
+                    "do": "repartition",
+                    "operator": "sums",
+                    "partitioner": {"class": "ridgeline.StickyPartitioner"},
+                }
+            ],
+            [
+                {
+                    "do": "set-attribute",
+                    "operator": "sums",
+                    "attribute": "stream_codec",
+                    "value": {"class": "os.system"},
+                    "port": "input",
+                }
+            ],
+            [{"do": "remove-operator", "name": "sums"}],
+        ],
+    }
+    for one in edits["operate"]:
+        status, answer, _ = ask(app.server, f"{BASE}/changes", "POST", {"edits": one}, file.tokens["operate"])
+        assert status == 200, (one, answer)
+        assert answer["who"] == "operate"
+    for dry, one in itertools.product((True, False), edits["admin"]):
+        body = {"edits": one, "dryRun": dry}
+        status, answer, _ = ask(app.server, f"{BASE}/changes", "POST", body, file.tokens["operate"])
+        assert (status, "needs admin" in answer["error"]) == (403, True), (one, answer)
+        assert (
+            ask(app.server, f"{BASE}/changes", "POST", {**body, "dryRun": True}, file.tokens["admin"])[0]
+            != 403
+        )
+    spec = ask(app.server, f"{BASE}/changes", "POST", {"spec": {"class": "x"}}, file.tokens["operate"])
+    assert spec[0] == 403
+    apex = {"requests": [{"requestType": "RemoveOperatorRequest", "operatorName": "sums"}]}
+    assert ask(app.server, f"{BASE}/logicalPlan", "POST", apex, file.tokens["operate"])[0] == 403
+    assert ask(app.server, f"{BASE}/kill", "POST", {}, file.tokens["operate"])[0] == 403
+
+
+def test_a_name_that_is_proved_stands_before_the_one_that_is_said(app, file):
+    body = {"edits": [GOOD], "who": "bob", "note": "try"}
+    row = ask(app.server, f"{BASE}/changes", "POST", body, file.tokens["operate"])[1]
+    assert row["who"] == "operate (bob)"
+    own = ask(app.server, f"{BASE}/changes", "POST", body, app.web.state.write_token)[1]
+    assert own["who"] == "bob"
+
+
+def test_without_a_token_nothing_is_read_even_on_this_host(app):
+    for path in (f"{BASE}/info", f"{BASE}/live", "/metrics", f"{BASE}", "/ws", f"{BASE}/nothing"):
+        assert ask(app.server, path)[0] == 401, path
+        assert ask(app.server, path, "HEAD")[0] == 401, path
+    assert ask(app.server, "/healthz")[0] == 200
+
+
+def test_no_way_to_write_a_path_or_a_method_gets_around_the_role(app, file):
+    """What the router answers is what the role was looked up for: the same routes do both."""
+    stop = app.run.stopping
+    for path in (
+        f"{BASE}//kill",
+        f"/{BASE}/kill",
+        f"{BASE}/./kill",
+        f"{BASE}/x/../kill",
+        f"{BASE}/kil%6c",
+        f"{BASE}%2fkill",
+        f"{BASE}/kill/",
+        f"{BASE}/kill?token={file.tokens['admin']}",
+        f"{BASE}/kill;x",
+        f"{BASE}/KILL",
+        f"/page/../{BASE}/kill",
+        f"/page/%2e%2e{BASE}/kill",
+    ):
+        for method in ("POST", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE", "post", "PO ST"[:4]):
+            status = ask(app.server, path, method, {}, file.tokens["read"])[0]
+            assert status >= 300, (path, method, status)
+            assert ask(app.server, path, method, {})[0] >= 300, (path, method)
+    override = {"X_HTTP_Method_Override": "POST", "X_Original_URL": f"{BASE}/kill"}
+    ask(app.server, f"{BASE}/info", token=file.tokens["read"], **override)
+    assert app.run.stopping is stop is False
+    two = [f"Bearer {file.tokens['read']}", f"Bearer {file.tokens['admin']}"]
+    assert ask(app.server, f"{BASE}/kill", "POST", {}, Authorization=two)[0] == 401
+
+
+def test_a_line_counts_for_its_applications_and_until_its_end(app, file, wait_until):
+    now = time.time()
+    other = file.add("other", "admin", ["quotes*"])
+    mine = file.add("mine", "read", ["num*"])
+    ended = file.add("ended", "read", expires=now - 1)
+    soon = file.add("soon", "read", expires=now + 86_400)
+    wait_until(lambda: ask(app.server, f"{BASE}/info", token=mine)[0] == 200, "the new lines")
+    assert ask(app.server, f"{BASE}/info", token=soon)[0] == 200
+    for token in (other, ended):
+        status, answer, _ = ask(app.server, f"{BASE}/info", token=token)
+        assert (status, "has no role here" in answer["error"]) == (403, True)
+
+
+def test_a_broken_version_is_said_and_changes_nothing(app, file, said, wait_until):
+    good = Path(file.path).read_text()
+    for broken in (
+        "",
+        good + "eve superuser sha256:" + "0" * 64,
+        good + "eve admin secret-in-the-clear",
+        good[: len(good) // 2],
+        "\0" * 10,
+    ):
+        said.clear()
+        Path(file.path).write_text(broken)
+        wait_until(
+            lambda: ask(app.server, f"{BASE}/info", token=file.tokens["read"])[0] == 200 and said,
+            "it is said",
+        )
+        assert "the tokens of before still count" in said[-1]
+        assert "secret-in-the-clear" not in said[-1]
+    Path(file.path).chmod(0o644)
+    Path(file.path).write_text(good)
+    wait_until(
+        lambda: (
+            ask(app.server, f"{BASE}/info", token=file.tokens["read"])[0] == 200 and "chmod 600" in said[-1]
+        ),
+        "the mode is said",
+    )
+    Path(file.path).chmod(0o600)
+    remove_rules(file.path, "read")
+    wait_until(
+        lambda: ask(app.server, f"{BASE}/info", token=file.tokens["read"])[0] == 401, "the line is removed"
+    )
+
+
+def test_a_stream_that_is_open_ends_within_seconds_of_its_token(app, file):
+    for path in (f"{BASE}/live", f"{BASE}/events"):
+        token = file.add("reader", "read")
+        connection = http.client.HTTPConnection("127.0.0.1", app.server.port, timeout=PATIENCE_SECONDS)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            if answer.status == 200 or time.monotonic() > deadline:
+                break
+            answer.read()
+        assert answer.read(100)
+        remove_rules(file.path, "reader")
+        removed = time.monotonic()
+        with contextlib.suppress(http.client.IncompleteRead, ConnectionError):
+            while answer.read1(65_536):
+                pass
+        assert time.monotonic() - removed < 10
+        connection.close()
+
+
+def test_a_role_that_is_lowered_counts_at_once_for_the_page(app, file, wait_until):
+    page = {"Origin": f"http://127.0.0.1:{app.server.port}", "Sec_Fetch_Site": "same-origin"}
+    page["Host"] = f"127.0.0.1:{app.server.port}"
+    status, answer, headers = ask(
+        app.server,
+        "/page/session",
+        "POST",
+        {"token": file.tokens["operate"]},
+        Origin=page["Origin"],
+        Sec_Fetch_Site="same-origin",
+    )
+    assert (status, answer["role"], answer["name"], answer["writes"]) == (200, "operate", "operate", True)
+    cookie = headers["set-cookie"].partition(";")[0]
+    session = {"Cookie": cookie, "X_Ridgeline_Key": answer["key"], "Sec_Fetch_Site": "same-origin"}
+    session["Origin"] = page["Origin"]
+    change = (f"{BASE}/changes", "POST", {"edits": [GOOD], "who": "page"}, None)
+    status, row, _ = ask(app.server, *change, **session)
+    assert (status, row["who"]) == (200, "operate (page)")
+    forged = {**session, "Sec_Fetch_Site": "cross-site"}
+    assert ask(app.server, *change, **forged)[0] == 403
+    lowered = Path(file.path).read_text().replace("operate operate", "operate read")
+    Path(file.path).write_text(lowered)
+    wait_until(lambda: ask(app.server, *change, **session)[0] == 403, "it may not change any more")
+    rights = ask(app.server, "/page/session", **session)[1]
+    assert (rights["reads"], rights["writes"], rights["role"]) == (True, False, "read")
+    remove_rules(file.path, "operate")
+    wait_until(lambda: ask(app.server, f"{BASE}/info", **session)[0] == 401, "the session proves nothing")
+
+
+def test_a_proxy_names_who_asks_and_no_one_else_can(app, file, said, wait_until):
+    file.line("user:ann", "operate")
+    file.line("group:oncall", "admin")
+    user = {"X_Forwarded_User": "ann"}
+    wait_until(lambda: ask(app.server, f"{BASE}/info", **user)[0] == 200, "the new lines")
+    row = ask(app.server, f"{BASE}/changes", "POST", {"edits": [GOOD]}, **user)[1]
+    assert row["who"] == "ann"
+    assert ask(app.server, f"{BASE}/info", X_Forwarded_User="bob")[0] == 403
+    oncall = {"X_Forwarded_User": "bob", "X_Forwarded_Groups": "dev, oncall"}
+    assert ask(app.server, f"{BASE}/changes", "POST", {"edits": [ADD], "dryRun": True}, **oncall)[0] != 403
+    assert ask(app.server, f"{BASE}/info", X_Forwarded_User=["bob", "ann"])[0] == 401
+    assert ask(app.server, f"{BASE}/pause", "POST", {}, Sec_Fetch_Site="cross-site", **user)[0] == 403
+    assert ask(app.server, f"{BASE}/pause", "POST", {}, Origin="http://evil.example", **user)[0] == 403
+    app.web.state.access.proxy = TrustedProxy.of("X-Forwarded-User", ["10.0.0.0/8"])
+    assert ask(app.server, f"{BASE}/info", **user)[0] == 401
+    assert "is no `--trusted-proxy`" in said[-1]
+    assert ask(app.server, f"{BASE}/info", **user, X_Forwarded_For="10.0.0.1")[0] == 401
+
+
+def test_a_flood_of_tries_is_bounded_and_counted_and_changes_are_noted_with_secrets_masked(
+    app, file, tmp_path
+):
+    path = str(tmp_path / "audit.jsonl")
+    secret = {"do": "set-property", "operator": "numbers", "property": "password", "value": "planted-secret"}
+    status, row, headers = ask(
+        app.server, f"{BASE}/changes", "POST", {"edits": [secret]}, file.tokens["operate"]
+    )
+    assert status == 200
+    for number in range(300):
+        ask(app.server, f"{BASE}/kill", "POST", {}, f"guess-{number}-planted")
+    ask(app.server, f"{BASE}/changes", "POST", {"edits": [ADD]}, file.tokens["operate"])
+    app.web.state.audit.close()
+    text = Path(path).read_text()
+    assert "planted" not in text
+    entries, damaged = read_audit(path)
+    assert damaged == 0
+    change = next(one for one in entries if one["id"] == headers["x-request-id"])
+    assert (change["event"], change["who"], change["by"], change["role"]) == (
+        "done",
+        "operate",
+        "token",
+        "operate",
+    )
+    assert change["what"]["edits"][0]["value"] == "***"
+    assert change["result"]["id"] == row["id"]
+    assert (change["from"], change["application"], change["status"]) == ("127.0.0.1", "numbers", 200)
+    tries = [one for one in entries if one.get("path") == f"{BASE}/kill"]
+    left_out = sum(one.get("leftOut", 0) for one in entries)
+    assert len(tries) + left_out == 300
+    assert 60 <= len(tries) < 150
+    assert entries[-1]["event"] == "denied"
+    assert oct(Path(path).stat().st_mode & 0o777) == "0o600"
+
+
+def test_without_room_for_the_audit_log_nothing_changes_and_all_is_read(app, file, said, monkeypatch):
+    """A full disk: `/dev/full` gives the error of the kernel itself."""
+    audit = app.web.state.audit
+    before, audit._file = audit._file, os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr(audit, "_look", lambda: None)
+    change = (f"{BASE}/changes", "POST", {"edits": [GOOD]}, file.tokens["operate"])
+    asked = len(app.run.changes.rows())
+    status, answer, _ = ask(app.server, *change)
+    assert (status, "No space left on device" in answer["error"]) == (503, True)
+    assert len(app.run.changes.rows()) == asked
+    assert ask(app.server, f"{BASE}/info", token=file.tokens["read"])[0] == 200
+    assert "changes are refused" in said[-1]
+    audit._file = before
+    assert ask(app.server, *change)[0] == 200
+    assert "changes are made again" in said[-1]
+
+
+def test_ten_thousand_tokens_cost_as_much_as_one(tmp_path):
+    path = str(tmp_path / "tokens")
+    token = new_token()
+    lines = [
+        token_rule(f"name{number}", f"token-{number}", Rule("", Role.READ)).line() for number in range(10_000)
+    ]
+    lines.append(token_rule("last", token, Rule("", Role.ADMIN)).line())
+    Path(path).touch(0o600)
+    Path(path).write_text("\n".join(lines))
+    begun = time.perf_counter()
+    rules = read_rules_file(path)
+    read = time.perf_counter() - begun
+    begun = time.perf_counter()
+    for _ in range(1_000):
+        identity = rules.token(token.encode())
+        assert rules.role(identity, "numbers", 0.0) is Role.ADMIN
+    each = (time.perf_counter() - begun) / 1_000
+    print(f"reading 10,001 lines: {read * 1000:.0f} ms; a request: {each * 1e6:.1f} µs")
+    assert each < 0.002
