@@ -62,8 +62,8 @@ Of several lines that fit, the greatest role counts.
 CODE = """
 An edit of the plan needs `operate` if it gives a value to a property or an attribute, or another number of
 partitions. It needs `admin` if it can run code. Such edits add, replace or remove operators and streams, or
-name a class. Others have `$import` or `$env` in a value, or set a script or a model. A class of operators may list more
-such properties: `runs_code = ("formula",)`.
+name a class. Others have `$import` or `$env` in a value, or set a script or a model. A class of operators
+may list more such properties: `runs_code = ("formula",)`.
 
 ## The audit log
 

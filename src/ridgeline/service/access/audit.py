@@ -1,7 +1,8 @@
 """The audit log: who asked for which change, what came of it, and which tries were denied.
 
 One JSON object a line. A change has two lines with the same `id`: `asked` before it is made, and
-`done` with the result. No change is without the first. Denied tries are bounded: a flood must not fill the disk.
+`done` with the result. No change is without the first. Denied tries are bounded: a flood must not
+fill the disk.
 """
 
 from __future__ import annotations
