@@ -130,7 +130,7 @@ def _has(found: object, value: str) -> bool:
 
 
 def _at(claims: Mapping[str, object], path: str, deep: int) -> Iterator[object]:
-    """What claims have at a path; a name of a claim may have dots itself, as that of a URL."""
+    """Yield the values of claims at a path; a name of a claim may have dots itself, as that of a URL."""
     if path in claims:
         yield claims[path]
     head, dot, rest = path.partition(".")
