@@ -1,4 +1,4 @@
-"""`ridgeline checkpoint`: says, checks, copies, moves and cleans checkpoint folders."""
+"""`ridgeline checkpoint`: says, checks, copies, moves and cleans checkpoint folders, and edits states."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ridgeline.api.support.option import Option
+from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
+from ridgeline.cli.configuration import ConfiguredCommand, load_configured
 from ridgeline.cli.errors import FAILED, CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import write
@@ -66,7 +69,8 @@ class Store:
 
 
 group = typer.Typer(
-    help="Say what a checkpoint folder holds, check it, copy it, move it and clean it.", no_args_is_help=True
+    help="Say what a checkpoint folder holds, check it, copy it, move it, clean it, and edit its states.",
+    no_args_is_help=True,
 )
 
 
@@ -277,5 +281,97 @@ def prune(
         write(f"{size_text(size)} can be removed; `--yes` removes it")
 
 
+Operators = Annotated[
+    list[str] | None,
+    typer.Option("--operator", metavar="NAME", help="This operator's states only. May be repeated."),
+]
+Pickles = Annotated[
+    bool,
+    typer.Option("--allow-pickle", help="Also values that only Python can read. To read them may run code."),
+]
+
+
+def export_state(
+    folder: Folder,
+    store: Store,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder that is empty, or not there.")],
+    operator: Operators = None,
+    window: Annotated[
+        int | None, typer.Option("--window", metavar="W", help="A window that is kept; else the last.")
+    ] = None,
+    allow_pickle: Pickles = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the states of a checkpoint as Parquet: a file for each state of an operator.
+
+    Keyed state has a row for each key. Other state has a row for each partition, or item. A driver may be at
+    work. The application's code is not needed, unless its classes say themselves how they are pickled.
+
+    Example: `ridgeline checkpoint export-state state --operator balances --out states`
+    """
+    from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
+
+    store.use()
+    found = export_states(folder, out, operator or (), window, pickles=allow_pickle)
+    if as_json:
+        rows = [{"file": file, "rows": count} for file, count in found.files]
+        write(json.dumps({"window": found.window, "files": rows, "notes": list(found.notes)}, indent=2))
+        return
+    for note in found.notes:
+        write(f"note: {note}")
+    for file, count in found.files:
+        write(f"{count:>12,}  {file}")
+    write(f"exported window {found.window} to {out}")
+
+
+def import_state(
+    context: typer.Context,
+    folder: Folder,
+    written: Written,
+    source: Annotated[
+        Path, typer.Option("--from", metavar="DIR", help="Folder that `export-state` has written.")
+    ],
+    operator: Operators = None,
+    any_window: Annotated[
+        bool, typer.Option("--any-window", help="Also states of another window, or of another run.")
+    ] = False,
+    allow_pickle: Pickles = False,
+) -> None:
+    """Replace states of a stopped application by those in a folder that `export-state` has written.
+
+    Its rows may have been edited. All are checked first: types, keys that are there twice. They become one
+    more window, so `run --from-window` with the one before takes an import back.
+
+    Example: `ridgeline checkpoint import-state state payments.py --from states`
+
+    Exit codes: 0 imported, 1 not, and nothing has changed.
+    """
+    from ridgeline.api.clock import SystemClock
+    from ridgeline.cli.running.starting import planners
+    from ridgeline.engine.driver.checkpoint.upkeep.importing import import_states
+    from ridgeline.regions.planning import WHOLE
+
+    configured = load_configured(context, written)
+    planner = planners(configured, written, {})(configured.app, WHOLE)
+    plan = planner.first(folder, configured.app.name)
+    found = import_states(
+        folder,
+        source,
+        plan,
+        planner,
+        SystemClock(),
+        operators=operator or (),
+        any_window=any_window,
+        pickles=allow_pickle,
+    )
+    for where, count in found.rows.items():
+        write(f"{count:>12,}  {where}")
+    write(f"imported as window {found.window}")
+
+
 for one in (describe, verify, copy, move, prune):
     group.command()(command(one))
+group.command()(command(export_state))
+group.command(cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)(
+    command(import_state)
+)
