@@ -16,7 +16,13 @@ from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.exchange.network import LATE, MALFORMED, REASONS, TOO_LARGE, TOO_MANY
 from ridgeline.engine.process import stacks
 from ridgeline.measure.encoding import from_dict
-from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, RunEvent, WindowCommitted
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    MessagesRefused,
+    RunEvent,
+    StackTimes,
+    WindowCommitted,
+)
 from ridgeline.plan.execution import Plan
 
 MAXIMUM_BYTES = 1 << 20
@@ -202,7 +208,21 @@ def read_heartbeat(data: bytes) -> ContainerHeartbeat | None:
         replace(one, file=_printable(one.file), function=_printable(one.function), text=_printable(one.text))
         for one in found.lines
     )
-    return replace(found, host=_printable(found.host), stack=_printable(found.stack), lines=lines)
+    return replace(
+        found,
+        host=_printable(found.host),
+        stack=_printable(found.stack),
+        lines=lines,
+        stacks=None if found.stacks is None else _printable_stacks(found.stacks),
+    )
+
+
+def _printable_stacks(found: StackTimes) -> StackTimes:
+    """The same with texts that can be written as UTF-8."""
+    functions = tuple(
+        (file, line, _printable(name), _printable(kind)) for file, line, name, kind in found.functions
+    )
+    return replace(found, files=tuple(map(_printable, found.files)), functions=functions)
 
 
 def _finite(text: str) -> float:

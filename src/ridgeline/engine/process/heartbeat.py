@@ -25,7 +25,13 @@ from ridgeline.engine.process.line_sampler import LineSampler
 from ridgeline.engine.process.said_lines import said
 from ridgeline.engine.process.usage import read_usage
 from ridgeline.measure.encoding import to_dict
-from ridgeline.measure.events import ContainerHeartbeat, LineTime, RunningOperator, SourceTaken
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    LineTime,
+    RunningOperator,
+    SourceTaken,
+    StackTimes,
+)
 
 _log = logging.getLogger(__name__)
 MAXIMUM_BYTES = 256 * 1024
@@ -112,8 +118,14 @@ class HeartbeatSender:
         while True:
             try:
                 beat = self._running() or self._idle()
+                lines, stacks_now = self._new_lines()
                 beat = replace(
-                    beat, usage=read_usage(), unsent=unsent, taken=self._taken(), lines=self._new_lines()
+                    beat,
+                    usage=read_usage(),
+                    unsent=unsent,
+                    taken=self._taken(),
+                    lines=lines,
+                    stacks=stacks_now,
                 )
                 if self._send(partial(encode, beat, self._clock.wall)):
                     if unsent:
@@ -139,13 +151,13 @@ class HeartbeatSender:
         except Exception:  # noqa: BLE001  as above; heartbeats say why
             self.failures += 1
 
-    def _new_lines(self) -> tuple[LineTime, ...]:
-        """The time by line, if it is due."""
+    def _new_lines(self) -> tuple[tuple[LineTime, ...], StackTimes | None]:
+        """The time by line and by stack, if it is due."""
         now = self._clock.monotonic()
         if now - self._lines_sent < _LINES_SECONDS:
-            return ()
+            return (), None
         self._lines_sent = now
-        return self._lines.take()
+        return self._lines.take(), self._lines.take_stacks()
 
     def _idle(self) -> ContainerHeartbeat:
         """The clock."""

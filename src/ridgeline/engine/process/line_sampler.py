@@ -1,4 +1,4 @@
-"""Where an operator's Python time goes, by line: its thread's stack, some 50 times a second.
+"""Where an operator's Python time goes, by line and by stack: its thread is looked at 50 times a second.
 
 A sample counts for the time since the one before. So a call that holds Python's lock for long, during which
 no sample can be taken, counts for as long as it took. Nothing is paid per tuple, call or window.
@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.process import stacks, worker_output
-from ridgeline.measure.events import LineTime
+from ridgeline.engine.process.stack_tree import DEEPEST_LOOK, LONGEST_FILE, LONGEST_NAME, StackTree
+from ridgeline.measure.events import LineTime, StackTimes
 
 INTERVAL_SECONDS = 0.02
 _NOTEBOOKS = ("<ipython", "<stdin")
@@ -37,7 +38,9 @@ class _Place(NamedTuple):
 
 
 class LineSampler:
-    """Samples the thread that works, from a daemon thread of its own; `take` returns what was found since.
+    """Samples the thread that works, from a daemon thread of its own.
+
+    `take` returns what was found since by line, `take_stacks` by stack.
 
     The thread that works calls `begin` and `end` around its windows. Operators name themselves by
     `worker_output.enter_operator`.
@@ -51,6 +54,7 @@ class LineSampler:
         self._seconds: dict[_Place, float] = {}
         self._ranks: dict[str, int] = {}
         """By file name: how near to a user's code its lines are."""
+        self._tree = StackTree(lambda filename: _KINDS[self._rank(filename)], _KINDS[_ENGINE])
         self._random = random.Random()  # noqa: S311  an operator may have seeded Python's own
         self._stop = threading.Event()
 
@@ -84,6 +88,11 @@ class LineSampler:
                 lines.append(_line_time(place.operator, place.code, place.line, seconds))
         return (*lines, *(LineTime(one, "", 0, "", "", seconds) for one, seconds in rest.items()))
 
+    def take_stacks(self) -> StackTimes | None:
+        """The time by stack since the last call; None if there is none."""
+        with self._lock:
+            return self._tree.take()
+
     def _run(self) -> None:
         before = self._clock.monotonic()
         while not self._clock.wait(self._interval_seconds * self._random.uniform(0.5, 1.5), self._stop):
@@ -101,24 +110,28 @@ class LineSampler:
         if not isinstance(operator, worker_output.CurrentOperator):
             return
         frame = sys._current_frames().get(thread)  # noqa: SLF001  the only way
-        place = self._place(operator.context.operator_id, frame)
+        place, codes = self._look(operator.context.operator_id, frame)
         del frame  # it would keep the operator's variables
         with self._lock:
             if place not in self._seconds and len(self._seconds) >= _MOST_LINES:
                 place = _Place(place.operator)
             self._seconds[place] = self._seconds.get(place, 0.0) + seconds
+            self._tree.add(operator.context.operator_id, codes, seconds)
 
-    def _place(self, operator: int, frame: FrameType | None) -> _Place:
-        """The innermost line of a user's code; else of the library of operators, or of a package."""
-        best, place = 0, _Place(operator)
-        while frame is not None:
-            rank = self._rank(frame.f_code.co_filename)
-            if rank > best:
-                best, place = rank, _Place(operator, frame.f_code, frame.f_lineno or 0)
-                if rank == _USERS:
-                    break
+    def _look(self, operator: int, frame: FrameType | None) -> tuple[_Place, list[CodeType]]:
+        """The line that a stack counts for, and its functions from the innermost out.
+
+        The line is the innermost one of a user's code; else of the library of operators, or of a package.
+        """
+        best, place = _PYTHON, _Place(operator)
+        codes: list[CodeType] = []
+        while frame is not None and len(codes) < DEEPEST_LOOK:
+            code = frame.f_code
+            codes.append(code)
+            if best != _USERS and (rank := self._rank(code.co_filename)) > best:
+                best, place = rank, _Place(operator, code, frame.f_lineno or 0)
             frame = frame.f_back
-        return place
+        return place, codes
 
     def _rank(self, filename: str) -> int:
         rank = self._ranks.get(filename)
@@ -127,7 +140,8 @@ class LineSampler:
         return rank
 
 
-_ENGINE, _PACKAGE, _OPERATORS, _USERS = range(4)
+_ENGINE, _PYTHON, _PACKAGE, _OPERATORS, _USERS = range(5)
+_KINDS = ("engine", "python", "package", "operators", "user")
 
 
 def _rank_of(filename: str) -> int:
@@ -137,12 +151,13 @@ def _rank_of(filename: str) -> int:
     if filename.startswith(stacks.MACHINERY):
         return _ENGINE
     if filename.startswith("<"):  # generated, such as a NamedTuple's constructor
-        return _USERS if filename.startswith(_NOTEBOOKS) else _ENGINE
+        return _USERS if filename.startswith(_NOTEBOOKS) else _PYTHON
     if "site-packages" in filename or "dist-packages" in filename:
         return _PACKAGE
-    return _ENGINE if filename.startswith(_LIBRARIES) else _USERS
+    return _PYTHON if filename.startswith(_LIBRARIES) else _USERS
 
 
 def _line_time(operator: int, code: CodeType, line: int, seconds: float) -> LineTime:
     text = linecache.getline(code.co_filename, line).strip()
-    return LineTime(operator, code.co_filename, line, code.co_qualname, text[:_LONGEST_TEXT], seconds)
+    file, function = code.co_filename[-LONGEST_FILE:], code.co_qualname[:LONGEST_NAME]
+    return LineTime(operator, file, line, function, text[:_LONGEST_TEXT], seconds)

@@ -156,6 +156,7 @@ _SELECT: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "/decisions": _last("decisions"),
     "/windows": _last("windows"),
     "/lines": _of_operator("operators"),
+    "/stacks": _of_operator("operators"),
     "/keys": _of_operator("operators"),
     "/metrics": _of_operator("metrics"),
     "/recordAge": _of_operator("operators"),

@@ -26,7 +26,7 @@ _ONCE = (
     *("/logicalPlan", "/logicalPlan/attributes", "/logicalPlan/operators", "/physicalPlan"),
     *("/physicalPlan/operators", "/physicalPlan/containers", "/physicalPlan/streams", "/regions"),
     *("/latency", "/criticalPath", "/recordAge", "/progress", "/watermarks", "/throughput"),
-    *("/history", "/metrics", "/keys", "/lines", "/marks", "/promises", "/advice", "/debugDump"),
+    *("/history", "/metrics", "/keys", "/lines", "/stacks", "/marks", "/promises", "/advice", "/debugDump"),
     *("/sinks", "/checkpoints", "/recordings", "/queries"),
 )
 _OF_OPERATOR = ("", "/aggregation", "/history", "/ports", "/attributes", "/properties")
