@@ -467,12 +467,12 @@ class LineTime:
 class StackTimes:
     """Time that operators spent in whole stacks, by samples, as a tree of functions.
 
-    `functions`: the place of the file in `files` (-1: none), the first line, the qualified name, and whose it
-    is: `user`, `operators` (Ridgeline's library), `package`, `python` or `engine`.
+    `functions`: the place of the file in `files` (-1: none), the first line, the qualified name, and its
+    kind. Kinds are `user`, `operators` (Ridgeline's library), `package`, `python` or `engine`.
 
-    `nodes`: the place of the caller in `nodes`, which is before it, that of the function in `functions`, and
-    the seconds in itself, without what it calls. A node without a caller (-1) stands for an operator, whose
-    physical id is in place of the function.
+    `nodes`: the place of the caller in `nodes`, which is before it, and that of the function in `functions`.
+    Then the seconds in itself, without what it calls. A node without a caller (-1) stands for an operator,
+    whose physical id is in place of the function.
     """
 
     files: tuple[str, ...]

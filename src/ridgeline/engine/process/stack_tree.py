@@ -38,7 +38,7 @@ class _Node:
 class StackTree:
     """Takes in stacks, innermost frame first, and hands out what it has. One thread at a time.
 
-    `kind_of`: whose a file is, as `StackTimes` has it; `own`: the engine's, whose frames up to the first of
+    `kind_of`: whose a file is, as `StackTimes` has it. `own`: the engine's, whose frames up to the first of
     others are no part of an operator's stack.
     """
 

@@ -186,7 +186,7 @@ def _functions(tree: _Node, most: int) -> list[StackFunctionAnswer]:
 
 
 def _calls(node: _Node, kept: set[int], place: int) -> list[tuple[int, _Function, _Node]]:
-    """What a node calls, as far as it is kept, the longest last."""
+    """The calls of a node, as far as they are kept, the longest last."""
     calls = [(place, function, called) for function, called in node.calls.items() if id(called) in kept]
     return sorted(calls, key=lambda call: call[2].whole)
 
