@@ -160,7 +160,8 @@ def judged(error: Exception, *, begun: bool) -> dict[str, Any]:
     """The report of an error to a supervisor.
 
     Returns:
-        `error`: its text. `again`: a driver that is started again might get further. `same`: equal for faults that are the same at the same window; "" if unknown.
+        `error`: its text. `again`: a driver that is started again might get further. `same`: equal for faults
+        that are the same at the same window; "" if unknown.
     """
     text = mask_text(str(error) if isinstance(error, RidgelineError) else described(error))
     same = ""

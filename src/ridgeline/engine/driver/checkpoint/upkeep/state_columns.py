@@ -351,7 +351,7 @@ class Fields(Form):
 
 
 class _Json(Form):
-    """What JSON gives back as it was."""
+    """Values that JSON gives back unchanged."""
 
     arrow = pa.string()
 
@@ -511,7 +511,7 @@ class Forms:
 
 
 def _maker(kind: Any, by_place: object, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
-    """What makes an instance of a class of its values."""
+    """The function that makes an instance of a class of its values."""
     if by_place:
         return lambda values: tuple.__new__(kind, values)
     return lambda values: kind(**dict(zip(names, values, strict=True)))
