@@ -15,7 +15,7 @@ from support.paths import TESTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-STEPS = {"create": 100, "removed": 3, "race": 100, "run": 15, "regions": 5}
+STEPS = {"create": 100, "removed": 3, "race": 100, "run": 15, "regions": 5, "names": 10}
 """What the steps are repeated for, rounds or windows; each has a bucket of its name."""
 SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 
@@ -82,6 +82,11 @@ def test_two_drivers_never_both_commit_a_window(on_s3):
     kinds = Counter(" and ".join(got) for got, _ in outcomes)
     print(dict(kinds))
     assert set(kinds) <= {"committed and fenced", "fenced and fenced"}
+
+
+def test_of_three_drivers_one_gets_a_name_in_the_store(on_s3):
+    starts, _ = on_s3("names")
+    assert starts == [[8]] * STEPS["names"]
 
 
 def test_a_window_costs_few_requests(server, on_s3):

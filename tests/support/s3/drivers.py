@@ -5,11 +5,16 @@ import json
 import sys
 import threading
 
-from ridgeline.api.errors import CheckpointError, FencedError
+from ridgeline.api.errors import CheckpointError, FencedError, NameTakenError
+from ridgeline.api.support.files import use_s3
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.spark.hadoop import HadoopStorage
+from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import start_context
+from ridgeline.service.store.entry import StoreEntry
+from ridgeline.service.store.folder import EntryFolder
+from ridgeline.service.store.presence import Presence
 from support.jars import class_path
 
 
@@ -93,6 +98,32 @@ def create(context, uri, rounds):
     return counts
 
 
+def names(context, uri, rounds):
+    """Three drivers take the name of a dead application in a store at the same moment; how many got it."""
+    use_s3(s3_settings(context))
+    counts = []
+    for number in range(rounds):
+        got, begin, over = [], threading.Barrier(3), threading.Barrier(3)
+        EntryFolder(uri).write(StoreEntry(f"app-{number}", "app", 7, "failed", host="elsewhere"))
+
+        def one(number=number, got=got, begin=begin, over=over):
+            presence = Presence(uri, f"app-{number}", "app", "local", print)
+            begin.wait()
+            with contextlib.suppress(NameTakenError):
+                presence.with_spark("x", lambda folder: HadoopStorage(folder, context))
+                got.append(EntryFolder(uri).read(f"app-{number}").entry.start)
+            over.wait()  # a name that is free again may be taken
+            presence.end("it was stopped", failed=False)
+
+        threads = [threading.Thread(target=one) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        counts.append(got)
+    return counts
+
+
 class Removing(HadoopStorage):
     """A file that stands in the way is removed by another driver before this one can look at it."""
 
@@ -150,15 +181,23 @@ def regions(context, uri, windows):
     return collected
 
 
+STEPS = {
+    "race": race,
+    "create": create,
+    "removed": removed,
+    "run": run,
+    "regions": regions,
+    "names": names,
+}
+
+
 def main(endpoint, *steps):
     needs = {"streaming": False, "local_checkpoint": False, "least": 2}
     context = start_context("s3", "local[2]", settings(endpoint), **needs)
     try:
         for step in steps:
             name, count = step.split("=")
-            result = {"race": race, "create": create, "removed": removed, "run": run, "regions": regions}[
-                name
-            ](context, f"s3a://{name}/checkpoint", int(count))
+            result = STEPS[name](context, f"s3a://{name}/checkpoint", int(count))
             print("RESULT", name, json.dumps(result), flush=True)
     finally:
         context.stop()

@@ -138,9 +138,9 @@ def use_store(settings: RunSettings) -> None:
     """Reach object stores with the settings of the run, where it has some."""
     if any(name.startswith("spark.hadoop.fs.s3a.") for name in settings.spark):
         from ridgeline.api.support.files import use_s3
-        from ridgeline.engine.spark.s3 import s3_settings_of
+        from ridgeline.engine.spark.s3 import s3_settings_of, s3a_from_environment
 
-        use_s3(s3_settings_of(settings.spark))
+        use_s3(s3_settings_of({**s3a_from_environment(), **settings.spark}))
 
 
 def _refuse_taken(folder: EntryFolder, name: str) -> None:

@@ -16,8 +16,9 @@ import pyarrow.fs
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
-from ridgeline.api.support.files import is_local, local_path, resolve
+from ridgeline.api.support.files import is_local, local_path, resolve, s3_settings, use_s3
 from ridgeline.api.support.masking import mask_text, printable
+from ridgeline.engine.spark.s3 import s3_settings_of, s3a_from_environment
 from ridgeline.service.store.entry import LONGEST, StoreEntry, check_name, decoded, encoded, is_name
 
 PLACE = ".ridgeline/applications"
@@ -174,6 +175,8 @@ class EntryFolder:
     def _reached(self) -> tuple[pyarrow.fs.FileSystem, str]:
         with self._lock:
             if self._resolved is None:
+                if not s3_settings():  # a command, without a Spark that has them
+                    use_s3(s3_settings_of(s3a_from_environment()))
                 self._resolved = resolve(self.uri)
             return self._resolved
 
