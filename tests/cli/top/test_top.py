@@ -72,6 +72,16 @@ def test_all_of_it_is_on_the_screen_and_keys_sort_filter_and_unfold(run):
     on_screen(server.url, check)
 
 
+def test_ctrl_c_leaves_the_screen_also_from_a_field(run):
+    _, server, _, _ = run
+
+    async def check(screen):
+        await screen.pilot.press("slash", "ctrl+c")
+        await screen.until(lambda: not screen.app.is_running, "the end")
+
+    on_screen(server.url, check)
+
+
 def test_windows_of_before_are_taken_once_also_where_regions_number_their_own():
     watch, _, _, _ = watched(until=3)
     board = Board()
