@@ -138,7 +138,8 @@ function Window({ shown, windows, marks, params }) {
       <${Notice} problem=${shown.problem} kind="behind"><p>Only the last ${count(1000)} windows are kept. <a href=${href({ window: null, region: null })}>Show the newest</a></p></>
     </section>`;
   }
-  if (!window || !path?.blame?.length) return html`<section class="card"><${Empty}>The window is not there yet.</></section>`;
+  if (!window) return html`<section class="card"><${Empty}>The window is not there yet.</></section>`;
+  if (!path?.blame?.length) return html`<section class="card"><${Empty}>Nothing is known of who waited for whom in window ${window.windowId}.</></section>`;
   const across = !params.window && path.windows; // through all regions on the way
   const named = `${window.windowId}${window.region ? ` of ${window.region}` : ""}`;
   const of = params.window ? `Window ${named}` : across ? "The newest results" : `The newest window, ${named}`;
