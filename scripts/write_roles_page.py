@@ -63,7 +63,8 @@ CODE = """
 An edit of the plan needs `operate` if it gives a value to a property or an attribute, or another number of
 partitions. It needs `admin` if it can run code. Such edits add, replace or remove operators and streams, or
 name a class. Others have `$import` or `$env` in a value, or set a script or a model. A class of operators
-may list more such properties: `runs_code = ("formula",)`.
+may list more such properties: `runs_code = ("formula",)`. A value that begins with `env:`, `file:` or
+`command:` needs `admin`, too: it may name a secret.
 
 ## The audit log
 

@@ -109,6 +109,9 @@ def test_operate_changes_values_and_admin_alone_what_can_run_code(app, file):
             [GOOD, ADD],
             [{**GOOD, "value": {"$import": "os:system"}}],
             [{**GOOD, "value": [{"$env": "HOME"}]}],
+            [{**GOOD, "value": "env:HOME"}],
+            [{**GOOD, "value": {"sasl.password": "file:/etc/shadow"}}],
+            [{**GOOD, "value": '{"sasl.password": "file:/etc/shadow"}'}],
             [{"do": "set-property", "operator": "nothing", "property": "x", "value": 1}],
             [
                 {

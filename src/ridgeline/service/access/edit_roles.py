@@ -1,4 +1,4 @@
-"""The role that an edit of a plan needs: admin for what can run code, or read the driver's environment."""
+"""The role that an edit of a plan needs: admin for what can run code, or read variables and files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _CODE_PROPERTIES: Mapping[str, frozenset[str]] = {
 _CODE_ATTRIBUTES = frozenset(("partitioner", "stream_codec"))
 _MARKS = ("$import", "$env")
 """Marks of values that are imported, or taken from the driver's environment."""
+_PROVIDERS = ("env:", "file:", "command:")
+"""Beginnings of texts that name a secret: who gives one beside an address of their own could read it."""
 
 
 def role_of_edits(edits: Iterable[Edit], plan: LogicalPlan) -> Role:
@@ -41,8 +43,28 @@ def _role(edit: Edit, plan: LogicalPlan) -> Role:
 
 
 def _is_marked(value: object) -> bool:
+    """Whether a value, or a text within it, is taken from elsewhere: code, variables, files, commands."""
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return any(mark in text for mark in _MARKS)
+    return any(mark in text for mark in _MARKS) or any(map(_is_provided, _texts(value)))
+
+
+def _is_provided(text: str) -> bool:
+    text = text.lstrip()
+    return text.startswith(_PROVIDERS) or (
+        text[:1] in {"{", "["} and any(f'"{one}' in text for one in _PROVIDERS)
+    )
+
+
+def _texts(value: object) -> Iterable[str]:
+    """The texts in a value, those of keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for one in value:
+            yield from _texts(one)
 
 
 def _is_code(plan: LogicalPlan, operator: str, name: str) -> bool:
