@@ -327,7 +327,11 @@ def test_http_in_the_clear_gets_a_hint(bounded):
     assert bounds.refusals.totals["malformed"] == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"\x16", hello()[:60], hello(), b"GET / HTTP/1.1\r\nHost: a\r\n"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x16", hello()[:60], hello(), b"GET / HTTP/1.1\r\nHost: a\r\n"],
+    ids=("nothing", "a byte", "a part of hello", "hello", "a head"),  # the same in all processes of the tests
+)
 def test_who_stops_in_the_middle_is_not_waited_for(bounded, data):
     server, bounds = bounded(request_seconds=0.3)
     line = dial(server, data)
