@@ -314,7 +314,7 @@ class RunSettings:
 
         Raises CommandError for a name that no application of a store can have.
         """
-        store, name = self.service.store, self.service.name or application
+        store, name = self.service.store, self.service.store_name or application
         if store is None:
             return self
         from ridgeline.service.store.entry import check_name

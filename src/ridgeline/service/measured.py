@@ -203,7 +203,7 @@ class MeasuredRun:
             surroundings.callback(self._end_lines)  # the watch of a region outlives this run
             self._master = self._master if context is None else str(context.master)
             application = self._plan.logical.application
-            store, name = self._service.store, self._service.name
+            store, name = self._service.store, self._service.store_name
             self._presence = presence_of(store, name, application, self._master, self._warn, self._clock)
             if self._presence is not None:
                 surroundings.enter_context(self._presence)

@@ -166,7 +166,7 @@ class ServiceOptions(AccessOptions):
             panel="Store of applications",
         ),
     ] = None
-    name: Annotated[
+    store_name: Annotated[
         str | None,
         Option(
             metavar="NAME",

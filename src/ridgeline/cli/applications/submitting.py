@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,16 +31,20 @@ if TYPE_CHECKING:
 _CLOCK = SystemClock()
 _POLL_SECONDS = 0.3
 _SAID_LINES = 15
-_OWN = {"--deploy-mode": 1, "--timeout": 1, "--detach": 0, "--wait": 0}
+_OWN = {"--name": 1, "--deploy-mode": 1, "--timeout": 1, "--detach": 0, "--wait": 0}
 """Options of `submit` that `run` does not have, and how many words follow each."""
 _SECRET = {"--token": "RIDGELINE_TOKEN", "--read-token": "RIDGELINE_READ_TOKEN"}
 """Options that travel in the environment: words of a command can be read by all users of a machine."""
-_REPLACED = {"--store": 1, "--name": 1, "--checkpoint": 1}
+_REPLACED = {"--store": 1, "--store-name": 1, "--checkpoint": 1}
 
 
 def submit(
     context: typer.Context,
     settings: RunSettings,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Its name in the store. Default: the application's own."),
+    ] = None,
     deploy_mode: Annotated[
         str,
         typer.Option(
@@ -62,7 +66,8 @@ def submit(
 
     It returns once the application runs, with the address of its page. From then on `ridgeline ps`, `attach`,
     `logs`, `stop` and `kill` find it by its name, on any host that reaches the store. Its checkpoint is
-    `STORE/NAME`: the same command continues from there. Options are those of `run`.
+    `STORE/NAME`: the same command continues from there. Options are those of `run`. An option `--name` of the
+    application itself stands behind `--`.
 
     Example: `ridgeline submit payments.py --name payments --store /shared/streams --master spark://host:7077
     --archives env.tar.gz`
@@ -85,7 +90,8 @@ def submit(
     configured.plan()  # faults are shown here, and not in the log of the driver
     from ridgeline.service.store.folder import EntryFolder
 
-    name = settings.service.name or configured.app.name
+    name = name or settings.service.store_name or configured.app.name
+    settings = replace(settings, service=replace(settings.service, store_name=name))
     settings.stored(name)  # refused if it cannot be a name
     use_store(settings)
     folder = EntryFolder(store)
@@ -124,7 +130,7 @@ def _check_mode(mode: str, master: str) -> None:
     elif master.startswith("k8s://"):
         msg = (
             "`--deploy-mode cluster` on Kubernetes is not there: let a Deployment run `ridgeline run` with "
-            "`--store` and `--name`, in client mode"
+            "`--store` and `--store-name`, in client mode"
         )
     else:
         msg = (
@@ -189,7 +195,7 @@ def _start_driver(folder: EntryFolder, name: str, settings: RunSettings, words: 
         if value
     }
     checkpoint = settings.options.checkpoint
-    own = ["--store", folder.uri, "--name", name]
+    own = ["--store", folder.uri, "--store-name", name]
     own += [] if checkpoint is None else ["--checkpoint", checkpoint]
     own += [] if settings.view.quiet else ["--quiet"]
     command = [sys.executable, "-m", "ridgeline", "run", *own, *run_words(words)]

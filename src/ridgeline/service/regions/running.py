@@ -121,7 +121,7 @@ class _Regions:
         self._log = OperatorLog()
         """The lines that operators of all regions say."""
         self._presence = presence_of(
-            service.store, service.name, self._name, options.where, self._warn, clock
+            service.store, service.store_name, self._name, options.where, self._warn, clock
         )
         self._failed: set[str] = set()
         """The regions of which a failure was said."""

@@ -68,7 +68,7 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         msg = (
             f"`{name}` cannot be the name of an application in a store: it has letters, digits and `._-`, "
-            "200 at most, and begins with a letter or digit; give another `--name`"
+            "200 at most, and begins with a letter or digit; give another name"
         )
         raise RidgelineError(msg)
     return name

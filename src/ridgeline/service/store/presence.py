@@ -186,7 +186,7 @@ class Presence(Claim):
         if there:
             msg = (
                 f"`{self._entry.name}` is being started by the process {pid} on `{host}`; wait for it, or "
-                "give another `--name`"
+                "give another name"
             )
             raise NameTakenError(msg)
 
@@ -273,13 +273,13 @@ def taken(how: Standing) -> str:
     """The error for a name that is taken."""
     found, entry = how.found, how.found.entry
     if entry is None:
-        return f"the name `{found.name}` is taken in this store: {found.fault}; give another `--name`"
+        return f"the name `{found.name}` is taken in this store: {found.fault}; give another name"
     does = "runs" if entry.state == RUNNING else "is starting"
     run = f", run {entry.id}" if entry.id else ""
     address = f", at {entry.address}" if entry.address else ""
     return (
         f"`{entry.name}` {does} already: process {entry.pid} on `{entry.host}`{run}{address}, last heard "
-        f"{how.age:.0f} s ago; `ridgeline stop {entry.name}` ends it, or give another `--name`"
+        f"{how.age:.0f} s ago; `ridgeline stop {entry.name}` ends it, or give another name"
     )
 
 
