@@ -29,6 +29,8 @@ from ridgeline.engine.process.hidden_modules import hidden_by, hides_needed, hin
 from ridgeline.plan.spec.form import form_of
 from ridgeline.plan.spec.imports import APP_PREFIX
 
+_ALIKE = 0.7
+"""From so much likeness on an option may be meant by another one."""
 _FUNCTION = "application"
 _FORMS = (
     "give a file (`app.py`), a file and a name (`app.py:second`), `module:attribute`, a specification "
@@ -54,12 +56,20 @@ def load_application(target: str, options: Sequence[str] = (), name: str | None 
     if isinstance(found, Application):
         if options:
             option = options[0].partition("=")[0]
-            hint = did_you_mean(option, COMMAND_OPTIONS)
+            known = [one for one in COMMAND_OPTIONS if _is_like(option, one)]
+            hint = did_you_mean(option, known)
             only = f"only a function `{_FUNCTION}(...)` takes options, which `{target}` has not"
             msg = f"unknown option `{option}`; {hint if hint.startswith('did') else only}"
             raise CommandError(msg)
         return found
     return _call(target, found, application_arguments(target, found, options))
+
+
+def _is_like(option: str, other: str) -> bool:
+    """Whether an option may be meant by another one; the dashes of both say nothing."""
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, option.lstrip("-"), other.lstrip("-")).ratio() >= _ALIKE
 
 
 def _found(target: str, app: str | None) -> Any:

@@ -95,7 +95,6 @@ def row(call, name="one"):
     return next(one for one in rows if one["name"] == name)
 
 
-@pytest.mark.guide("002", "Launching")
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("_nothing_is_left")

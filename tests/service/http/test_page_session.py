@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from ridgeline.service.access.roles import OWNER, Identity
 from ridgeline.service.page.session import CODE_SECONDS, Sessions
 from ridgeline.testing import SteppingClock
 from support.service.watched import BASE, START, serving, watched
@@ -176,13 +177,14 @@ def test_a_code_is_good_for_an_hour():
 
 def test_codes_and_sessions_take_no_more_memory_than_a_thousand_do():
     sessions = Sessions(SteppingClock(START))
-    first = sessions.open(writes=True)
-    kept = sessions.open(writes=False)
+    reader = Identity("ann", "token")
+    first = sessions.open(OWNER)
+    kept = sessions.open(reader)
     for _ in range(1500):
         sessions.code()
-        sessions.open(writes=True)
-        assert sessions.writes(kept.cookie, kept.key) is False  # in use
-    assert sessions.writes(first.cookie, first.key) is None
+        sessions.open(OWNER)
+        assert sessions.identity(kept.cookie, kept.key) == reader  # in use
+    assert sessions.identity(first.cookie, first.key) is None
     assert len(sessions._sessions) == len(sessions._codes) == 1000
 
 

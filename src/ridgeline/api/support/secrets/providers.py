@@ -83,6 +83,11 @@ def forget_secrets() -> bool:
     """Let commands run again for the next use of their secrets, as after a login that was refused.
 
     False if no command was asked before: then nothing can be different.
+
+    Example:
+        >>> from ridgeline.connect import forget_secrets, secret_value
+        >>> secret_value("command:echo x", "password"), forget_secrets()
+        ('x', True)
     """
     return _COMMANDS.forget()
 
