@@ -443,9 +443,16 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
         traced("http://127.0.0.1:1", [])
 
 
-def test_a_variable_alone_is_no_error_without_the_extra(monkeypatch):
+@pytest.mark.parametrize("there", ["", "opentelemetry", "opentelemetry.exporter.otlp.proto"])
+def test_a_variable_alone_is_no_error_without_the_extra(monkeypatch, there):
+    def found(name):  # as `find_spec` answers if only so much of OpenTelemetry is installed
+        outer = name.rpartition(".")[0]
+        if outer and not f"{there}.".startswith(f"{outer}."):
+            raise ModuleNotFoundError(outer)
+        return object() if f"{there}.".startswith(f"{name}.") else None
+
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")
-    monkeypatch.setattr("ridgeline.service.export.telemetry.find_spec", lambda _: None)
+    monkeypatch.setattr("ridgeline.service.export.telemetry.find_spec", found)
     said = []
     watch = traced(None, [], said=said)
     assert not watch.traced

@@ -16,6 +16,7 @@ from ridgeline.service.lineage.wanting import wants_lineage
 from ridgeline.service.options import ServiceOptions
 
 Say = Callable[[str], None]
+_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
 
 def traces_of(service: ServiceOptions, say: Say | None = None) -> TraceSettings | None:
@@ -24,7 +25,7 @@ def traces_of(service: ServiceOptions, say: Say | None = None) -> TraceSettings 
     Raises RidgelineError for a value that cannot be used.
     """
     found = trace_settings(service.otlp, service.trace_ratio, service.trace_slow, os.environ)
-    if found is None or found.endpoint is not None or find_spec("opentelemetry") is not None:
+    if found is None or found.endpoint is not None or _has_exporter():
         return found
     if say is not None:
         say(
@@ -32,6 +33,14 @@ def traces_of(service: ServiceOptions, say: Say | None = None) -> TraceSettings 
             "`ridgeline[telemetry]`, or set `OTEL_TRACES_EXPORTER=none`"
         )
     return None
+
+
+def _has_exporter() -> bool:
+    """Whether the exporter is installed: many packages bring OpenTelemetry's interface without it."""
+    try:
+        return find_spec(_EXPORTER) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
