@@ -209,6 +209,20 @@ def test_inputs_and_outputs_have_names_columns_and_where_these_come_from(tmp_pat
     assert "ridgeline_unknownColumns" not in written["facets"]
 
 
+def test_columns_of_a_dataset_that_two_operators_write_come_from_the_inputs_of_both(tmp_path, server):
+    app = Application("shop")
+    for name in ("home", "abroad"):
+        (tmp_path / name).mkdir()
+        read = app.add_operator(f"read_{name}", FileInput(tmp_path / name / "*.jsonl", Order, until="end"))
+        write = app.add_operator(f"write_{name}", KafkaOutput("orders", servers="kafka:9092"))
+        app.add_stream(name, read.output, write.input if hasattr(write, "input") else write.data)
+    run_of(server.url, app)
+    (written,) = server.events[0]["outputs"]
+    lineage = written["facets"]["columnLineage"]["fields"]
+    places = sorted(one["name"] for one in lineage["cents"]["inputFields"])
+    assert places == [str(tmp_path / "abroad"), str(tmp_path / "home")]
+
+
 def test_columns_that_a_function_makes_are_said_to_be_unknown(tmp_path, server, validator):
     def price(order: Order) -> Priced:
         return Priced(order.id, order.cents / 100)

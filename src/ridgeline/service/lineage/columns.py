@@ -59,7 +59,7 @@ def column_lineage(plan: LogicalPlan) -> dict[str, Columns]:
             into.setdefault(sink.operator, []).append((stream.source.operator, stream.source.port))
     for operator in plan.operators:
         above = [made.get(source, {}) for source in into.get(operator.name, ())]
-        inputs = _joined(above)
+        inputs = joined(above)
         taken[operator.name] = inputs
         for port, schema in operator.outputs.items():
             made[operator.name, port] = _made(operator, schema, inputs)
@@ -71,7 +71,7 @@ def names_of(schema: Schema) -> tuple[str, ...]:
     return () if schema.pickled else tuple(schema.arrow.names)
 
 
-def _joined(above: list[Columns]) -> Columns:
+def joined(above: list[Columns]) -> Columns:
     """The columns of several streams; one that is not known in one of them is not known."""
     found: dict[str, Sources] = {}
     for columns in above:

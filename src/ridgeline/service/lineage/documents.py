@@ -13,7 +13,7 @@ from ridgeline.api.errors import without_tuple
 from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
-from ridgeline.service.lineage.columns import Columns, column_lineage, names_of
+from ridgeline.service.lineage.columns import Columns, column_lineage, joined, names_of
 from ridgeline.service.lineage.datasets import Dataset, datasets_of
 
 if TYPE_CHECKING:
@@ -139,9 +139,9 @@ def _of_operator(
 
 
 def _sum(before: _Found, one: _Found) -> _Found:
-    """A dataset that two operators read or write."""
+    """A dataset that two operators read or write: its columns come from those of both."""
     rows = None if before.rows is None or one.rows is None else before.rows + one.rows
-    return _Found(before.dataset, before.schema, rows, before.columns)
+    return _Found(before.dataset, before.schema, rows, joined([before.columns, one.columns]))
 
 
 def _facets(one: _Found) -> dict[str, Any]:
