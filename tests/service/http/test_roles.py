@@ -360,6 +360,22 @@ def test_without_room_for_the_audit_log_nothing_changes_and_all_is_read(app, fil
     assert "changes are made again" in said[-1]
 
 
+def test_a_log_whose_next_file_others_could_replace_refuses_changes_and_says_why(app, file, said, tmp_path):
+    """It was renamed, and its folder opened to all, while the application runs."""
+    (tmp_path / "audit.jsonl").rename(tmp_path / "earlier.jsonl")
+    tmp_path.chmod(0o777)
+    change = (f"{BASE}/changes", "POST", {"edits": [GOOD]}, file.tokens["operate"])
+    asked = len(app.run.changes.rows())
+    assert ask(app.server, f"{BASE}/info", token="wrong")[0] == 401
+    status, answer, _ = ask(app.server, *change)
+    assert (status, "can be written by others" in answer["error"]) == (503, True)
+    assert len(app.run.changes.rows()) == asked
+    assert "changes are refused" in said[-1]
+    tmp_path.chmod(0o700)
+    assert ask(app.server, *change)[0] == 200
+    assert "changes are made again" in said[-1]
+
+
 def test_ten_thousand_tokens_cost_as_much_as_one(tmp_path):
     path = str(tmp_path / "tokens")
     token = new_token()

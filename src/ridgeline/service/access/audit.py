@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
 from ridgeline.engine.files.rotation import ONE_FILE, Rotation, put_away, remove_old
 from ridgeline.service.access.roles import Caller
@@ -190,7 +190,10 @@ class AuditLog:
             return
         if not moved:
             put_away(self.path)
-        file = self._open()
+        try:
+            file = self._open()
+        except UntrustedError as error:
+            raise OSError(str(error)) from None  # while it runs, as any other reason not to write
         os.close(self._file)
         self._file, self._began = file, self._clock.monotonic()
         remove_old(self.path, self._rotation)
