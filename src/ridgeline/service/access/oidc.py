@@ -14,6 +14,7 @@ from typing import Any
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.service.access.roles import Identity
+from ridgeline.service.tls.calling import NoRedirects
 
 SKEW_SECONDS = 60.0
 """The difference that clocks of the issuer and of this host may have."""
@@ -32,13 +33,6 @@ _KINDS = {"RSA", "EC", "OKP"}
 
 class TokenRefusedError(Exception):
     """A token that proves nothing; its text says why, without the token."""
-
-
-class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the issuer's address is the one that was given."""
-
-    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
-        return None
 
 
 class Issuer:
@@ -214,7 +208,7 @@ def _check_address(url: str, option: str) -> None:
 
 def _json(url: str) -> dict[str, Any]:
     """The object that an address answers. Raises OSError, ValueError, HTTPException."""
-    opener = urllib.request.build_opener(_SameHost)
+    opener = urllib.request.build_opener(NoRedirects)
     request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310  checked before
     with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
         data = answer.read(_LARGEST + 1)
