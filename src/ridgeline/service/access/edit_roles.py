@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from ridgeline.api.support.secrets.providers import decoded_json
 from ridgeline.plan.edits import Edit, Repartition, SetAttribute, SetProperty
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.service.access.roles import Role
@@ -56,9 +57,10 @@ def _is_provided(text: str) -> bool:
 
 
 def _texts(value: object) -> Iterable[str]:
-    """The texts in a value, those of keys left out."""
+    """The texts in a value, also if it is JSON; those of keys left out."""
     if isinstance(value, str):
         yield value
+        yield from _texts(decoded_json(value))
     elif isinstance(value, Mapping):
         for one in value.values():
             yield from _texts(one)

@@ -6,6 +6,7 @@ They are read in the process that uses them, when it does. A plan has the text a
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import selectors
@@ -93,7 +94,7 @@ def forget_secrets() -> bool:
 
 
 def named_by_command(value: object) -> bool:
-    """True if a value, or a part of it, names a command."""
+    """True if a value, or a part of it, names a command; also in JSON, as `-D` takes it."""
     if isinstance(value, dict):
         return any(map(named_by_command, value.values()))
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -101,7 +102,19 @@ def named_by_command(value: object) -> bool:
     if isinstance(value, (pydantic.SecretStr, pydantic.SecretBytes)):
         return named_by_command(text_of(value))
     text = value.decode(errors="replace") if isinstance(value, bytes) else value
-    return isinstance(text, str) and text.lstrip().startswith(COMMAND)
+    if not isinstance(text, str):
+        return False
+    return text.lstrip().startswith(COMMAND) or named_by_command(decoded_json(text))
+
+
+def decoded_json(text: str) -> object:
+    """The list, dictionary or text that a text is in JSON; None for none."""
+    if text.lstrip()[:1] not in {"{", "[", '"'}:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 class ProvidedStr(pydantic.SecretStr):
