@@ -247,3 +247,8 @@ def test_json_that_names_a_place_needs_the_role_of_code(text):
     plan = plan_application(application()).logical
     assert role_of_edits([SetProperty("table", "several", '{"a": "x"}')], plan) is Role.OPERATE
     assert role_of_edits([SetProperty("table", "several", text)], plan) is Role.ADMIN
+
+
+def test_what_a_killed_command_had_printed_is_no_secret():
+    with pytest.raises(RidgelineError, match="`password`: command `sh` failed with exit code -9"):
+        provided("command:sh -c 'printf half; kill -9 $$'", "password")

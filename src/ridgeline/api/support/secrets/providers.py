@@ -255,7 +255,7 @@ def _of_command(words: str, what: str, now: Any) -> str:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    if not fault and process.returncode not in {0, -signal.SIGKILL}:
+    if not fault and process.returncode:  # it has ended before: our own signal met its children alone
         fault = f"failed with exit code {process.returncode}"
     lines = output.decode(errors="replace").strip("\r\n").splitlines()
     if not fault and (len(lines) != 1 or not lines[0]):
