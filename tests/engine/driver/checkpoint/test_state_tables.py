@@ -239,6 +239,33 @@ def test_wrong_rows_are_named_and_change_nothing(tmp_path: Path, number: int) ->
     assert walk(str(tmp_path / "state")) == before
 
 
+def test_columns_of_other_types_are_refused_and_not_made_fit(tmp_path: Path) -> None:
+    run_local(kept(), windows=2, checkpoint=tmp_path / "state")
+    cases: list[tuple[str, str, Callable[[pa.Array], pa.Array], str]] = [
+        ("recent", "position", lambda one: one.cast("string"), r"row 1: position '0' is no whole number"),
+        ("recent", "position", lambda one: pa.nulls(len(one), "int64"), r"row 1: position None is no whole"),
+        ("accounts", "value_limit", lambda one: one.cast("float64"), r"`value_limit`: 1.1 is a `float`"),
+        ("lived", "key", lambda one: pa.array(range(len(one))), r"row 1: `key`: 0 is a `int`"),
+        (
+            "accounts",
+            "value_at",
+            lambda one: pa.array([1] * len(one), pa.timestamp("ns", "UTC")),
+            r"row 1: `value_at`: '1970-01-01 00:00:00.000000001Z' is no time of UTC",
+        ),
+    ]
+    for number, (state, column, change, error) in enumerate(cases):
+        out = tmp_path / str(number)
+        export_states(str(tmp_path / "state"), out)
+        path = out / f"keeper.{state}.parquet"
+        table = pq.read_table(path)
+        changed = change(table.column(column).combine_chunks())
+        pq.write_table(table.set_column(table.column_names.index(column), column, changed), path)
+        before = walk(str(tmp_path / "state"))
+        with pytest.raises(StateError, match=error):
+            imported(kept(), tmp_path / "state", out)
+        assert walk(str(tmp_path / "state")) == before
+
+
 def test_what_does_not_belong_to_the_run_is_refused(tmp_path: Path) -> None:
     state, out = tmp_path / "state", tmp_path / "out"
     run_local(application(), windows=3, checkpoint=state)

@@ -308,7 +308,7 @@ def _rows_of(
 def _faults(
     kind: str, places: Sequence[Any] | None, keys: Sequence[Any], partitions: int
 ) -> Iterator[tuple[int, str]]:
-    """Rows with a key twice, one that is unlike itself, or a partition that there is not."""
+    """Rows with a key twice or without a hash, a position that is none, or a partition that there is not."""
     if places is not None and (kind != "keyed"):
         for row, place in enumerate(places):
             if type(place) is not int or not 0 <= place < partitions:
@@ -317,6 +317,9 @@ def _faults(
         return
     seen: dict[Any, int] = {}
     for row, key in enumerate(one_nan(list(keys))):
+        if kind == "list" and type(key) is not int:
+            yield row, f"position {shorten(key)} is no whole number"
+            continue
         whole = key if kind == "keyed" else ((places or ())[row], key)
         try:
             first = seen.setdefault(whole, row)

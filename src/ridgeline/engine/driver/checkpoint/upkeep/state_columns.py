@@ -145,6 +145,9 @@ class _Times(Form):
             which = "of UTC" if self.aware else "without a time zone"
             msg = f"{shorten(value)} is no time {which}"
             raise TypeError(msg)
+        if type(value) is not datetime:
+            msg = f"{shorten(value)} has nanoseconds; write microseconds"
+            raise TypeError(msg)
         return value.astimezone(UTC) if self.aware else value
 
 
@@ -168,6 +171,10 @@ class _Text(Form):
         """As Python has it."""
         if value is None:
             msg = f"there is no value, but it holds a `{self.kind.__name__}`"
+            raise TypeError(msg)
+        column = int if pa.types.is_integer(self.arrow) else str
+        if type(value) not in {column, self.kind}:
+            msg = f"{shorten(value)} is a `{type(value).__name__}`; it is written as `{column.__name__}`"
             raise TypeError(msg)
         return self.read(value)
 
@@ -441,7 +448,7 @@ _SCALARS: Mapping[str, Form] = {
         timedelta, pa.int64(), lambda one: one // _MICROSECOND, lambda one: timedelta(microseconds=one)
     ),
     "decimal:Decimal": _Text(Decimal, pa.string(), str, Decimal),
-    "uuid:UUID": _Text(UUID, pa.string(), str, UUID),
+    "uuid:UUID": _Text(UUID, pa.string(), str, lambda one: UUID(str(one))),
 }
 _ITEMS: Mapping[str, type] = {"list": list, "set": set, "frozenset": frozenset}
 
@@ -621,5 +628,6 @@ def cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         try:
             return column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            return column
+            # nanoseconds have no value in Python: as texts they are refused by row
+            return column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
     return column
