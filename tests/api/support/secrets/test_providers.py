@@ -252,3 +252,13 @@ def test_json_that_names_a_place_needs_the_role_of_code(text):
 def test_what_a_killed_command_had_printed_is_no_secret():
     with pytest.raises(RidgelineError, match="`password`: command `sh` failed with exit code -9"):
         provided("command:sh -c 'printf half; kill -9 $$'", "password")
+
+
+def test_a_token_of_no_or_two_lines_is_refused_and_not_shown(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("the-first-line\n\n")
+    with pytest.raises(RidgelineError, match="`file:` names is not one line") as refused:
+        Client("http://127.0.0.1:9", f"file:{tmp_path / 'token'}").get("/info")
+    assert "the-first" not in str(refused.value)
+    monkeypatch.setenv("NO_TOKEN", "")
+    with pytest.raises(RidgelineError, match="`--read-token`: what `env:` names is empty"):
+        provided_option("env:NO_TOKEN", "--read-token")

@@ -64,8 +64,19 @@ def provided(text: str, what: str) -> str:
 
 
 def provided_option(text: str | None, option: str) -> str | None:
-    """The value of an option that is a secret, such as `--token`. Raises RidgelineError as `provided`."""
-    return provided(text, option) if text is not None and names_provider(text) else text
+    """The value of an option that is a secret, such as `--token`.
+
+    Raises RidgelineError as `provided`, and if the place is empty or holds more than one line: no header
+    could carry that, and its error would show it.
+    """
+    if text is None or not names_provider(text):
+        return text
+    value = provided(text, option)
+    if not value.strip() or not value.isprintable():
+        fault = "is not one line of readable characters" if value.strip() else "is empty"
+        msg = f"`{option}`: what `{text.partition(':')[0]}:` names {fault}; put the token there, and no more"
+        raise RidgelineError(msg)
+    return value
 
 
 def provided_settings(settings: dict[str, str]) -> dict[str, str]:
