@@ -1,6 +1,7 @@
 """Tokens of an OpenID Connect issuer: a server of this test on loopback, with keys of its own."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -12,6 +13,7 @@ import pytest
 from joserfc import jwk, jwt
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.service.access import oidc
 from ridgeline.service.access.access import Access
 from ridgeline.service.access.oidc import AGAIN_SECONDS, FRESH_SECONDS, Issuer, TokenRefusedError
 from ridgeline.service.access.roles import Role
@@ -20,6 +22,7 @@ from ridgeline.service.access.rules_file import RulesFile, add_rule
 from ridgeline.testing import SteppingClock
 from support.service.asking import BASE, ask
 from support.service.living import living
+from support.waiting import PATIENCE_SECONDS
 
 
 class Login:
@@ -30,6 +33,7 @@ class Login:
         self.keys = [jwk.RSAKey.generate_key(2048, {"kid": "1", "use": "sig"})]
         self.asked = 0
         self.works = True
+        self.pause = 0.0
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
@@ -44,7 +48,14 @@ class Login:
                 }.get(self.path)
                 self.send_response(200 if found and login.works else 500)
                 self.end_headers()
-                self.wfile.write(json.dumps(found).encode())
+                data = json.dumps(found).encode()
+                if not login.pause:
+                    self.wfile.write(data)
+                    return
+                with contextlib.suppress(OSError):  # who asks has left
+                    for byte in data:
+                        self.wfile.write(bytes([byte]))
+                        time.sleep(login.pause)
 
             def log_message(self, *_):
                 pass
@@ -142,6 +153,27 @@ def test_keys_are_fetched_again_as_often_as_needed_and_no_more(login):
     later = login.token(header={"alg": "ES256"}, now=clock.wall())
     assert issuer.identity(later.encode()).name == "ann"
     assert "those of before count" in said[-1]
+
+
+def test_an_issuer_that_answers_byte_by_byte_holds_one_request_for_a_while_alone(
+    login, monkeypatch, wait_until
+):
+    clock, said = SteppingClock(), []
+    issuer = Issuer(login.url, "ridgeline", said.append, clock)
+    monkeypatch.setattr(oidc, "_MOST_SECONDS", 1.0)
+    login.pause = 0.05
+    clock.advance(FRESH_SECONDS + 1)
+    token = login.token(now=clock.wall()).encode()
+    held = threading.Thread(target=issuer.identity, args=(token,), daemon=True)
+    held.start()
+    wait_until(lambda: login.asked == 3, "the issuer is asked")
+    for _ in range(3):
+        clock.advance(AGAIN_SECONDS + 1)
+        assert issuer.identity(token).name == "ann"
+    assert login.asked == 3
+    held.join(PATIENCE_SECONDS)
+    assert not held.is_alive()
+    assert "not whole after 1 s; those of before count" in said[-1]
 
 
 def test_an_address_that_is_wrong_is_an_error_at_the_start(login):

@@ -8,7 +8,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from ridgeline.api.clock import Clock, SystemClock
@@ -25,6 +25,8 @@ STALE_SECONDS = 24 * 3600.0
 AGAIN_SECONDS = 10.0
 """The issuer is asked no more often, whatever tokens come."""
 _TIMEOUT_SECONDS = 5.0
+_MOST_SECONDS = 20.0
+"""The longest that an answer may take, however steadily it comes."""
 _LARGEST, _LONGEST_TOKEN = 1_000_000, 16_384
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Those of public keys alone: with HS256 an attacker could sign by the issuer's public key."""
@@ -72,6 +74,7 @@ class Issuer:
             raise RidgelineError(msg)
 
     _failure = ""
+    _fetching = False
 
     def identity(self, token: bytes) -> Identity:
         """Who a token is of. May take seconds where keys are fetched. Raises TokenRefusedError."""
@@ -139,10 +142,13 @@ class Issuer:
         now = self._clock.monotonic()
         with self._lock:
             due = at_once or now - self._fetched > FRESH_SECONDS
-            if not due or now - self._tried < AGAIN_SECONDS:
+            if not due or self._fetching or now - self._tried < AGAIN_SECONDS:
                 return
-            self._tried = now
-        self._fetch()
+            self._tried, self._fetching = now, True
+        try:
+            self._fetch()
+        finally:
+            self._fetching = False
 
     def _fetch(self) -> None:
         """Take the issuer's keys; those of before stay if it cannot be asked."""
@@ -206,12 +212,23 @@ def _check_address(url: str, option: str) -> None:
         raise RidgelineError(msg)
 
 
+def _read(answer: HTTPResponse) -> bytes:
+    """An answer, or more of it than it may have. Raises TimeoutError for one that comes byte by byte."""
+    data, begun = b"", SystemClock().monotonic()
+    while len(data) <= _LARGEST and (piece := answer.read1(65_536)):
+        data += piece
+        if SystemClock().monotonic() - begun > _MOST_SECONDS:
+            msg = f"its answer was not whole after {_MOST_SECONDS:g} s"
+            raise TimeoutError(msg)
+    return data
+
+
 def _json(url: str) -> dict[str, Any]:
     """The object that an address answers. Raises OSError, ValueError, HTTPException."""
     opener = urllib.request.build_opener(NoRedirects)
     request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310  checked before
     with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
-        data = answer.read(_LARGEST + 1)
+        data = _read(answer)
     found = json.loads(data) if len(data) <= _LARGEST else None
     if not isinstance(found, dict):
         msg = f"`{url}` answers no JSON object"
