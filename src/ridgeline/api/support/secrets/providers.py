@@ -66,7 +66,7 @@ def provided(text: str, what: str) -> str:
 def provided_option(text: str | None, option: str) -> str | None:
     """The value of an option that is a secret, such as `--token`.
 
-    Raises RidgelineError as `provided`, and if the place is empty or holds more than one line: no header
+    Raises RidgelineError as `provided`, and if the place is empty or holds more than one line. No header
     could carry that, and its error would show it.
     """
     if text is None or not names_provider(text):
