@@ -91,10 +91,9 @@ def test_a_second_sigterm_ends_the_run_at_once(waiting, wait_until):
     wait_until(lambda: not driver.members(), "all processes of the run to end")
 
 
-def test_a_killed_java_process_is_reported_in_one_line(waiting, tmp_path, wait_until):
+def test_a_killed_java_process_is_reported_in_one_line(waiting, wait_until):
     driver, worker = waiting
     os.kill(parent(parent(worker)), signal.SIGKILL)
-    go(tmp_path)
 
     assert driver.wait() == 1, driver.text
     [line] = [line for line in driver.text.splitlines() if line.startswith("error: ")]
