@@ -127,3 +127,18 @@ def test_two_runs_side_by_side(address, folder, open_page, accessible, screensho
     )
     page.wait_for_url("**with=payments-*")
     page.get_by_text("99% of records were younger than").wait_for()
+
+
+def test_a_bundle_beside_an_event_log(address, open_page, accessible, screenshot):
+    page = open_page(f"{address}/")
+    for name in ("monday.jsonl", "ticket.zip"):
+        page.get_by_role("row").filter(has_text=name).get_by_role("button").click()
+    page.get_by_role("link", name="Compare the two runs").click()
+    page.wait_for_url("**/#/compare?with=ticket-*")
+    row = page.get_by_role("table", name="Figures").get_by_role("row").filter(has_text="latency, median")
+    row.wait_for()
+    assert row.get_by_role("cell").all_text_contents()[1:] == ["50 ms", "90 ms", "+40 ms (+80 %)"]
+    page.get_by_text("Operators and streams are the same.").wait_for()
+    page.get_by_text("The versions are the same.").wait_for()
+    accessible(page)
+    screenshot(page, "compare-bundle", full_page=True)

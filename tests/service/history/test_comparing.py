@@ -1,9 +1,13 @@
 """Two runs side by side: each figure against one that is computed from the events by hand."""
 
+import json
 import random
+import zipfile
 
 import pytest
 
+from ridgeline.service.history.asking import LogAsks
+from ridgeline.service.history.bundling import entry_of, make_bundle
 from support.cli.windows import window
 from support.service.history import PLAN, events, history, place, write_log
 from support.service.watched import events_of, payments
@@ -70,3 +74,126 @@ def test_a_run_without_a_window(tmp_path):
         answer = client.of(logs[0], f"/compare?with={place(logs[1]).rpartition('/')[2]}")
     assert answer["figures"][0]["values"][0] is None
     assert answer["figures"][0]["ratio"] is None
+
+
+def bundle_of(log, *, instead=None):
+    """A bundle of a log; `instead`: answers by path that it has in the place of its own."""
+    file = make_bundle_of(log)
+    with zipfile.ZipFile(file) as old:
+        entries = {name: old.read(name) for name in old.namelist()}
+    for path, answer in (instead or {}).items():
+        entries[entry_of(path, {})] = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    with zipfile.ZipFile(file, "w") as new:
+        for name, data in entries.items():
+            new.writestr(name, data)
+    return file
+
+
+def make_bundle_of(log):
+    """A bundle beside its log."""
+    file = log.with_suffix(".zip")
+    make_bundle(LogAsks(log), file, made=2_000.0)
+    return file
+
+
+def figures_of(answer):
+    """What is compared of runs and operators, but for what an event log alone has."""
+    rows = [(row["name"], tuple(row["values"])) for row in answer["figures"]]
+    for one in answer["operators"]:
+        rows.append((one["operator"], tuple(one["partitions"])))
+        kept = (row for row in one["figures"] if row["name"] != "compute a window")
+        rows += [(one["operator"], row["name"], tuple(row["values"])) for row in kept]
+    return rows
+
+
+def test_a_bundle_is_compared_as_the_log_that_it_was_made_of(tmp_path):
+    logs = [
+        write_log(tmp_path / "one.jsonl", ended_with([0.1, 0.3, 0.2])),
+        write_log(tmp_path / "two.jsonl", ended_with([0.2] * 5)),
+    ]
+    bundles = [make_bundle_of(log) for log in logs]
+    with history(*logs, *bundles) as client:
+        answers = [
+            client.of(one, f"/compare?with={place(other).rpartition('/')[2]}")
+            for one in (logs[0], bundles[0])
+            for other in (logs[1], bundles[1])
+        ]
+    assert figures_of(answers[0])
+    for answer in answers[1:]:
+        assert figures_of(answer) == figures_of(answers[0])
+        assert answer["runs"] == answers[0]["runs"]
+        assert [answer[name] for name in ("configuration", "plan", "versions", "lines")] == [[], [], [], []]
+
+
+def line(text, share, number=7):
+    return {"file": "a.py", "line": number, "function": "parse", "text": text} | {
+        "seconds": share,
+        "share": share,
+        "ofPath": 0.0,
+    }
+
+
+def test_lines_values_plans_and_versions_that_differ(tmp_path):
+    logs = [write_log(tmp_path / f"{name}.jsonl", events(3)) for name in ("one", "two")]
+    with history(*logs) as client:
+        plan = client.of(logs[0], "/logicalPlan")
+        values = client.of(logs[0], "/configuration")["values"]
+    other = {
+        **plan,
+        "operators": [
+            {**one, "class": "shop.Double2"} if one["name"] == "double" else one for one in plan["operators"]
+        ],
+    }
+    rows = [{"operator": "double", "seconds": 1.0}]
+    changed = [
+        {"key": "application.same", "operator": "", "value": 1},
+        {"key": "application.slots", "operator": "", "value": 2},
+    ]
+    was = [
+        {"key": "application.same", "operator": "", "value": 1},
+        {"key": "application.slots", "operator": "", "value": 4},
+    ]
+    first = bundle_of(
+        logs[0],
+        instead={
+            "/lines": {
+                "seconds": 60,
+                "operators": [{**rows[0], "lines": [line("json.loads(x)", 0.6), line("y = 2", 0.1)]}],
+            },
+            "/configuration": {"known": True, "values": [*values, *was]},
+            "/versions": {"ridgeline": "1.0", "python": "3.11"},
+        },
+    )
+    second = bundle_of(
+        logs[1],
+        instead={
+            "/lines": {
+                "seconds": 60,
+                "operators": [{**rows[0], "lines": [line("json.loads(x)", 0.2, number=9)]}],
+            },
+            "/configuration": {"known": True, "values": [*values, *changed]},
+            "/logicalPlan": other,
+            "/versions": {"ridgeline": "1.1", "python": "3.11"},
+        },
+    )
+    with history(first, second) as client:
+        answer = client.of(first, f"/compare?with={place(second).rpartition('/')[2]}")
+    assert [(row["text"], row["shares"]) for row in answer["lines"]] == [
+        ("json.loads(x)", [0.6, 0.2]),
+        ("y = 2", [0.1, 0.0]),
+    ]
+    assert answer["configuration"] == [{"name": "application.slots", "values": ["4", "2"]}]
+    assert answer["versions"] == [{"name": "ridgeline", "values": ["1.0", "1.1"]}]
+    changed_class = next(one["class"] for one in plan["operators"] if one["name"] == "double")
+    assert answer["plan"] == [
+        {"kind": "operator", "name": "double", "values": [changed_class, "shop.Double2"]}
+    ]
+
+
+@pytest.mark.parametrize("damage", [b"{", b"[]", b"null", b'{"overview": {}, "windows": 3}'])
+def test_a_damaged_bundle_is_refused_with_its_name(tmp_path, damage):
+    log = write_log(tmp_path / "one.jsonl", events(3))
+    bundle = bundle_of(log, instead={"/live": damage})
+    with history(log, bundle) as client:
+        answer = client.of(log, f"/compare?with={place(bundle).rpartition('/')[2]}", 409)
+    assert "damaged" in answer["error"]

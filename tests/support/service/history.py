@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ridgeline.measure.events import ApplicationEnded
-from ridgeline.service.event_log import EventLogWriter, head_of
+from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.history.listing import logs_in
 from ridgeline.service.history.runs import Runs, id_of
 from ridgeline.service.history.web import serve
 from support.cli.windows import make_plan, planned, window
@@ -44,9 +45,9 @@ def write_log(path, found):
 
 
 def place(log):
-    """The path of a log's run."""
-    head = head_of(log)
-    return f"/run/{id_of(log.resolve(), None if head is None else head.run)}"
+    """The path of the run of a log or a bundle."""
+    (found,) = logs_in(log.resolve())
+    return f"/run/{id_of(found.path, found.run)}"
 
 
 def make_old(log):

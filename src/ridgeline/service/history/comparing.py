@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
-from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.observe.answers import Answers
+from ridgeline.service.history import differences
+from ridgeline.service.history.differences import LinePairAnswer, PlanDifferenceAnswer, ValueAnswer
+from ridgeline.service.history.sides import Side
 
 
 class SideAnswer(TypedDict):
@@ -49,16 +50,20 @@ class ComparisonAnswer(TypedDict):
     runs: Annotated[list[SideAnswer], "The two runs."]
     figures: Annotated[list[FigureAnswer], "Of the runs as a whole, over the windows that are kept."]
     operators: Annotated[list[OperatorPairAnswer], "By name, those of the first run first."]
+    versions: Annotated[list[ValueAnswer], "Versions that differ."]
+    configuration: Annotated[list[ValueAnswer], "Values that both runs keep, and that differ."]
+    plan: Annotated[list[PlanDifferenceAnswer], "Operators and streams that differ."]
+    lines: Annotated[list[LinePairAnswer], "Lines of code with the most time; none unless both have some."]
 
 
-def compare(first: Answers, second: Answers) -> ComparisonAnswer:
+def compare(first: Side, second: Side) -> ComparisonAnswer:
     """Both runs. Percentiles of windows are over those that are kept, at most 1,000."""
-    watches = first, second
-    wholes = [_whole(watch) for watch in watches]
-    operators = [_operators(watch) for watch in watches]
+    sides = first, second
+    wholes = [_whole(side) for side in sides]
+    operators = [_operators(side) for side in sides]
     names = dict.fromkeys(name for one in operators for name in one)
     return {
-        "runs": [_side(watch) for watch in watches],
+        "runs": [_shown(side) for side in sides],
         "figures": _pairs(_WHOLE, wholes),
         "operators": [
             {
@@ -71,6 +76,10 @@ def compare(first: Answers, second: Answers) -> ComparisonAnswer:
             }
             for name in names
         ],
+        "versions": differences.versions(first, second),
+        "configuration": differences.configuration(first, second),
+        "plan": differences.plans(first, second),
+        "lines": differences.lines(first, second),
     }
 
 
@@ -121,29 +130,27 @@ def _known(value: Any) -> float | None:
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _side(watch: Answers) -> SideAnswer:
+def _shown(side: Side) -> SideAnswer:
     """Who a run is, how it did, and its windows."""
-    overview, windows = watch.overview(), watch.windows()
-    info, said = overview["info"], sentence_of(overview)
-    began = windows[0]["triggeredAt"] if windows else 0.0
+    began = side.windows[0]["triggeredAt"] if side.windows else 0.0
     return {
-        "name": str(info.get("name", "")),
-        "application": str(info.get("id", "")),
-        "began": _known(info.get("startTime")),
-        "state": said["state"],
-        "sentence": said["text"],
-        "windows": [(one["triggeredAt"] - began, one["latencyMs"]) for one in windows],
-        "path": [step["operator"] for step in overview["criticalPath"]["path"]],
+        "name": str(side.info.get("name", "")),
+        "application": str(side.info.get("id", "")),
+        "began": _known(side.info.get("startTime")),
+        "state": side.sentence["state"],
+        "sentence": side.sentence["text"],
+        "windows": [(one["triggeredAt"] - began, one["latencyMs"]) for one in side.windows],
+        "path": list(side.path),
     }
 
 
-def _whole(watch: Answers) -> Mapping[str, Any]:
+def _whole(side: Side) -> Mapping[str, Any]:
     """The figures of a run as a whole, by the names of `_WHOLE`."""
-    windows, summary = watch.windows(), watch.summary()
+    windows = side.windows
     latencies = [one["latencyMs"] for one in windows]
     paths = [one["criticalPathMs"] for one in windows]
     seconds = windows[-1]["committedAt"] - windows[0]["triggeredAt"] if windows else 0.0
-    ages = [row["p99Ms"] for row in watch.record_age()["operators"] if row["at"] in {"publish", "commit"}]
+    ages = [row["p99Ms"] for row in side.ages if row["at"] in {"publish", "commit"}]
     return {
         "window latency, median": percentile(latencies, 0.5),
         "window latency, p99": percentile(latencies, 0.99),
@@ -153,27 +160,27 @@ def _whole(watch: Answers) -> Mapping[str, Any]:
         "record age at the worst sink, p99": max((age for age in ages if age is not None), default=None),
         "tuples in": sum(one["tuplesIn"] for one in windows) / seconds if seconds > 0 else None,
         "tuples out": sum(one["tuplesOut"] for one in windows) / seconds if seconds > 0 else None,
-        "windows committed": watch.info()["stats"].get("windowsCommitted"),
-        "attempts made again": summary["retries"],
-        "slots lost": summary["slotsLost"],
+        "windows committed": side.info.get("stats", {}).get("windowsCommitted"),
+        "attempts made again": side.retries,
+        "slots lost": side.slots_lost,
     }
 
 
-def _operators(watch: Answers) -> Mapping[str, Mapping[str, Any]]:
+def _operators(side: Side) -> Mapping[str, Mapping[str, Any]]:
     """The figures of logical operators, by name and by the names of `_OPERATOR`."""
-    totals, shares = watch.operator_totals(), watch.critical_path()["logicalShare"]
     found: dict[str, Mapping[str, Any]] = {}
-    for row in watch.latency()["logical"]:
+    for row in side.latencies:
         name = row["operator"]
-        total = totals.get(name)
+        total = side.totals.get(name, {})
+        computed = "seconds" in total
         found[name] = {
-            "partitions": len(watch.topology.partitions_of(name)),
+            "partitions": side.partitions.get(name),
             "latency, median": row["p50Ms"],
             "latency, p99": row["p99Ms"],
-            "compute a window": 1000 * total["seconds"] / max(1, total["windows"]) if total else None,
-            "tuples in": total["tuplesIn"] if total else None,
-            "tuples out": total["tuplesOut"] if total else None,
-            "windows on the critical path": shares.get(name, 0.0),
+            "compute a window": 1000 * total["seconds"] / max(1, total["windows"]) if computed else None,
+            "tuples in": total.get("tuplesIn"),
+            "tuples out": total.get("tuplesOut"),
+            "windows on the critical path": side.shares.get(name, 0.0),
         }
     return found
 

@@ -20,6 +20,7 @@ from ridgeline.service.history.bundled_run import BundledRun
 from ridgeline.service.history.comparing import compare
 from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.history.runs import Runs
+from ridgeline.service.history.sides import side_of
 from ridgeline.service.http.endpoint import AnswerError, Endpoint
 from ridgeline.service.http.endpoints import BASE
 from ridgeline.service.http.guard import Guard
@@ -95,9 +96,7 @@ def _of_a_run(runs: Runs) -> list[Any]:
         if not other:
             raise AnswerError(400, "`with` is missing", "give the id of another run, from `/runs`")
         first, second = runs.of(request.path_params["run"]), runs.of(other)
-        if not isinstance(first, LoggedRun) or not isinstance(second, LoggedRun):
-            raise AnswerError(409, "a bundle cannot be compared", "compare runs that have event logs")
-        return reply(compare(first.watch, second.watch))
+        return reply(compare(side_of(first), side_of(second)))
 
     return [
         Route("/", page),

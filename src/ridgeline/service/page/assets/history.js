@@ -66,7 +66,7 @@ function List({ runs }) {
     { name: "sentence", title: "How it did", sort: false, value: (run) => run.sentence, cell: (run) => html`<${Said} run=${run} />` },
     { name: "began", title: "Began", number: true, value: (run) => run.began, cell: (run) => html`${timeOfDay(run.began)}${run.ended != null && html`<span class="runs-file">for ${duration(Math.max(0, run.ended - run.began))}</span>`}` },
     { name: "windows", title: "Windows", number: true, value: (run) => run.windows, cell: (run) => html`${count(run.windows)}<span class="runs-file">${bytes(run.bytes)}</span>` },
-    { name: "compare", title: "Compare", sort: false, value: () => "", cell: (run) => !run.file.endsWith(".zip") && html`<button type="button" class="button" aria-pressed=${chosen.includes(run.id)} aria-label=${`Compare ${run.name || run.file} of ${timeOfDay(run.began)}`} onClick=${() => choose(run)}>${chosen.includes(run.id) ? "✓ chosen" : "choose"}</button>` },
+    { name: "compare", title: "Compare", sort: false, value: () => "", cell: (run) => html`<button type="button" class="button" aria-pressed=${chosen.includes(run.id)} aria-label=${`Compare ${run.name || run.file} of ${timeOfDay(run.began)}`} onClick=${() => choose(run)}>${chosen.includes(run.id) ? "✓ chosen" : "choose"}</button>` },
   ];
   return html`<div class="runs-tools">
       ${runs.length >= FILTER_FROM && html`<input class="field runs-find" type="search" aria-label="Find a run" placeholder="Find a run" value=${text} onInput=${(event) => setText(event.target.value)} />`}

@@ -26,7 +26,7 @@ function Choice({ other }) {
   useEffect(() => {
     fetch(new URL("../../runs", document.baseURI), { cache: "no-store" })
       .then((response) => response.json())
-      .then((answer) => setRuns(answer.runs.filter((run) => run.id !== own && !run.file.endsWith(".zip"))))
+      .then((answer) => setRuns(answer.runs.filter((run) => run.id !== own)))
       .catch(() => setProblem({ error: "The history does not answer.", hint: "It may have ended." }));
   }, []);
   return html`<${Notice} problem=${problem} />
@@ -53,7 +53,11 @@ function Pair({ other }) {
     </div>
     <section class="card"><h2>Latency of windows</h2><${Chart} runs=${answer.runs} /></section>
     <${Figures} label="Figures" rows=${answer.figures} />
-    <${Operators} rows=${answer.operators} />`;
+    <${Operators} rows=${answer.operators} />
+    <${Lines} rows=${answer.lines} />
+    <${Values} title="Configuration that differs" rows=${answer.configuration} none="The values that both runs keep are the same." />
+    <${Values} title="Plan that differs" rows=${answer.plan} none="Operators and streams are the same." />
+    <${Values} title="Versions that differ" rows=${answer.versions} none="The versions are the same." />`;
 }
 
 function Side({ run, title, second }) {
@@ -123,6 +127,30 @@ function Operators({ rows }) {
     figure("windows on the critical path", "On the critical path"),
   ];
   return html`<${Table} label="Operators" columns=${columns} rows=${rows} id=${(row) => row.operator} sort=${{ by: "latency, p99", descending: true }} onOpen=${(row) => go({ view: "graph", operator: row.operator })} />`;
+}
+
+// Values of both runs that are not the same.
+function Values({ rows, title, none }) {
+  return html`<section class="card"><h2>${title}</h2>${rows.length
+    ? html`<div class="table-wrap" tabindex="0" role="region" aria-label=${title}><table class="table" aria-label=${title}>
+      <thead><tr><th scope="col">Name</th><th scope="col">This run</th><th scope="col">The other run</th></tr></thead>
+      <tbody>${rows.map((row) => html`<tr key=${`${row.kind} ${row.name}`}><td>${row.kind ? `${row.kind} ` : ""}${row.name}</td>
+        <td>${row.values[0] ?? "-"}</td><td>${row.values[1] ?? "-"}</td></tr>`)}</tbody></table></div>`
+    : html`<p class="muted">${none}</p>`}</section>`;
+}
+
+// The lines of code with the most time; an event log keeps none.
+function Lines({ rows }) {
+  if (!rows.length) return null;
+  const columns = [
+    { name: "operator", title: "Operator", value: (row) => row.operator },
+    { name: "text", title: "Line", value: (row) => row.text, cell: (row) => html`<code>${row.text}</code> <span class="muted">${row.function}</span>` },
+    { name: "first", title: "This run", number: true, value: (row) => row.shares[0], cell: (row) => percent(row.shares[0]) },
+    { name: "second", title: "The other run", number: true, value: (row) => row.shares[1], cell: (row) => percent(row.shares[1]) },
+    { name: "difference", title: "Points", number: true, value: (row) => row.shares[1] - row.shares[0], cell: (row) => `${row.shares[1] < row.shares[0] ? "−" : "+"}${Math.abs((row.shares[1] - row.shares[0]) * 100).toFixed(0)}` },
+  ];
+  return html`<section class="card"><h2>Where the Python time goes</h2>
+    <${Table} label="Lines of code" columns=${columns} rows=${rows} id=${(row) => `${row.operator} ${row.function} ${row.text}`} sort=${{ by: "first", descending: true }} /></section>`;
 }
 
 export default { name: "compare", title: "Compare", View };
