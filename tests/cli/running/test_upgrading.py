@@ -1,8 +1,12 @@
 """`ridgeline upgrade` as a user calls it: a version takes over, breaks its promise, and gives way again."""
 
 import json
+import os
+import signal
 
 import pytest
+
+from support.crash.processes import parent
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -110,6 +114,11 @@ def test_a_version_that_breaks_its_promise_gives_way_to_the_one_before(
     for process in (before, exits):
         process.communicate()
         assert process.returncode == 0
+    assert_as_a_plain_loop(tmp_path)
+
+
+def assert_as_a_plain_loop(tmp_path):
+    """All that was published is what a loop over the same numbers makes."""
     rows = [
         json.loads(line)
         for file in (tmp_path / "out").glob("*.jsonl")
@@ -122,3 +131,41 @@ def test_a_version_that_breaks_its_promise_gives_way_to_the_one_before(
         totals[n % 7] += n
         expected.append((n % 7, counts[n % 7], totals[n % 7]))
     assert found == sorted(expected)
+
+
+def kill_driver(process):
+    """Kill the driver that an upgrade has started, as a system that is out of memory does."""
+    driver = next(one.pid for one in process.members() if parent(one.pid) == process.pid)
+    os.kill(driver, signal.SIGKILL)
+
+
+@pytest.mark.crash
+def test_a_version_that_is_killed_gives_way_to_the_one_before(ridgeline_process, tmp_path):
+    promise = 'app.promise(window_latency(p50="60s", over="2s"))'
+    parts = {"first": "count", "kind": "int", "steps": "", "more": promise, "at_start": ""}
+    (tmp_path / "one.py").write_text(APP.format(folder=str(tmp_path), **parts))
+    kills_itself = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    for name, at_start in (("early.py", kills_itself), ("two.py", "")):
+        new = parts | {"first": "n", "kind": "float", "steps": 'RenamedField("Acc", "count", "n")'}
+        (tmp_path / name).write_text(APP.format(folder=str(tmp_path), **new | {"at_start": at_start}))
+    before = ridgeline_process("run", "one.py", "--master", "local[2]", "--checkpoint", "state")
+    wait_for_line(before, "window 0: ")
+    words = ("--master", "local[2]", "--rollback-if", "window_latency_p50")
+    early = ridgeline_process("upgrade", "sums", "early.py", *words)
+    wait_for_line(
+        early, "it was killed by SIGKILL, as by a system that is out of memory: back to the version"
+    )
+    wait_for_line(early, "window ")
+    later = ridgeline_process("upgrade", "sums", "two.py", *words)
+    wait_for_line(later, "window ")
+    wait_for_line(later, "window ")
+    kill_driver(later)
+    wait_for_line(
+        later, "it was killed by SIGKILL, as by a system that is out of memory: back to the version"
+    )
+    wait_for_line(later, "window ")
+    (tmp_path / "finish").touch()
+    for process in (later, early, before):
+        stdout, stderr = process.communicate()
+        assert process.returncode == 0, stdout + stderr
+    assert_as_a_plain_loop(tmp_path)

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-import os
 import shlex
-import signal
 import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.files import local_path
-from ridgeline.api.support.masking import MASK
 from ridgeline.cli import completing
-from ridgeline.cli.configuration import configuration, load_configured
-from ridgeline.cli.errors import FAILED, KILLED_BY, NOT_VALID, CommandError, reporting_errors
+from ridgeline.cli.configuration import configuration, load_configured, words_of
+from ridgeline.cli.errors import NOT_VALID, CommandError
 from ridgeline.cli.output import write
+from ridgeline.cli.running.way_back import WayBack, command_of
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.validating import judged, print_verdicts
 from ridgeline.service import registry
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
-    from ridgeline.plan.execution import Plan
 
 _CLOCK = SystemClock()
 _POLL_SECONDS = 0.5
-_FASTEST_WINDOW_SECONDS = 0.02
-"""How long a window takes at least, for how many are kept where windows follow each other at once."""
-_MARGIN = 50
-_FROM_WINDOW = "--from-window"
 
 
 def upgrade(
@@ -86,6 +72,12 @@ def upgrade(
 
     Exit codes: as `run`; 2 also if a state would be refused.
     """
+    from ridgeline.cli.running.starting import start
+    from ridgeline.cli.supervising.link import link
+
+    if link() is not None:  # the process that the command below has started for the new version
+        start(context, settings)
+        return
     if shadow is not None:
         msg = "`--shadow` is not there yet: no second version runs beside the first one; compare both on the "
         msg += "same input with `ridgeline compare OLD NEW`"
@@ -110,19 +102,17 @@ def upgrade(
     from ridgeline.cli.remote.client import Client
 
     client = Client(entry.url, entry.token)
-    back: _Back | None = None
+    back: WayBack | None = None
     if rollback_if is not None:
-        back = _Back(entry, _command_of(client, entry, settings), rollback_if, seconds)
+        back = WayBack(entry, command_of(client, entry, settings), rollback_if, seconds)
         settings = back.prepared(settings, configured.plan())
     if check_only or (back is None and _is_changed_live(client, running, context, settings)):
         return
     _stop(client, running, entry)
-    from ridgeline.cli.running.starting import start
-
     if back is None:
         start(context, settings)
     else:
-        back.watch(lambda: start(context, settings))
+        back.watch(["upgrade", *words_of(context)])
 
 
 def _seconds(text: str) -> float:
@@ -190,128 +180,6 @@ def _stop(client: Client, running: str, entry: registry.Entry) -> None:
             msg = f"the process {entry.pid} of `{running}` has not ended; once it has, {again}"
             raise RidgelineError(msg)
         _CLOCK.wait(_POLL_SECONDS)
-
-
-# Back to the version before ---------------------------------------------------------------------------------
-
-
-def _command_of(client: Client, entry: registry.Entry, settings: RunSettings) -> Sequence[str]:
-    """The words of the command that continues the version before. Raises CommandError if it is of no use."""
-    rows: list[dict[str, Any]] = client.get("/checkpoints", limit=1)["windows"]
-    if not rows:
-        msg = "the application has no window yet, or several regions: there is nothing to go back to; leave "
-        raise CommandError(msg + "`--rollback-if` out")
-    words = shlex.split(rows[0]["command"])
-    words = words[: words.index(_FROM_WINDOW)]
-    if words[:2] != ["ridgeline", "run"] or words[2] == "APP":
-        msg = "the application was not started by `ridgeline run`, so its command is not known; "
-        raise CommandError(msg + "leave `--rollback-if` out")
-    if any(MASK in word for word in words):
-        msg = "the application was given secrets, which no command shows, so it cannot be started again; "
-        raise CommandError(msg + "give them by configuration, or leave `--rollback-if` out")
-    old = Path(entry.folders[0], words[2].partition(":")[0])
-    new = Path(settings.written.target.partition(":")[0])
-    if old.exists() and new.exists() and old.samefile(new):
-        msg = (
-            f"`{new}` is the file that runs: the version before would be gone; keep each in a file of its own"
-        )
-        raise CommandError(msg)
-    return words
-
-
-@dataclass
-class _Back:
-    """The way back to the version before. `words`: of its command; `seconds`: how long it is open."""
-
-    entry: registry.Entry
-    words: Sequence[str]
-    promise: str
-    seconds: float
-    broken: str = ""
-    _deadline: float = math.inf
-    """When the way is closed; it is open while the new version starts."""
-
-    def prepared(self, settings: RunSettings, plan: Plan) -> RunSettings:
-        """The settings with so many windows kept that the last one of the version before is among them.
-
-        Raises CommandError if nothing can be watched.
-        """
-        promises = {one.name: one for one in plan.logical.promises}
-        if self.promise not in promises:
-            msg = f"APP makes no promise `{self.promise}`; {did_you_mean(self.promise, promises)}"
-            raise CommandError(msg)
-        if self.seconds <= (over := promises[self.promise].over):
-            msg = f"`--within` is {self.seconds:g} s, and `{self.promise}` is about {over:g} s; give more"
-            raise CommandError(msg)
-        if settings.service.no_service:
-            msg = "`--rollback-if` asks the web service; leave `--no-service` out"
-            raise CommandError(msg)
-        width = max(plan.logical.window_seconds, _FASTEST_WINDOW_SECONDS)
-        kept = max(plan.logical.attributes["windows_kept"], int(self.seconds / width) + _MARGIN)
-        attributes = [*(settings.written.attributes or ()), f"windows_kept={kept}"]
-        return replace(settings, written=replace(settings.written, attributes=attributes))
-
-    def watch(self, run: Any) -> None:
-        """Run the new version; the one before from its last window if the new one does not hold.
-
-        Raises typer.Exit.
-        """
-        from ridgeline.engine.driver.checkpoint.planning import read_last
-        from ridgeline.engine.files.storage import LocalStorage
-
-        last = read_last(LocalStorage(self.entry.checkpoint), self.entry.name)
-        over = threading.Event()
-        watcher = threading.Thread(target=self._look, args=(over,), name="upgrade", daemon=True)
-        watcher.start()
-        try:
-            with reporting_errors():
-                run()
-        except typer.Exit as error:
-            if error.exit_code not in {FAILED, NOT_VALID} or _CLOCK.monotonic() > self._deadline:
-                raise
-            self.broken = self.broken or ("it did not start" if self._deadline == math.inf else "it failed")
-        except SystemExit:  # of its own code: the engine raises none
-            if _CLOCK.monotonic() > self._deadline:
-                raise
-            self.broken = self.broken or "it exited by itself"
-        finally:
-            over.set()
-            watcher.join()
-        if not self.broken or last is None:
-            return
-        words = [*self.words, _FROM_WINDOW, str(last.window_id)]
-        write(f"{self.broken}: back to the version before, `{shlex.join(words)}`")
-        sys.stdout.flush()
-        code = _run_again(words[1:], self.entry.folders[0])
-        if code:
-            raise typer.Exit(code)
-
-    def _look(self, over: threading.Event) -> None:
-        """Ask the new version for its promise until it is broken, or the time is over."""
-        from ridgeline.cli.remote.client import Client
-
-        while not over.wait(_POLL_SECONDS) and _CLOCK.monotonic() < self._deadline:
-            entry = next((one for one in registry.running() if one.pid == os.getpid()), None)
-            if entry is None:
-                continue
-            if self._deadline == math.inf:
-                self._deadline = _CLOCK.monotonic() + self.seconds
-            client = Client(entry.url, entry.token)
-            with contextlib.suppress(RidgelineError):  # it begins, or ends
-                rows = client.get("/promises")["promises"]
-                if any(row["promise"] == self.promise and row["kept"] is False for row in rows):
-                    self.broken = f"the promise `{self.promise}` is broken"
-                    client.post("/shutdown", who="upgrade", note=self.broken)
-                    return
-
-
-def _run_again(words: Sequence[str], folder: str) -> int:
-    """Run the version before in a process of its own, as in this terminal; its exit code."""
-    child = subprocess.Popen([sys.executable, "-m", "ridgeline", *words], cwd=folder)  # noqa: S603  ours
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the child, too
-    signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
-    code = child.wait()
-    return code if code >= 0 else KILLED_BY - code
 
 
 __all__ = ["upgrade"]
