@@ -35,7 +35,7 @@ def unseal(kind: str, name: str, data: bytes, what: str, format: int) -> Any:
         content, found = document[kind], document["crc32"]
         formed = data == f'{{"crc32":{found},"{kind}":'.encode() + body + b"}\n"
         written = content["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"{what} is corrupt: {type(error).__name__}: {error}; restore it from a copy"
         raise CheckpointError(msg) from error
     if found in (checksum(name, body), zlib.crc32(body)) and written != format:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import struct
 import threading
 import zipfile
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,11 @@ _LARGEST = 256 * 1024 * 1024
 """The most bytes of an answer: a zip file may claim, and hold, any number."""
 _LARGEST_INDEX = 16 * 1024 * 1024
 _MISSING = "the bundle does not have this"
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, IndexError, NotImplementedError, OverflowError,
+    RuntimeError, ValueError,
+)  # fmt: skip
+"""The errors of zipfile and json for what is damaged; a RecursionError is a RuntimeError."""
 
 
 def index_of(path: Path) -> Mapping[str, Any] | None:
@@ -25,7 +32,7 @@ def index_of(path: Path) -> Mapping[str, Any] | None:
     try:
         with zipfile.ZipFile(path) as bundle:
             index = json.loads(_read(bundle, INDEX, _LARGEST_INDEX))
-    except (ValueError, KeyError, RecursionError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
+    except (KeyError, *_DAMAGED):
         return None
     if not isinstance(index, dict) or index.get("bundle") != "ridgeline":
         return None
@@ -47,6 +54,8 @@ class BundledRun:
             self._file = _identity(self.path)
             index = index_of(self.path)
             self._bundle = None if index is None else zipfile.ZipFile(self.path)
+        except _DAMAGED as error:  # another file has its place meanwhile
+            raise AnswerError(409, f"`{self.path.name}` is damaged: {str(error)[:200]}") from error
         except OSError as error:
             raise AnswerError(409, f"`{self.path.name}` cannot be read: {error.strerror}") from error
         if index is None:
@@ -105,7 +114,7 @@ class BundledRun:
                 return json.loads(_read(self._bundle, name, _LARGEST))
             except KeyError:
                 raise AnswerError(404, f"{_MISSING}: `{decoded[:100]}`") from None
-            except (OSError, ValueError, RecursionError, RuntimeError, zipfile.BadZipFile) as error:
+            except (OSError, *_DAMAGED) as error:
                 raise AnswerError(409, f"the bundle is damaged: {str(error)[:200]}") from None
 
     def _names(self) -> frozenset[str]:
