@@ -75,6 +75,8 @@ def upgrade(
     from ridgeline.cli.running.starting import start
     from ridgeline.cli.supervising.link import link
 
+    asked = any(settings.resume.values())
+    settings = _whole(settings)
     if link() is not None:  # the process that the command below has started for the new version
         start(context, settings)
         return
@@ -106,7 +108,9 @@ def upgrade(
     if rollback_if is not None:
         back = WayBack(entry, command_of(client, entry, settings), rollback_if, seconds)
         settings = back.prepared(settings, configured.plan())
-    if check_only or (back is None and _is_changed_live(client, running, context, settings)):
+    if check_only or (
+        back is None and not asked and _is_changed_live(client, running, context, settings, entry.checkpoint)
+    ):
         return
     _stop(client, running, entry)
     if back is None:
@@ -142,8 +146,22 @@ def _found(running: str, settings: RunSettings) -> registry.Entry:
     return entry
 
 
-def _is_changed_live(client: Client, running: str, context: typer.Context, settings: RunSettings) -> bool:
-    """Whether a specification was taken over while the application runs.
+def _whole(settings: RunSettings) -> RunSettings:
+    """A specification is the whole of its version: changes that were made before while it ran are none of it.
+
+    An upgrade before may have been such a change, which would come twice.
+    """
+    from ridgeline.plan.spec.form import form_of
+
+    if form_of(settings.written.target) is None:
+        return settings
+    return replace(settings, resume={**settings.resume, "reset_changes": True})
+
+
+def _is_changed_live(
+    client: Client, running: str, context: typer.Context, settings: RunSettings, checkpoint: str
+) -> bool:
+    """Whether a specification was taken over while the application runs; says how to start it later.
 
     Code is not compared: an application that is a file of Python is always started again.
     """
@@ -152,13 +170,15 @@ def _is_changed_live(client: Client, running: str, context: typer.Context, setti
     from ridgeline.plan.spec.form import form_of
 
     target = settings.written.target
-    if form_of(target) is None or settings.written.given or context.args or any(settings.resume.values()):
+    if form_of(target) is None or settings.written.given or context.args:
         return False
     try:
         ChangeSender(client, running, Waiting()).send("/changes", {"spec": read_spec(target)}, "upgrade")
     except CommandError as error:
         write(f"it cannot be taken over while it runs: {error}")
         return False
+    words = ["ridgeline", "run", target, "--reset-changes", "--checkpoint", checkpoint]
+    write(f"once it has ended, the new version is started by `{shlex.join(words)}`")
     return True
 
 
