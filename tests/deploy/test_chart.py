@@ -1,0 +1,194 @@
+"""The chart, the image and the command that they run fit together."""
+
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ridgeline.cli.main import app
+from support.accounts.reports import Command
+from support.paths import ROOT
+from support.ports import free_port
+from support.waiting import wait_until
+
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "ridgeline"
+HELPERS = (CHART / "templates" / "_helpers.tpl").read_text()
+BINARIES = Path(os.environ.get("KUBERNETES_BINARIES", "/nowhere"))
+"""A folder with `helm`, `etcd` and `kube-apiserver`, which are built from their Go modules."""
+ALL = {
+    "store.url": "/store",
+    "store.claim": "shared",
+    "store.secret": "s3",
+    "web.tokenSecret": "tokens",
+    "web.tokensSecret": "roles",
+    "web.tlsSecret": "tls",
+    "application.files.app\\.py": "app = 1",
+    "image.pullSecrets[0]": "registry",
+}
+
+
+def test_options_of_the_chart_are_those_of_the_command():
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout
+    options = set(re.findall(r'"(--[a-z-]+)"', HELPERS))
+    assert {"--store", "--store-name", "--tokens", "--web-cert"} <= options
+    assert not {one for one in options if one not in shown}
+
+
+def test_values_are_those_of_the_schema():
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert set(schema["properties"]) - {"global"} == set(values)
+    for name, part in schema["properties"].items():
+        if part.get("additionalProperties") is False:
+            assert set(part["properties"]) == set(values[name]), name
+
+
+def test_what_the_image_copies_is_there():
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
+    here = [one for one in copied if not one.startswith(("--", "/"))]
+    assert "deploy/entrypoint.sh" in here
+    assert all((ROOT / one).exists() for one in here)
+    assert os.access(DEPLOY / "entrypoint.sh", os.X_OK)
+
+
+def test_the_entrypoint_keeps_words_and_options_of_java_whole(tmp_path):
+    echo = tmp_path / "bin" / "java"
+    echo.parent.mkdir()
+    echo.write_text('#!/bin/sh\nfor one in "$@"; do printf "%s\\n" "$one"; done\n')
+    echo.chmod(0o755)
+    names = ("DRIVER_URL", "APPLICATION_ID", "EXECUTOR_ID", "EXECUTOR_CORES", "EXECUTOR_POD_IP")
+    names += ("EXECUTOR_POD_NAME", "EXECUTOR_MEMORY", "RESOURCE_PROFILE_ID")
+    said = {f"SPARK_{name}": name.lower() for name in names}
+    said |= {"JAVA_HOME": str(tmp_path), "RIDGELINE_COMMAND": str(echo), "SPARK_HOME": "/s p"}
+    said |= {f"SPARK_JAVA_OPT_{number}": f"-Dn={number} a $x" for number in range(11)}
+    script = DEPLOY / "entrypoint.sh"
+
+    def lines(*words):
+        done = subprocess.run([script, *words], env=said, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    started = lines("executor")
+    assert started[:11] == [f"-Dn={number} a $x" for number in range(11)]
+    assert started[11:15] == ["-Xmsexecutor_memory", "-Xmxexecutor_memory", "-cp", "/s p/jars/*"]
+    assert started[-2:] == ["--podName", "executor_pod_name"]
+    assert lines("run", "a b.py") == ["run", "a b.py"]
+
+
+def _helm(*words, values, code=0):
+    if not (helm := shutil.which("helm", path=f"{BINARIES}{os.pathsep}{os.environ['PATH']}")):
+        pytest.skip("there is no helm; name a folder with it in KUBERNETES_BINARIES")
+    given = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+    done = subprocess.run([helm, *words, *given], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def _objects(values):
+    return [*filter(None, yaml.safe_load_all(_helm("template", "orders", CHART, values=values)))]
+
+
+@pytest.mark.slow
+def test_wrong_values_are_refused():
+    _helm("lint", "--strict", CHART, values=ALL)
+    for values, text in (
+        ({}, "url"),
+        ({"store.url": "s3a://b/s", "store.claim": "shared"}, "must be a folder such as /store"),
+        ({"store.url": "/s", "replicas": 2}, "replicas"),
+        ({"store.url": "/s", "web.prot": 1}, "prot"),
+        ({"store.url": "/s", "serviceMonitor.enabled": "true"}, "serviceMonitor needs `web.tokenSecret`"),
+    ):
+        assert text in _helm("template", "orders", CHART, values=values, code=1)
+
+
+@pytest.fixture(scope="module")
+def api_server(tmp_path_factory):
+    """`post(object)`: the status and the answer of a real API server's strict dry run."""
+    for name in ("etcd", "kube-apiserver"):
+        if not (BINARIES / name).exists():
+            pytest.skip(f"there is no {name}; name a folder with it in KUBERNETES_BINARIES")
+    folder = tmp_path_factory.mktemp("kubernetes")
+    client, peer, port = free_port(), free_port(), free_port()
+    (folder / "tokens.csv").write_text("tok,admin,admin,system:masters\n")
+    key = folder / "sa.key"
+    subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+    at, other = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
+    etcd = [BINARIES / "etcd", "--data-dir", folder / "etcd", "--listen-client-urls", at]
+    etcd += ["--advertise-client-urls", at, "--listen-peer-urls", other]
+    etcd += ["--initial-advertise-peer-urls", other, "--initial-cluster", f"default={other}"]
+    server = [BINARIES / "kube-apiserver", f"--etcd-servers={at}", f"--secure-port={port}"]
+    server += ["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--cert-dir={folder / 'certs'}"]
+    server += [f"--token-auth-file={folder / 'tokens.csv'}", "--authorization-mode=RBAC"]
+    server += ["--service-account-issuer=https://x", f"--service-account-key-file={key}"]
+    server += [f"--service-account-signing-key-file={key}", "--endpoint-reconciler-type=none"]
+    server += ["--service-cluster-ip-range=10.96.0.0/24", "--disable-admission-plugins=ServiceAccount"]
+    started = []
+    for words in (etcd, server):
+        log = folder / f"{words[0].name}.log"
+        with log.open("wb") as out:
+            started.append(Command(words, log=log, stdout=out, stderr=out, cwd=folder))
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+
+    def ask(path, body=None):
+        headers = {"authorization": "Bearer tok", "content-type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(f"https://127.0.0.1:{port}{path}", data, headers)
+        try:
+            with urllib.request.urlopen(asked, context=trusting, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def post(one):
+        group = one["apiVersion"]
+        plural = f"{one['kind'].lower()}s"
+        root = f"/apis/{group}" if "/" in group else f"/api/{group}"
+        return ask(f"{root}/namespaces/default/{plural}?dryRun=All&fieldValidation=Strict", one)
+
+    wait_until(lambda: ask("/readyz")[0] == 200, "the API server")
+    wait_until(lambda: ask("/api/v1/namespaces/default")[0] == 200, "its first namespace")
+    yield post
+    for one in reversed(started):
+        one.clean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+@pytest.mark.parametrize("given", [{"store.url": "s3a://b/s"}, ALL], ids=["least", "all"])
+def test_a_real_api_server_takes_the_manifests(api_server, kind, given):
+    made = _objects({**given, "kind": kind})
+    kinds = {"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", kind}
+    assert {one["kind"] for one in made} == kinds
+    executor = next(
+        yaml.safe_load(one["data"]["executor.yaml"])
+        for one in made
+        if one["kind"] == "ConfigMap" and "executor.yaml" in one["data"]
+    )
+    executor["metadata"]["name"] = "executor"
+    executor["spec"]["containers"][0]["image"] = "spark-sets-it"
+    for one in (*made, executor):
+        status, answer = api_server(one)
+        assert status == 201, (one["kind"], answer)
+
+
+@pytest.mark.slow
+def test_a_real_api_server_refuses_a_misspelt_field(api_server):
+    made = next(one for one in _objects({"store.url": "/store"}) if one["kind"] == "Deployment")
+    made["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
+    status, answer = api_server(made)
+    assert status == 400
+    assert "readinesProbe" in answer
