@@ -294,6 +294,38 @@ def test_a_log_that_is_renamed_is_begun_again(tmp_path, run):
     assert list(read_event_log(str(path), pytest.fail)) == run.events
 
 
+@pytest.mark.parametrize("after_a_write", [False, True])
+def test_a_log_that_logrotate_copies_and_cuts_is_two_whole_logs(tmp_path, run, after_a_write):
+    path, copied = tmp_path / "run.jsonl", tmp_path / "run-1.jsonl"
+    log = EventLogWriter(str(path), pytest.fail)
+    windows = [number for number, one in enumerate(run.events) if isinstance(one, WindowCommitted)]
+    cut = windows[1] + 1
+    for event in run.events[:cut]:
+        log.write(event)
+    shutil.copy(path, copied)
+    if after_a_write:  # it is cut just after the writer has looked
+        at = windows[2] + 1
+        before = path.stat().st_size
+        for event in run.events[cut:at]:
+            log.write(event)
+        rest = path.read_bytes()[before:]
+        os.truncate(path, 0)
+        with path.open("ab") as file:
+            file.write(rest)
+    else:
+        os.truncate(path, 0)
+        at = cut
+    for event in run.events[at:]:
+        log.write(event)
+    log.close()
+    notes = []
+    after = list(read_event_log(str(path), notes.append))
+    assert list(read_event_log(str(copied), pytest.fail)) == run.events[:cut]
+    assert isinstance(after[0], ApplicationPlanned)
+    assert after[-len(run.events[cut:]) :] == run.events[cut:]
+    assert "begins in the middle" in notes[0]
+
+
 def test_two_runs_do_not_write_the_same_log(tmp_path, run):
     log = write(tmp_path / "log.jsonl", run.events[:3])
     with pytest.raises(RidgelineError, match="is written by another run; give another name"):

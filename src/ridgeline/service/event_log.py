@@ -19,7 +19,7 @@ import fcntl
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,6 +79,10 @@ class _Sink(Protocol):
 
     def is_at(self, path: Path) -> bool: ...
 
+    def is_cut(self) -> bool: ...
+
+    def begin_again(self, lines: Iterable[str]) -> None: ...
+
     def remove(self) -> None: ...
 
 
@@ -117,6 +121,8 @@ class EventLogWriter:
 
     def write(self, event: RunEvent) -> None:
         """Append an event. Never raises."""
+        if not isinstance(event, _BURST):
+            self._try(lambda sink: self._mend(sink, event.at), event.at)
         self._standing.note(event)
         if not self._begun:
             self._begun, self._part_began = True, event.at
@@ -152,9 +158,7 @@ class EventLogWriter:
         sink = _open(self.path)
         try:
             repeated = self._standing.events()
-            head = {"event": CONTINUED, "at": at, **self._standing.run, "part": self._part + 1}
-            head |= {"repeated": len(repeated), "lost": self._lost}
-            sink.raw(CONTINUED, at, json.dumps(head, ensure_ascii=False, separators=(",", ":")))
+            sink.raw(CONTINUED, at, self._head(at, len(repeated)))
             for one in repeated:
                 sink.raw(type(one).__name__, one.at, _line(one))
             sink.flush()
@@ -163,6 +167,20 @@ class EventLogWriter:
                 sink.close()
             raise
         self._sink, self._part, self._part_began, self._lost = sink, self._part + 1, at, 0
+
+    def _head(self, at: float, repeated: int) -> str:
+        """The first line of a file that continues the run."""
+        head = {"event": CONTINUED, "at": at, **self._standing.run, "part": self._part + 1}
+        head |= {"repeated": repeated, "lost": self._lost}
+        return json.dumps(head, ensure_ascii=False, separators=(",", ":"))
+
+    def _mend(self, sink: _Sink, at: float) -> None:
+        """Let a file that another program has emptied (logrotate's `copytruncate`) begin as the next one."""
+        if not self._standing.run or not sink.is_cut():
+            return
+        repeated = self._standing.events()
+        sink.begin_again([self._head(at, len(repeated)), *map(_line, repeated)])
+        self._part, self._part_began, self._lost = self._part + 1, at, 0
 
     def _begin_again(self, event: RunEvent) -> bool:
         """After a failure: try a new file now and then, where a window ends."""
@@ -629,6 +647,18 @@ class _Lines(_Locked):
         self.size += begun
         self._waiting.clear()
 
+    def is_cut(self) -> bool:
+        """Whether another program has made it shorter. Raises OSError."""
+        return os.fstat(self._descriptor).st_size < self.size
+
+    def begin_again(self, lines: Iterable[str]) -> None:
+        """Write these lines first, then what came since it was made empty. Raises OSError."""
+        since = self._path.read_bytes() if os.fstat(self._descriptor).st_size else b""
+        os.ftruncate(self._descriptor, 0)
+        self._waiting[:0] = [*(line.encode("utf-8", "surrogatepass") + b"\n" for line in lines), since]
+        self.size = 0
+        self.flush()
+
     def remove(self) -> None:
         self._path.unlink()
 
@@ -672,6 +702,14 @@ class _Parts(_Locked):
         self.size += (self._path / name).stat().st_size
         self._rows = []
         self._number += 1
+
+    def is_cut(self) -> bool:
+        """No program cuts its parts."""
+        return False
+
+    def begin_again(self, lines: Iterable[str]) -> None:
+        """As of lines."""
+        raise NotImplementedError
 
     def remove(self) -> None:
         self._path.rmdir()

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -279,9 +280,28 @@ def test_a_server_that_is_gone_or_refuses_is_said_once(server):
     said = []
     server.status = 403
     run_of(server.url, said=said)
-    (line,) = said
-    assert "event START was not taken" in line
-    assert "403" in line
+    assert "event START was not taken" in said[0]
+    assert "403" in said[0]
+    assert said[1:] == ["2 OpenLineage events in a row were not taken, until the run's end"]
+
+
+def test_a_server_that_is_back_is_said_with_the_number_of_lost_events(server):
+    plan, events = events_of(payments())
+    now, said = Now(), []
+    watch = Watch(now)
+    server.status = 503
+    sender = LineageSender(
+        server.url, lambda: plan.logical, watch.operator_totals, said.append, every_seconds=0.01
+    )
+    watch.subscribe(sender.apply)
+    feed(watch, now, *events)
+    wait_until(lambda: sender.failures > 2, "events that are not taken")
+    server.status = 200
+    wait_until(lambda: len(said) == 2, "a line that the server is back")
+    lost = sender.failures
+    assert said[1] == f"OpenLineage events are taken again; {lost} events were not"
+    sender.close()
+    assert len(said) == 2
 
 
 def test_a_server_that_hangs_holds_no_window_up_and_the_end_for_a_few_seconds_only(server, monkeypatch):
@@ -318,6 +338,25 @@ def test_keys_go_to_the_server_and_the_namespace_is_that_of_the_variable(server,
     run_of(server.url)
     assert server.headers[0]["Authorization"] == "Bearer hunter2"
     assert server.events[0]["job"]["namespace"] == "shop"
+
+
+def test_a_variable_of_the_host_without_the_client_ends_no_run_and_the_option_does(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openlineage.client", None)  # as where it is not installed
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://c:5000")
+    said = []
+    ran = False
+    with sending_lineage(Watch(Now()), ServiceOptions(), lambda: None, said.append):
+        ran = True
+    assert ran
+    (line,) = said
+    assert "no OpenLineage events are sent" in line
+    assert "ridgeline[telemetry]" in line
+    asked = ServiceOptions(openlineage="http://c:5000")
+    with (
+        pytest.raises(RidgelineError, match="not installed"),
+        sending_lineage(Watch(Now()), asked, lambda: None, said.append),
+    ):
+        pass
 
 
 def test_the_variable_alone_is_enough(server, monkeypatch):

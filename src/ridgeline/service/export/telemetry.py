@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.identity import own_host
 from ridgeline.observe.watch import Watch
@@ -86,16 +87,24 @@ def exporting_traces(watch: Watch, service: ServiceOptions, say: Say, region: st
 def sending_lineage(
     watch: Watch, service: ServiceOptions, plan: Callable[[], LogicalPlan], say: Say
 ) -> Iterator[None]:
-    """Send OpenLineage events while the block runs, if they are wanted. Raises RidgelineError.
+    """Send OpenLineage events while the block runs, if they are wanted.
 
-    `plan`: the present one.
+    `plan`: the present one. An option that cannot be followed raises RidgelineError. A variable of the host
+    does not end a run: without the client, or with a wrong value, the reason is said.
     """
     if not wants_lineage(service.openlineage, os.environ):
         yield
         return
     from ridgeline.service.lineage.sender import LineageSender
 
-    sender = LineageSender(service.openlineage, plan, watch.operator_totals, say)
+    try:
+        sender = LineageSender(service.openlineage, plan, watch.operator_totals, say)
+    except RidgelineError as error:
+        if service.openlineage is not None:
+            raise
+        say(f"no OpenLineage events are sent, though variables of this host ask for them: {error}")
+        yield
+        return
     end = watch.subscribe(sender.apply)
     try:
         yield

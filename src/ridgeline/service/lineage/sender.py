@@ -30,7 +30,8 @@ _LOGGER = "urllib3.connectionpool"
 class LineageSender:
     """Subscribed to a `Watch`: START, RUNNING every minute and with each plan, then how the run ended.
 
-    Events that are not taken are counted in `failures`, and said once. No window waits for them.
+    Events that are not taken are counted in `failures`. The first of a row is said, and the end of the row
+    with their number. No window waits for them.
 
     Args:
         target: A server's URL, or a file that events are appended to, one JSON object a line. None: as
@@ -56,6 +57,7 @@ class LineageSender:
         every_seconds: float = EVERY_SECONDS,
     ) -> None:
         self.failures = 0
+        self._in_row = 0
         self._plan = plan
         self._totals = totals
         self._say = say
@@ -89,8 +91,10 @@ class LineageSender:
             self._closed = True
             self._there.notify()
         self._thread.join(CLOSE_SECONDS)
-        if self._thread.is_alive() and not self.failures:
+        if self._thread.is_alive() and not self._in_row:
             self._say("the OpenLineage server does not answer: it may not know how the run ended")
+        elif self._in_row > 1:
+            self._say(f"{self._in_row:,} OpenLineage events in a row were not taken, until the run's end")
         self._quiet.close()
 
     def _run(self) -> None:
@@ -110,15 +114,21 @@ class LineageSender:
         self._client.close()
 
     def _send(self, facts: RunFacts, state: str, at: float, reason: str) -> None:
-        """Send an event; one that is not taken is counted, and the first of a row is said."""
+        """Send an event. One that is not taken is counted; a row of them is said at its begin and its end."""
         self._quiet.last = ""
         try:
             self._client.emit(run_event(state, at, facts, self._plan(), self._totals(), reason))
         except Exception as error:  # noqa: BLE001  lineage must never be the end of a run
             self.failures += 1
-            if self.failures == 1:
+            self._in_row += 1
+            if self._in_row == 1:
                 why = printable(mask_text(reason_of(f"{type(error).__name__}: {error}")))
                 self._say(f"OpenLineage event {state} was not taken: {why}; others are tried, and not said")
+            return
+        if self._in_row:
+            plural = "event was" if self._in_row == 1 else "events were"
+            self._say(f"OpenLineage events are taken again; {self._in_row:,} {plural} not")
+            self._in_row = 0
 
 
 def _facts(event: ApplicationPlanned, every: float) -> RunFacts:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -346,6 +348,59 @@ def test_an_import_that_dies_at_any_step_leaves_the_old_state_or_the_new_one(tmp
     assert (2, False) in results
     assert results[-1] == (results[-1][0], True)
     assert all(new == (window > 2) for window, new in results)
+
+
+TRACED = """
+import pathlib
+from typing import NamedTuple
+from ridgeline import Application, InputOperator, State
+from ridgeline.testing import run_local
+
+pathlib.Path(__file__).with_suffix(".ran").touch()
+
+class Place(NamedTuple):
+    town: str
+    number: int
+
+class Free:
+    def __init__(self):
+        self.value = 3
+
+    def __reduce__(self):
+        return Free, ()
+
+class Feed(InputOperator):
+    place = State[Place](Place("Ulm", 1))
+    free = State[object](None)
+    def emit_tuples(self):
+        self.place = Place("Bonn", 2)
+        if FREE:
+            self.free = Free()
+        self.finish()
+
+def run(folder):
+    app = Application("traced")
+    app.add_operator("feed", Feed())
+    run_local(app, checkpoint=folder)
+"""
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_code_of_the_application_runs_only_for_classes_that_no_type_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: bool
+) -> None:
+    module = f"traced_states_{int(free)}"
+    (tmp_path / f"{module}.py").write_text(TRACED.replace("FREE", str(free)))
+    made = f"import {module}; {module}.run('state')"
+    subprocess.run([sys.executable, "-c", made], cwd=tmp_path, check=True)  # noqa: S603  our own
+    ran = tmp_path / f"{module}.ran"
+    ran.unlink()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    export_states(str(tmp_path / "state"), tmp_path / "out", pickles=True)
+    held = pq.read_table(tmp_path / "out" / "feed.place.parquet")
+    assert held.to_pylist() == [{"partition": 0, "value_town": "Bonn", "value_number": 2}]
+    assert ran.exists() == free
+    assert module not in sys.modules
 
 
 APP = """

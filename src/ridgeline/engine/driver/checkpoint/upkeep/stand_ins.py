@@ -1,6 +1,7 @@
-"""Classes that stand for those of an application that cannot be imported here, made of a checkpoint's schema.
+"""Classes that stand for those of an application, made of a checkpoint's schema.
 
-So states can be read where the application's code is not. No code of users runs.
+So states can be read where the application's code is not. Where it is, it does not run either: a module is
+imported only for a class that the schema does not describe, or that says itself how it is pickled.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ridgeline.plan.change.state_shapes import Shape
 
 @contextmanager
 def stand_ins(classes: Mapping[str, Shape]) -> Iterator[None]:
-    """Let pickles find a class for each one, by its name as `class_name` says it, whose module is not here.
+    """Let pickles find a class for each one, by its name as `class_name` says it, whose module is not loaded.
 
     Not for several threads at once.
     """
@@ -28,23 +29,32 @@ def stand_ins(classes: Mapping[str, Shape]) -> Iterator[None]:
     try:
         for name, shape in classes.items():
             module, _, path = name.rpartition(":")
-            if module and (module in made or not _is_here(module)):
-                kind = _made(path.rpartition(".")[2], shape)
-                if kind is not None:
-                    kind.__module__, kind.__qualname__ = module, path
-                    _put(made.setdefault(module, ModuleType(module)), path, kind)
-                    sys.modules[module] = made[module]
+            if not module or (module in sys.modules and module not in made):
+                continue
+            kind = _made(path.rpartition(".")[2], shape)
+            if kind is not None:
+                kind.__module__, kind.__qualname__ = module, path
+                _put(made.setdefault(module, _StandIn(module)), path, kind)
+                sys.modules[module] = made[module]
         yield
     finally:
-        for module in made:
-            sys.modules.pop(module, None)
+        for module, one in made.items():
+            if sys.modules.get(module) is one:
+                del sys.modules[module]
 
 
-def _is_here(module: str) -> bool:
-    with suppress(Exception):  # a module of users may raise anything
-        importlib.import_module(module)
-        return True
-    return False
+class _StandIn(ModuleType):
+    """A module of which only some classes are known; for others the real one is imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A class of the real module. Raises AttributeError, ImportError, what the module raises."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        del sys.modules[self.__name__]
+        try:
+            return getattr(importlib.import_module(self.__name__), name)
+        finally:
+            sys.modules[self.__name__] = self
 
 
 def _put(module: ModuleType, path: str, kind: type) -> None:
