@@ -1,6 +1,6 @@
 """Classes that stand for those of an application, made of a checkpoint's schema.
 
-So states can be read where the application's code is not. Where it is, it does not run either: a module is
+So states can be read where the application's code is not. Where it is, it does not run either. A module is
 imported only for a class that the schema does not describe, or that says itself how it is pickled.
 """
 

@@ -1,0 +1,127 @@
+"""`kill -9` of what works on a checkpoint folder, before every single operation on its files."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ridgeline import CheckpointError
+from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify
+from ridgeline.engine.driver.checkpoint.upkeep.copying import COPYING, copy, move
+from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
+from ridgeline.testing import run_local
+from support.rewound import LAST, application
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+TESTS = Path(__file__).parents[1]
+LEAST = 12
+"""Operations that each action has at least; fewer would mean that none are counted."""
+
+
+@pytest.fixture(autouse=True)
+def _private(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+
+
+def killed(action: str, tmp_path: Path, rows: Path | None = None) -> list[Path]:
+    """Folders in which an action on `first` was killed, one operation later each; the last was not."""
+    script = "support.crash.killed_upkeep"
+    words = [
+        sys.executable,
+        "-m",
+        script,
+        action,
+        tmp_path / "first",
+        tmp_path / "out",
+        *([rows] if rows else []),
+    ]
+    environment = {"PYTHONPATH": str(TESTS), "PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+    (tmp_path / "out").mkdir(mode=0o700)
+    subprocess.run([str(one) for one in words], env=environment, check=True, timeout=120)
+    folders = sorted((tmp_path / "out").iterdir())
+    assert len(folders) > (LEAST if action != "prune" else LEAST // 3)
+    return folders
+
+
+def collected(state: Path, **more: int) -> list[object]:
+    return sorted(run_local(application(), checkpoint=state, **more).collected("sink"))
+
+
+def straight(tmp_path: Path) -> list[object]:
+    """The output from where `first` ends, without any kill."""
+    shutil.copytree(tmp_path / "first", tmp_path / "straight")
+    return collected(tmp_path / "straight")
+
+
+def whole(state: Path) -> list[int]:
+    """The windows that a run can go back to; all their files are whole."""
+    [run] = runs_of(str(state))
+    assert not verify(run).faults, state
+    return [one.window_id for one in describe(run).windows]
+
+
+def test_an_import_is_there_or_not(tmp_path: Path) -> None:
+    run_local(application(), windows=3, checkpoint=tmp_path / "first")
+    export_states(str(tmp_path / "first"), tmp_path / "rows", ["totals"])
+    path = tmp_path / "rows" / "totals.sums.parquet"
+    table = pq.read_table(path)
+    more = pa.compute.add(table["value"], 1000)
+    pq.write_table(table.set_column(table.schema.get_field_index("value"), "value", more), path)
+    results = []
+    for folder in killed("import", tmp_path, tmp_path / "rows"):
+        window = whole(folder / "state")[0]
+        found = run_local(application(), windows=1, checkpoint=folder / "state").collected("sink")
+        results.append(all(total > 1000 for _, total in found))
+        assert results[-1] == (window > 2), folder
+        assert results[-1] or all(total < 1000 for _, total in found)
+    assert (results[0], results[-1]) == (False, True)
+    assert results == sorted(results)
+
+
+def test_a_move_is_ended_by_the_next_one(tmp_path: Path) -> None:
+    run_local(application(), windows=LAST + 1, checkpoint=tmp_path / "first")
+    rest = straight(tmp_path)
+    for folder in killed("move", tmp_path):
+        state, there = folder / "state", folder / "there"
+        try:
+            old = runs_of(str(state))
+        except CheckpointError:
+            assert not (there / COPYING).exists()  # the old one is given up once the new one is whole
+        else:
+            assert not verify(old[0]).faults
+        move(str(state), str(there))
+        assert LAST in whole(there)
+        assert sorted(one.name for one in state.iterdir() if one.is_file()) == ["lock", "moved.json"]
+        assert collected(there) == rest, folder
+
+
+def test_a_copy_is_ended_by_the_next_one(tmp_path: Path) -> None:
+    run_local(application(), windows=LAST + 1, checkpoint=tmp_path / "first")
+    rest = straight(tmp_path)
+    for folder in killed("copy", tmp_path):
+        state, there = folder / "state", folder / "there"
+        if not there.exists() or (there / COPYING).exists() or not any(there.iterdir()):
+            copy(str(state), str(there))
+        whole(there)
+        assert collected(there) == rest, folder
+        assert collected(state) == rest, folder
+
+
+def test_pruning_takes_nothing_that_a_window_needs(tmp_path: Path) -> None:
+    for _ in range(4):  # each driver begins a file of the journal
+        run_local(application(), windows=2, checkpoint=tmp_path / "first")
+    rest = straight(tmp_path)
+    last = whole(tmp_path / "first")[0]
+    for folder in killed("prune", tmp_path):
+        windows = whole(folder / "state")
+        assert windows[0] == last
+        shutil.copytree(folder / "state", folder / "again")
+        assert collected(folder / "state") == rest, folder
+        again = run_local(application(), checkpoint=folder / "again", from_window=windows[-1])
+        assert set(rest) <= set(again.collected("sink")), folder

@@ -1,0 +1,98 @@
+"""Runs an action on copies of a checkpoint, each time in a process that is killed one file operation later.
+
+`python -m support.crash.killed_upkeep ACTION FIRST OUT [ROWS]`: `OUT/001/state` is a copy of FIRST after a
+kill before the first operation, and so on; the last one was not killed. Operations: each that opens a file to
+write it, renames, removes, links, makes folders, and syncs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import traceback
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ridgeline import SystemClock
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.upkeep import pruning
+from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
+from ridgeline.engine.driver.checkpoint.upkeep.importing import import_states
+from ridgeline.plan.planner import plan_application
+from support.rewound import application
+
+_CHANGES = {"os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.truncate"}
+_MOST = 500
+
+
+def kill_at(number: int, root: str) -> None:
+    """Kill this process before its `number`-th operation on files below `root`."""
+    left = number
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            written = (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if isinstance(arguments[0], str) and arguments[0].startswith(root) and written:
+                count()
+        elif event in _CHANGES:
+            count()
+
+    def counted(real: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            count()
+            return real(*arguments)
+
+        return call
+
+    for name in ("fsync", "fdatasync"):
+        setattr(os, name, counted(getattr(os, name)))
+    sys.addaudithook(hook)
+
+
+def act(action: str, folder: Path, rows: str) -> None:
+    """One of the actions, on `folder/state`."""
+    state = str(folder / "state")
+    if action == "import":
+
+        def plan(kept: Any = (), kept_edits: Any = (), edits: Any = ()) -> Any:
+            return plan_application(application(), edits=edits, kept=kept_edits)
+
+        import_states(state, Path(rows), plan(), Planner(plan, {}), SystemClock())
+    elif action == "prune":
+        with ExitStack() as locks:
+            pruning.carry_out(pruning.find(state, SystemClock(), locks, windows=2))
+    else:
+        {"copy": copy, "move": move}[action](state, str(folder / "there"))
+
+
+def main(action: str, first: str, out: str, rows: str = "") -> int:
+    """Kill it at every operation; returns 0 once it was not killed any more."""
+    for number in range(1, _MOST):
+        folder = Path(out) / f"{number:03d}"
+        shutil.copytree(first, folder / "state")
+        child = os.fork()
+        if child == 0:
+            try:
+                kill_at(number, str(folder))
+                act(action, folder, rows)
+                os._exit(0)
+            except BaseException:  # noqa: BLE001  of a process of its own
+                traceback.print_exc()
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            return os.WEXITSTATUS(status)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
