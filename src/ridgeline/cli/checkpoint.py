@@ -336,6 +336,10 @@ def import_state(
         bool, typer.Option("--any-window", help="Also states of another window, or of another run.")
     ] = False,
     allow_pickle: Pickles = False,
+    region: Annotated[
+        str | None,
+        typer.Option("--region", metavar="NAME", help="The region, if rows of several are there."),
+    ] = None,
 ) -> None:
     """Replace states of a stopped application by those in a folder that `export-state` has written.
 
@@ -349,20 +353,24 @@ def import_state(
     from ridgeline.api.clock import SystemClock
     from ridgeline.cli.running.starting import planners
     from ridgeline.engine.driver.checkpoint.upkeep.importing import import_states
+    from ridgeline.regions.importing import region_to_import
     from ridgeline.regions.planning import WHOLE
 
     configured = load_configured(context, written)
-    planner = planners(configured, written, {})(configured.app, WHOLE)
+    planner_of = planners(configured, written, {})
+    planner = planner_of(configured.app, WHOLE)
     plan = planner.first(folder, configured.app.name)
+    one = region_to_import(configured.app, plan, planner_of, folder, source, operator or (), region)
     found = import_states(
-        folder,
+        folder if one is None else one.folder,
         source,
-        plan,
-        planner,
+        plan if one is None else one.plan,
+        planner if one is None else one.planner,
         SystemClock(),
         operators=operator or (),
         any_window=any_window,
         pickles=allow_pickle,
+        region="" if one is None else one.name,
     )
     for where, count in found.rows.items():
         write(f"{count:>12,}  {where}")

@@ -456,3 +456,52 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     code, text = command("import-state", tmp_path / "state", tmp_path / "sums.py", "--from", tmp_path / "out")
     assert code != 0
     assert "is of window 1, and the checkpoint is at 2" in text
+
+
+REGIONS_APP = """
+from ridgeline import Application
+from ridgeline.testing import CollectorSink
+from support.rewound import Count, Numbers, Totals
+
+app = Application("regions")
+numbers = app.add_operator("numbers", Numbers())
+totals = app.add_operator("totals", Totals())
+sink = app.add_operator("sink", CollectorSink(Count))
+app.add_stream("numbers", numbers.numbers, totals.numbers, decoupled={totals.numbers})
+app.add_stream("totals", totals.totals, sink.input)
+"""
+
+
+def test_states_of_one_region_are_edited_and_the_others_stay(tmp_path: Path) -> None:
+    from ridgeline.cli.load import load_application
+
+    file, state, out = tmp_path / "app.py", tmp_path / "state", tmp_path / "out"
+    file.write_text(REGIONS_APP)
+    run_local(load_application(str(file), [], None), windows=5, checkpoint=state)
+
+    def command(*words: object) -> tuple[int, str]:
+        found = CliRunner().invoke(app, ["checkpoint", *map(str, words)])
+        return found.exit_code, " ".join(found.output.split())
+
+    code, text = command("export-state", state, "--out", out)
+    assert (code, text.count("is of window")) == (0, 2), text
+    edit(out / "totals.sums.parquet", lambda found: [row.update(value=row["value"] + 1000) for row in found])
+    code, text = command("import-state", state, file, "--from", out)
+    assert (code != 0, "give `--region` with one of them" in text) == (True, True), text
+    code, text = command("import-state", state, file, "--from", out, "--region", "nothere")
+    assert (code != 0, "there is no region `nothere`" in text) == (True, True), text
+    before = {run.region: run.kept()[0].window_id for run in runs_of(str(state))}
+    code, text = command("import-state", state, file, "--from", out, "--operator", "totals")
+    assert (code, "3 totals.sums" in text) == (0, True), text
+    after = {run.region: run.kept()[0].window_id for run in runs_of(str(state))}
+    assert sum(after[name] > before[name] for name in before) == 1
+    code, text = command("import-state", state, file, "--from", out, "--operator", "totals")
+    assert (code != 0, "changes since would be lost" in text) == (True, True), text
+
+    found = run_local(load_application(str(file), [], None), checkpoint=state).collected("sink")
+    sums = {key: 1000 + sum(n for n in range(20) if n % 3 == key) for key in range(3)}
+    wanted = []
+    for n in range(20, 40):
+        sums[n % 3] += n
+        wanted.append((n % 3, sums[n % 3]))
+    assert sorted(found) == sorted(wanted)

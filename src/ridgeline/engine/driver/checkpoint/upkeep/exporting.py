@@ -138,14 +138,21 @@ def _write(
                 if operators and base not in operators:
                     continue
                 one = _Operator(run, manifest, base, keys, classes, pickles=pickles)
-                files += one.write(out)
+                files += [{**file, "region": run.region} for file in one.write(out)]
                 notes += one.notes
+        if run.region:
+            notes.append(f"region `{run.region}` is of window {manifest.window_id}")
     [(run, manifest), *_] = found
     listing = {
         "format": FORMAT,
         "application": run.application,
         "run": run.run_id,
         "window": manifest.window_id,
+        "regions": {
+            run.region: {"run": run.run_id, "window": manifest.window_id}
+            for run, manifest in found
+            if run.region
+        },
         "states": files,
         "classes": {
             name: shape for _, one in found for name, shape in one.schemas.get("classes", {}).items()

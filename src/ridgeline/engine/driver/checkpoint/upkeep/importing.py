@@ -80,12 +80,17 @@ class _Listing:
     """A folder that `export-state` has written. Raises CheckpointError if it is none, or not whole."""
 
     def __init__(self, folder: Path) -> None:
+        """Read what it has of all regions."""
         self.folder = folder
         try:
             found = json.loads((folder / LISTING).read_text())
             version = found["format"]
             self.application, self.run = str(found["application"]), str(found["run"])
             self.window = int(found["window"])
+            self.regions = {
+                str(name): (str(one["run"]), int(one["window"]))
+                for name, one in found.get("regions", {}).items()
+            }
             self.states: list[dict[str, Any]] = list(found["states"])
             self.classes: Mapping[str, Shape] = dict(found["classes"])
             for one in self.states:
@@ -101,6 +106,27 @@ class _Listing:
             msg += f"{FORMAT}; export with the same version"
             raise CheckpointError(msg)
 
+    def choose(self, region: str) -> None:
+        """Leave the states of one region, "" where there is none. Raises CheckpointError."""
+        if region and region not in self.regions:
+            msg = f"`{self.folder}` has no region `{region}`; {did_you_mean(region, self.regions)}"
+            raise CheckpointError(msg)
+        if self.regions and not region:
+            msg = f"`{self.folder}` is of several regions, and the application has none now"
+            raise CheckpointError(msg)
+        if region:
+            self.run, self.window = self.regions[region]
+            self.states = [one for one in self.states if one.get("region") == region]
+
+
+def regions_in(source: Path, operators: Collection[str]) -> list[str]:
+    """The regions whose states an import of a folder would replace. Raises CheckpointError.
+
+    `operators`: the names of those wanted, none: all.
+    """
+    listing = _Listing(source)
+    return list(dict.fromkeys(str(one.get("region", "")) for one in _chosen(listing, operators)))
+
 
 def import_states(  # noqa: PLR0913  each says one thing
     uri: str,
@@ -112,11 +138,13 @@ def import_states(  # noqa: PLR0913  each says one thing
     operators: Collection[str] = (),
     any_window: bool = False,
     pickles: bool = False,
+    region: str = "",
     step: Step | None = None,
 ) -> Imported:
     """Replace states of a run's last window by the rows in a folder; the run continues from there.
 
-    No driver may be at work. `operators`: the names of those wanted, none: all in the folder. `any_window`:
+    No driver may be at work. `uri`, `plan`, `planner` are those of `region`, if the application has several.
+    `operators`: the names of those wanted, none: all in the folder. `any_window`:
     also rows of another window or run. `pickles`: read them, which may run code. `step`: called with the name
     of each step, before it. Raises CheckpointError, StateError, OSError; nothing has changed then.
     """
@@ -126,7 +154,7 @@ def import_states(  # noqa: PLR0913  each says one thing
         raise CheckpointError(msg)
     storage = LocalStorage(local_path(uri))
     if read_if_there(storage, REGIONS) is not None or plan.logical.regions:
-        msg = "the application has several regions: import into those is not there"
+        msg = "the application has several regions: an import is into one of them"
         raise CheckpointError(msg)
     application = plan.logical.application
     last = read_last(storage, application)
@@ -134,6 +162,7 @@ def import_states(  # noqa: PLR0913  each says one thing
         msg = f"`{storage.uri}` has no window yet: there is no state to replace"
         raise CheckpointError(msg)
     listing = _Listing(source)
+    listing.choose(region)
     _check_window(listing, last, described(storage, application), application, any_window=any_window)
     chosen = _chosen(listing, operators)
     step("check the plan")

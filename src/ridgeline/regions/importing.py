@@ -1,0 +1,63 @@
+"""Chooses the region whose states are taken out of Parquet: each has a run and windows of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from ridgeline.api.application import Application
+from ridgeline.api.errors import CheckpointError, did_you_mean, listed
+from ridgeline.api.support.files import is_local, local_path
+from ridgeline.engine.driver.checkpoint.upkeep.importing import regions_in
+from ridgeline.engine.files.storage import LocalStorage
+from ridgeline.plan.execution import Plan
+from ridgeline.regions.planning import MakePlanner, PlannedRegion, plan_regions, read_kept
+
+
+def region_to_import(
+    app: Application,
+    whole: Plan,
+    make_planner: MakePlanner,
+    folder: str,
+    source: Path,
+    operators: Collection[str],
+    region: str | None,
+) -> PlannedRegion | None:
+    """The region whose states an import replaces; None of an application without several.
+
+    `operators`: the names of those wanted, none: all. `region`: as the user says it. An import is one record
+    of one journal, so it is into one region. Raises CheckpointError, ValidationError.
+    """
+    if not whole.logical.regions:
+        if region is not None:
+            msg = f"`--region {region}`: the application has no regions; leave it out"
+            raise CheckpointError(msg)
+        return None
+    if not is_local(folder):
+        return None  # the import says what to do
+    root = LocalStorage(local_path(folder))
+    kept = read_kept(root)
+    if not kept:
+        msg = f"`{root.uri}` has no window yet: there is no state to replace"
+        raise CheckpointError(msg)
+    planned = plan_regions(app, whole, make_planner, root.uri, kept)
+    name = region or _only(regions_in(source, operators), planned)
+    found = next((one for one in planned if one.name == name), None)
+    if found is None:
+        names = [one.name for one in planned]
+        msg = f"there is no region `{name}`; {did_you_mean(name, names)}"
+        raise CheckpointError(msg)
+    return found
+
+
+def _only(regions: Sequence[str], planned: Sequence[PlannedRegion]) -> str:
+    """The one region of some states. Raises CheckpointError."""
+    if regions == [""]:
+        msg = "the rows are of an application without regions, and this one has several: export again"
+        raise CheckpointError(msg)
+    if len(regions) != 1:
+        names = [one.name for one in planned if one.name in regions]
+        msg = f"the rows are of the regions {listed(names)}, and each is imported as a window of its own: "
+        msg += "give `--region` with one of them, then with the next"
+        raise CheckpointError(msg)
+    return regions[0]
