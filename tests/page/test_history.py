@@ -1,10 +1,14 @@
 """The page over runs that have ended: it shows all that their logs have, and offers nothing to change."""
 
+import json
+import zipfile
+
 import pytest
+from playwright.sync_api import expect
 
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.history.asking import LogAsks
-from ridgeline.service.history.bundling import make_bundle
+from ridgeline.service.history.bundling import LOG, entry_of, make_bundle
 from support.page.browser import NARROW
 from support.service.history import events, history, place, write_log
 from support.service.watched import events_of, payments
@@ -31,7 +35,27 @@ def folder(tmp_path_factory):
     write_log(folder / "payments.jsonl", [*found, ApplicationEnded(found[-1].at + 1, "finished")])
     made = day + 100_000
     make_bundle(LogAsks(folder / "tuesday.jsonl"), folder / "ticket.zip", made=made, windows=20)
+    make_bundle(LogAsks(folder / "monday.jsonl"), folder / "lines.zip", made=made, windows=5)
+    with zipfile.ZipFile(folder / "lines.zip", "a") as bundle:
+        bundle.writestr(entry_of(LOG, {}), json.dumps({"lines": said(day), "last": 4, "leftOut": 0}))
     return folder
+
+
+def said(at):
+    """Lines of two operators, some minutes apart, as REST answers them."""
+    rows = (("numbers", "", "began"), ("double", "ERROR", HOSTILE), ("double", "", "went on"))
+    return [
+        {
+            "number": number + 1,
+            "at": at + 300 * number,
+            "operator": operator,
+            "partition": 0,
+            "windowId": number,
+        }
+        | {"source": "log" if level else "stdout", "level": level, "logger": "", "text": text}
+        | {"traceId": None, "host": "h", "pid": 7, "leftOut": 0}
+        for number, (operator, level, text) in enumerate(rows)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +94,9 @@ def test_a_run_that_has_ended_is_shown_and_not_changed(address, folder, open_pag
 
 def test_the_list_of_runs_leads_to_each(address, open_page, accessible, screenshot):
     page = open_page(f"{address}/")
-    page.get_by_text("5 runs: 1 failed, 4 ended.").wait_for()
+    page.get_by_text("6 runs: 1 failed, 5 ended.").wait_for()
     rows = page.get_by_role("row")
-    files = [rows.nth(number).text_content() for number in (1, 5)]
+    files = [rows.nth(number).text_content() for number in (1, 6)]
     assert ["payments.jsonl" in files[0], "monday.jsonl" in files[1]] == [True, True]  # the newest first
     page.get_by_text("<script>alert(1)</script>").wait_for()
     accessible(page)
@@ -95,7 +119,7 @@ def test_the_list_of_runs_leads_to_each(address, open_page, accessible, screensh
     page.goto(page.url.partition("#")[0] + "#/time?window=3")
     page.get_by_text("the bundle does not have this").first.wait_for()
     page.get_by_role("link", name="All runs").click()
-    page.get_by_text("5 runs").wait_for()
+    page.get_by_text("6 runs").wait_for()
 
 
 def test_two_runs_side_by_side(address, folder, open_page, accessible, screenshot):
@@ -142,3 +166,36 @@ def test_a_bundle_beside_an_event_log(address, open_page, accessible, screenshot
     page.get_by_text("The versions are the same.").wait_for()
     accessible(page)
     screenshot(page, "compare-bundle", full_page=True)
+
+
+def test_the_lines_that_a_bundle_keeps(client, address, folder, open_page, accessible, screenshot):
+    log = f"{address}{place(folder / 'lines.zip')}/"
+    page = open_page(f"{log}#/log")
+    page.get_by_text("Lines of operators are shown to those who may").wait_for()
+    assert page.get_by_text("went on").count() == 0
+    page = open_page(f"{log}#code={client.server.code()}")
+    page.get_by_text("finished after 40 windows").wait_for()
+    assert "code" not in page.url
+    page.get_by_role("link", name="Log", exact=True).click()
+    lines = page.get_by_role("log", name="Lines")
+    for text in ("began", HOSTILE.replace(chr(0x2028), ""), "went on"):
+        lines.get_by_text(text[:20]).wait_for()
+    accessible(page)
+    screenshot(page, "bundle-log")
+    rows = lines.locator(".operator-log-line")
+    for choice, value, left in (
+        ("Operator", "numbers", 1),
+        ("Level", "ERROR", 1),
+        ("Time", "600", 3),
+        ("Time", "60", 1),
+    ):
+        page.get_by_label(choice, exact=True).select_option(value)
+        expect(rows).to_have_count(left)
+        page.get_by_label(choice, exact=True).select_option("")
+    page.get_by_label("Find lines").fill("went")
+    expect(rows).to_have_count(1)
+    page.goto(page.url.partition("#")[0] + "#/graph?operator=double&tab=logs")
+    page.get_by_role("tabpanel").get_by_text("went on").wait_for()
+    assert page.get_by_role("tabpanel").get_by_text("began").count() == 0
+    page.goto(f"{address}{place(folder / 'monday.jsonl')}/#/log")
+    page.get_by_text("No lines of operators are kept of this run.").wait_for()

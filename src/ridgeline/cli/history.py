@@ -29,7 +29,8 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     """Show runs that have ended in the page of applications, from their event logs.
 
     It prints an address of this machine, and answers there until Ctrl-C. Of several runs it is a
-    list. Nothing can be changed. A log that is still written is followed.
+    list. Nothing can be changed. A log that is still written is followed. Lines that operators
+    printed are in bundles only. With one, the address opens a session once, which may see them.
 
     Example: `ridgeline history logs`
 
@@ -55,6 +56,8 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     try:
         logs = list(runs.logs())
         address = f"{server.url}/run/{logs[0]}/" if len(logs) == 1 else f"{server.url}/"
+        if any(log.path.suffix == ".zip" for log in runs.logs().values()):
+            address += f"#code={server.code()}"
         write(address)
         if browser:
             import webbrowser

@@ -216,7 +216,8 @@ class MeasuredRun:
 
                 surroundings.callback(self._write_metrics, MetricsFile(self._service.metrics_file))
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock, log=self._log)
-            surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
+            if self._whole:  # regions share a log, which keeps lines of the driver once
+                surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
             surroundings.callback(self.watch.subscribe(heartbeats.follow))
             if self._whole:
                 surroundings.enter_context(exporting_metrics(self.watch, self._service, self._warn))

@@ -6,13 +6,18 @@ import logging
 import pytest
 from typer.testing import CliRunner
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.main import app as command
 from ridgeline.cli.remote.client import Client
+from ridgeline.cli.remote.logs import line_texts
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.measure.tracing.ids import run_of, trace_text
+from ridgeline.regions.joined_plan import joined_plan
 from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.http import log as endpoint
+from support.service.halves import halves_of, joined
 from support.service.living import living
+from support.service.watched import serving
 
 SAID = {
     ("numbers", 0): [
@@ -122,3 +127,36 @@ def test_the_command_shows_them(application, client):
     ]
     assert [line["number"] for line in lines] == [3, 4]
     assert "did you mean" in logs("--operator", "number").output
+
+
+def test_lines_of_regions_are_one_list_in_the_order_of_time(tmp_path):
+    watch = joined(halves_of(tmp_path))
+    log = OperatorLog()
+    said = (("sink", 3.0), ("divide", 1.0), ("orders_to_mail", 2.0), ("orders_queue", 4.0), ("", 5.0))
+    for operator, at in said:
+        line = at, 0, "stdout", "", "", f"of {operator}"
+        log.add(operator, 0 if operator else -1, [line], "elsewhere", 7)
+    with serving(watch, joined_plan(watch.regions), token="write", log=log) as served:
+        client = Client(f"http://{served.host}:{served.port}", "write")
+        found = client.post("/log")["lines"]
+        assert [(line["text"], line.get("region")) for line in found] == [
+            ("of divide", "shop"),
+            ("of orders_to_mail", "mail"),
+            ("of sink", "mail"),
+            ("of orders_queue", "shop"),
+            ("of ", None),
+        ]
+        assert [line_texts(line)[0].plain.partition(" ")[2] for line in found[:2]] == [
+            "[shop divide:0] of divide",
+            "[mail orders_to_mail:0] of orders_to_mail",
+        ]
+        assert texts(client.post("/log", region="mail")) == ["of orders_to_mail", "of sink"]
+        assert texts(client.post("/log", region="mail", operator="divide")) == []
+        with pytest.raises(RidgelineError, match="there is no region `male`; did you mean `mail`"):
+            client.post("/log", region="male")
+
+
+def test_an_application_of_one_region_says_none(client):
+    assert all("region" not in line for line in client.post("/log")["lines"])
+    with pytest.raises(RidgelineError, match="the application has one region"):
+        client.post("/log", region="mail")

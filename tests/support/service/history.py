@@ -86,6 +86,8 @@ def history(*paths, runs=lambda _: False):
     """A client of a history over logs."""
     server = serve(Runs([path.resolve() for path in paths], runs))
     try:
-        yield HistoryClient(server.url)
+        client = HistoryClient(server.url)
+        client.server = server
+        yield client
     finally:
         server.close()

@@ -47,6 +47,10 @@ def logs(
             show_default=False,
         ),
     ] = None,
+    region: Annotated[
+        str | None,
+        typer.Option("--region", metavar="NAME", help="Only this region, of several.", show_default=False),
+    ] = None,
     lines: Annotated[
         int, typer.Option("--lines", "-n", min=1, max=_MOST, metavar="N", help="How many of the last lines.")
     ] = 100,
@@ -64,6 +68,8 @@ def logs(
         return
     client = remote.connect()
     wanted: dict[str, Any] = {"operator": operator, "partition": partition, "container": container}
+    if region is not None:
+        wanted["region"] = region
     console = make_console()
 
     def show(found: Iterable[dict[str, Any]]) -> None:
@@ -118,11 +124,13 @@ def _follow(client: Client, last: int, wanted: dict[str, Any], show: Any) -> Non
 
 
 def line_texts(line: dict[str, Any]) -> list[Text]:
-    """A line for people, as a line in a log: time (UTC), operator and partition, level, logger, text.
+    """A line for people, as in a log: time (UTC), region, operator and partition, level, logger, text.
 
     Before it, how many lines are left out, if any are.
     """
-    mark = f"[{line['operator']}:{line['partition']}] " if line["operator"] else ""
+    names = [line["region"]] if line.get("region") else []
+    names += [f"{line['operator']}:{line['partition']}"] if line["operator"] else []
+    mark = f"[{' '.join(names)}] " if names else ""
     at = datetime.fromtimestamp(line["at"], UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     record = f"{line['level']} {line['logger']}: " if line["level"] else ""
     texts = []

@@ -117,6 +117,10 @@ class BundledRun:
             except (OSError, *_DAMAGED) as error:
                 raise AnswerError(409, f"the bundle is damaged: {str(error)[:200]}") from None
 
+    def has(self, name: str) -> bool:
+        """Whether the bundle has an entry of this name."""
+        return name in self._names()
+
     def _names(self) -> frozenset[str]:
         with self._lock:
             return frozenset(self._bundle.namelist()) if self._bundle is not None else frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -14,21 +15,27 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
+from starlette.types import Scope
 
+from ridgeline.service.access.roles import Role
 from ridgeline.service.history.answering import ENDPOINTS, Asked, answer, needs_running
 from ridgeline.service.history.bundled_run import BundledRun
 from ridgeline.service.history.comparing import compare
+from ridgeline.service.history.kept_lines import ENDPOINT as LINES
+from ridgeline.service.history.kept_lines import has_lines, lines_of
 from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.history.runs import Runs
 from ridgeline.service.history.sides import side_of
+from ridgeline.service.http.callers import caller_of
 from ridgeline.service.http.endpoint import AnswerError, Endpoint
 from ridgeline.service.http.endpoints import BASE
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
 from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import BODY_SECONDS, document_of
 from ridgeline.service.page.assets import Assets, SafeHeaders
 from ridgeline.service.page.live import EVERY_MS
-from ridgeline.service.page.routes import page_or
+from ridgeline.service.page.routes import begin_session, page_or, page_routes, shown_rights
 from ridgeline.service.page.session import Sessions
 
 _STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -36,16 +43,16 @@ _STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 def serve(runs: Runs, port: int = 0) -> WebServer:
     """The history at an address of this machine, until it is closed. Raises RidgelineError."""
-    return WebServer(create_history(runs), port=port, read_only=True)
+    return WebServer(create_history(runs), port=port)
 
 
 def create_history(runs: Runs) -> Starlette:
     """The web application of a history.
 
     Below `/run/ID/` are the page and the answers of an application. Changes and all
-    else that needs a running one are answered with 409.
+    else that needs a running one are answered with 409. Who reaches the service reads figures; the lines that
+    a bundle keeps need a session or the token, as they do of a running application.
     """
-    assets = Assets()
     app = Starlette(
         routes=[
             Mount("/run/{run}", routes=_of_a_run(runs)),
@@ -53,8 +60,7 @@ def create_history(runs: Runs) -> Starlette:
                 "/", page_or(lambda _: reply({"name": "history", "links": {"runs": "/runs"}}), "history.html")
             ),
             Route("/runs", lambda _: reply({"runs": runs.rows()})),
-            Route("/page/session", _rights),
-            Route("/page/{path:path}", lambda request: assets.answer(request, request.path_params["path"])),
+            page_routes(),
             Route("/run/{run}", lambda request: RedirectResponse(f"{request.url.path}/")),
         ],
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],
@@ -67,6 +73,7 @@ def create_history(runs: Runs) -> Starlette:
     app.state.token = app.state.read_token = app.state.write_token = app.state.hosts = None
     app.state.sessions = Sessions()
     app.state.access = app.state.audit = None
+    app.state.role_of = _role_of
     app.state.overviews = app.state.pages = runs
     return app
 
@@ -98,10 +105,24 @@ def _of_a_run(runs: Runs) -> list[Any]:
         first, second = runs.of(request.path_params["run"]), runs.of(other)
         return reply(compare(side_of(first), side_of(second)))
 
+    async def lines(request: Request) -> Response:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                document = await document_of(request)
+        except TimeoutError:
+            late = f"the body was not there within {BODY_SECONDS:g} s"
+            raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
+        asked = LINES.parse_body(document, request.headers.get("content-type", ""))
+        return reply(await run_in_threadpool(lambda: lines_of(runs.of(request.path_params["run"]), asked)))
+
+    async def rights(request: Request) -> Response:
+        return await _rights(request, runs)
+
     return [
         Route("/", page),
-        Route("/page/session", _rights),
-        Route("/page/session", _refused, methods=["POST"]),
+        Route("/page/session", rights),
+        Route("/page/session", begin_session, methods=["POST"]),
+        Route(LINES.path, lines, methods=["POST"]),
         Route("/page/{path:path}", file),
         Route("/index.json", index),
         Route(f"{BASE}/live", live),
@@ -135,9 +156,24 @@ def _every(request: Request) -> int:
     return min(60_000, max(100, int(text))) if text.isascii() and text.isdigit() else EVERY_MS
 
 
-def _rights(_request: Request) -> Response:
-    """The rights of a browser: to read."""
-    return reply({"reads": True, "writes": False, "readOnly": True})
+async def _rights(request: Request, runs: Runs) -> Response:
+    """The rights of a browser about a run, of which nothing can be changed; `writes`: it may see lines."""
+    caller, _ = await caller_of(request.scope, request.app.state)
+    log = await run_in_threadpool(_has_lines, runs, request.path_params["run"])
+    return reply({**shown_rights(caller), "reads": True, "readOnly": True, "log": log})
+
+
+def _has_lines(runs: Runs, run: str) -> bool:
+    """False for a run that cannot be read, which other answers say."""
+    try:
+        return has_lines(runs.of(run))
+    except AnswerError:
+        return False
+
+
+def _role_of(scope: Scope) -> Role | None:
+    """Lines of operators need the role that those of a running application need; all else is to read."""
+    return LINES.role if scope["path"].endswith(LINES.path) else Role.READ
 
 
 def _refused(_request: Request) -> Response:

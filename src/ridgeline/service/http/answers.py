@@ -15,6 +15,7 @@ from ridgeline.measure.answers.operators import (
     RecordAgeAnswer,
     StreamAnswer,
 )
+from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.registry.operator_metric import Aggregate, Statistics, answer_type, arranged
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
@@ -401,7 +402,7 @@ class DifferenceAnswer(TypedDict):
     edits: Annotated[list[dict[str, Any]], "The edits that make it; secrets are masked."]
 
 
-class LogLineAnswer(TypedDict):
+class LogLineAnswer(InRegionAnswer, TypedDict):
     """A line that an operator printed or logged."""
 
     number: Annotated[int, "Its number in this run; later lines have greater ones."]

@@ -11,6 +11,7 @@ from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
 from ridgeline.engine.driver.operator_log import LogLine
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
+from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import LogAnswer, LogLineAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
@@ -42,6 +43,7 @@ def log_endpoints(base: str) -> tuple[Endpoint, ...]:
                 ),
                 Parameter("partition", "integer", "a partition of it; default: all", 0),
                 Parameter("container", "integer", "the id of a container; default: all", 0),
+                Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
                 Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
                 Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
             ),
@@ -56,10 +58,14 @@ def _log(call: Call) -> LogAnswer:
     if name is not None:
         _check_name(call, name)
     titles, process = _of_container(call)
+    region_of, region = regions_of(call.watch), call.get("region")
+    if region is not None:
+        _check_region(call.watch, region)
 
     def wanted(line: LogLine) -> bool:
         own = name is None or line.operator == name or line.operator.startswith(f"{name}.")
         here = partition is None or line.partition == partition
+        here = here and (region is None or region_of(line) == region)
         if titles is None:
             return own and here
         if line.operator:
@@ -71,7 +77,8 @@ def _log(call: Call) -> LogAnswer:
         return {"lines": [], "last": 0, "leftOut": 0}
     lines, last, left_out = log.lines(wanted, call.get("after") or 0, call.get("limit") or _DEFAULT)
     hide = _hide(call.plan)
-    return {"lines": [_shown(line, hide, call.watch) for line in lines], "last": last, "leftOut": left_out}
+    shown = [_shown(line, hide, call.watch, region_of(line)) for line in lines]
+    return {"lines": shown, "last": last, "leftOut": left_out}
 
 
 def _check_name(call: Call, name: str) -> None:
@@ -79,6 +86,36 @@ def _check_name(call: Call, name: str) -> None:
     names = [operator.name for operator in call.plan.logical.operators]
     if not any(one == name or one.startswith(f"{name}.") for one in names):
         raise AnswerError(404, f"there is no logical operator `{name[:100]}`", did_you_mean(name, names))
+
+
+def _check_region(watch: Answers, region: str) -> None:
+    """Raise AnswerError (404) if the application has no region of this name."""
+    names = [view.name for view in watch.views] if isinstance(watch, JoinedWatch) else []
+    if region not in names:
+        hint = did_you_mean(region, names) if names else "the application has one region"
+        raise AnswerError(404, f"there is no region `{region[:100]}`", hint)
+
+
+def regions_of(watch: Answers) -> Callable[[LogLine], str | None]:
+    """The region of a line: that of its operator, else of its process; None where there is one region."""
+    if not isinstance(watch, JoinedWatch):
+        return lambda _: None
+    operators: dict[str, str] = {}
+    processes: dict[tuple[str | None, int | None], set[str]] = {}
+    for view in watch.views:
+        for node in view.watch.topology.operators:
+            operators[node.name] = operators[node.name.partition("#")[0]] = view.name
+        operators.update((one.name, view.name) for one in view.region.plan.logical.operators)
+        for row in view.containers():
+            processes.setdefault((row["host"], row["pid"]), set()).add(view.name)
+
+    def region_of(line: LogLine) -> str | None:
+        if line.operator:
+            return operators.get(line.operator)
+        found = processes.get((line.host, line.pid), set())
+        return next(iter(found)) if len(found) == 1 else None
+
+    return region_of
 
 
 def _of_container(call: Call) -> tuple[set[tuple[str, int]] | None, tuple[str | None, int | None]]:
@@ -91,10 +128,10 @@ def _of_container(call: Call) -> tuple[set[tuple[str, int]] | None, tuple[str | 
     return own, (answer["host"], answer["pid"])
 
 
-def _shown(line: LogLine, hide: Hide, watch: Answers) -> LogLineAnswer:
+def _shown(line: LogLine, hide: Hide, watch: Answers, region: str | None) -> LogLineAnswer:
     """A line without secrets, and without what could control a terminal."""
     text = printable(mask_text(hide(line.text)))
-    return {
+    shown: LogLineAnswer = {
         "number": line.number,
         "at": line.at,
         "operator": line.operator,
@@ -109,6 +146,9 @@ def _shown(line: LogLine, hide: Hide, watch: Answers) -> LogLineAnswer:
         "pid": line.pid,
         "leftOut": line.left_out,
     }
+    if region is not None:
+        shown["region"] = region
+    return shown
 
 
 class _Hiding:

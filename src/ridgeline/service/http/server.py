@@ -41,7 +41,6 @@ class WebServer:
         port: The port; 0: a free one.
         allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of
             a proxy.
-        read_only: There is nothing that a request could change, so no token is made for it.
         secured: Makes the TLS that it speaks; None: it speaks HTTP in the clear.
 
     Raises:
@@ -56,7 +55,6 @@ class WebServer:
         port: int = 0,
         allowed_hosts: Collection[str] = (),
         *,
-        read_only: bool = False,
         secured: Secured | None = None,
     ) -> None:
         self._app = app
@@ -66,7 +64,7 @@ class WebServer:
         self.tls = self._made(secured)
         app.state.strict = self.tls is not None and self.tls.public
         address = ipaddress.ip_address(self.host)
-        if app.state.token is None and not (read_only and address.is_loopback):
+        if app.state.token is None:
             made = secrets.token_urlsafe(32)
             open_to_all = self.tls is None or not self.tls.asks_clients
             has_rules = getattr(app.state, "access", None) is not None  # others have tokens of their own
@@ -129,7 +127,12 @@ class WebServer:
 
     def page(self) -> str:
         """An address that opens the page with the right to change something, once, within an hour."""
-        return f"{self.url}/#code={self._app.state.sessions.code()}"
+        return f"{self.url}/#code={self.code()}"
+
+    def code(self) -> str:
+        """A code that opens a session of the page once, in an address that ends in `#code=CODE`."""
+        code: str = self._app.state.sessions.code()
+        return code
 
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""

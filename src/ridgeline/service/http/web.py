@@ -263,7 +263,7 @@ def _route(
     async def act(request: Request) -> Response:
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                document = await _document(request)
+                document = await document_of(request)
         except TimeoutError:
             late = f"the body was not there within {BODY_SECONDS:g} s"
             raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
@@ -275,8 +275,8 @@ def _route(
     return Route(endpoint.path, act, methods=[endpoint.method])
 
 
-async def _document(request: Request) -> bytes:
-    """The body of a request."""
+async def document_of(request: Request) -> bytes:
+    """The body of a request. Raises AnswerError (413)."""
     document = b""
     async for chunk in request.stream():
         document += chunk

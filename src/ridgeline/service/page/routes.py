@@ -46,7 +46,7 @@ def page_routes() -> Mount:
         "/page",
         routes=[
             Route("/session", _rights),
-            Route("/session", _begin, methods=["POST"]),
+            Route("/session", begin_session, methods=["POST"]),
             Route("/session/end", _end, methods=["POST"]),
             Route("/{path:path}", file),
         ],
@@ -56,10 +56,11 @@ def page_routes() -> Mount:
 async def _rights(request: Request) -> Response:
     """The rights of the browser: `reads`, `writes`, its `role`, and `name`, who it is."""
     caller, _ = await caller_of(request.scope, request.app.state)
-    return _json(_shown(caller))
+    return _json(shown_rights(caller))
 
 
-def _shown(caller: Caller) -> dict[str, Any]:
+def shown_rights(caller: Caller) -> dict[str, Any]:
+    """The rights of a caller, as the page knows them."""
     return {
         "reads": caller.may(Role.READ),
         "writes": caller.may(Role.OPERATE),
@@ -68,7 +69,7 @@ def _shown(caller: Caller) -> dict[str, Any]:
     }
 
 
-async def _begin(request: Request) -> Response:
+async def begin_session(request: Request) -> Response:
     """A session for a code or a token. Raises AnswerError (400, 403)."""
     _check_origin(request)
     document = await _body(request)
@@ -83,7 +84,7 @@ async def _begin(request: Request) -> Response:
             raise AnswerError(_FORBIDDEN, what, hint)
         raise AnswerError(_FORBIDDEN, why, "the driver printed it at start, or `ridgeline token add` did")
     caller = Caller(session.identity, role_of(session.identity, state))
-    response = _json({"key": session.key, **_shown(caller)})
+    response = _json({"key": session.key, **shown_rights(caller)})
     response.set_cookie(
         cookie_name(request.scope),
         session.cookie,

@@ -44,6 +44,7 @@ from ridgeline.regions.planning import (
     refuse_lost,
 )
 from ridgeline.regions.region_run import RegionRun
+from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.export.telemetry import exporting_metrics
 from ridgeline.service.measured import MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
@@ -140,6 +141,7 @@ class _Regions:
         try:
             with contextlib.ExitStack() as surroundings:
                 presence = self._presence
+                surroundings.enter_context(driver_lines(self._log, self._name))
                 if presence is not None:
                     surroundings.enter_context(presence)
                     presence.before_spark(self._root)

@@ -1,5 +1,6 @@
 // The list of runs that have ended: each with its sentence, and a choice of two to compare. `ridgeline history` serves it.
 import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { exchangeCode } from "./api.js";
 import { bytes, count, duration, plural, timeOfDay } from "./format.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { State } from "./parts/state.js";
@@ -97,5 +98,6 @@ function summary(runs) {
   return `${plural(runs.length, "run")}${parts.length ? `: ${parts.join(", ")}` : ""}.`;
 }
 
+await exchangeCode();
 document.documentElement.dataset.theme = themeOf();
 render(html`<${Runs} />`, document.getElementById("page"));

@@ -3,7 +3,7 @@
 import {milliseconds, percent} from "../format.js";
 import {shortName} from "../graph/model.js";
 import {go, href, useRoute} from "../router.js";
-import {useReadOnly, useStore} from "../store.js";
+import {useStore} from "../store.js";
 import {html, useEffect, useMemo, useRef} from "../vendor/preact.js";
 import {Logs} from "./logs.js";
 import {Metrics} from "./metrics.js";
@@ -43,9 +43,7 @@ export function OperatorPanel({name, part}) {
   const module = (plan.modules ?? []).find((one) => one.name === name);
   const title = operator?.name ?? titled?.logicalName ?? name;
   const own = rows.filter((row) => row.logicalName === title);
-  const readOnly = useReadOnly(); // then no worker is left to say something
-  const tabs = readOnly ? TABS.filter(([one]) => one !== "logs") : TABS;
-  const tab = tabs.some(([one]) => one === params.tab) ? params.tab : "now";
+  const tab = TABS.some(([one]) => one === params.tab) ? params.tab : "now";
   const share = (shown?.criticalPath ?? overview.criticalPath)?.logicalShare?.[title];
   const View = TABS.find(([one]) => one === tab)[2];
   const kind = operator?.class ?? module?.class ?? own[0]?.className ?? "";
@@ -58,7 +56,7 @@ export function OperatorPanel({name, part}) {
     </header>
     ${operator || titled ? html`
       <div class="operator-tabs" role="tablist" aria-label="About the operator" onKeyDown=${walk}>
-        ${tabs.map(([one, text]) => html`<a key=${one} role="tab" id=${`operator-tab-${one}`} class="operator-tab"
+        ${TABS.map(([one, text]) => html`<a key=${one} role="tab" id=${`operator-tab-${one}`} class="operator-tab"
           href=${href({tab: one === "now" ? null : one})} aria-selected=${one === tab} aria-controls="operator-body"
           tabindex=${one === tab ? 0 : -1}>${text}</a>`)}</div>
       <div class="operator-body" id="operator-body" role="tabpanel" aria-labelledby=${`operator-tab-${tab}`} tabindex="0">

@@ -19,10 +19,10 @@ export function Dialog({ title, onClose, children, actions, kind = "" }) {
     onClick=${(event) => event.target === element.current && onClose()}
   >
     <div class="dialog-body">
-      <header class="dialog-head">
+      <div class="dialog-head">
         <h2>${title}</h2>
         <button type="button" class="button quiet" aria-label="Close" onClick=${onClose}>✕</button>
-      </header>
+      </div>
       ${children}
       ${actions && html`<footer class="dialog-actions">${actions}</footer>`}
     </div>

@@ -2,6 +2,7 @@
 import { html, useRef, useState } from "../vendor/preact.js";
 import { useStore } from "../store.js";
 import { Change } from "./change.js";
+import { Needs, useNeeds } from "./needs.js";
 
 const ACTS = {
   pause: {
@@ -33,6 +34,7 @@ export function RunMenu() {
   const live = useStore(({ connection }) => connection.live);
   const [act, setAct] = useState(null);
   const menu = useRef();
+  const needs = useNeeds("operate", "This");
   const acts = state === "PAUSED" ? ["resume", "stop"] : ["pause", "stop"];
 
   function choose(name) {
@@ -56,7 +58,8 @@ export function RunMenu() {
     ${live && ["RUNNING", "PAUSED"].includes(state) && html`<details class="menu" ref=${menu} onFocusOut=${leave} onKeyDown=${key}>
       <summary class="button quiet">Run</summary>
       <div class="menu-items">
-        ${acts.map((name) => html`<button key=${name} type="button" class="button quiet" onClick=${() => choose(name)}>${ACTS[name].word}…</button>`)}
+        <${Needs} id="run-needs" text=${needs} />
+        ${acts.map((name) => html`<button key=${name} type="button" class="button quiet" aria-describedby=${needs ? "run-needs" : undefined} onClick=${() => choose(name)}>${ACTS[name].word}…</button>`)}
       </div>
     </details>`}
     ${act && html`<${Change} ...${asks} command=${`ridgeline ${command} ${shell(id ?? "")}`} onClose=${() => setAct(null)} />`}

@@ -2,6 +2,7 @@
 import { html, useState } from "../vendor/preact.js";
 import { rights, signIn } from "../api.js";
 import { store } from "../store.js";
+import { Needs, useNeeds } from "./needs.js";
 import { Notice } from "./notice.js";
 
 const PRINTED = "The driver printed the token at start, and an address that opens this page without it.";
@@ -9,6 +10,7 @@ const PRINTED = "The driver printed the token at start, and an address that open
 // `why`: in a sentence. `hint`: where the token is. `problem`: what went wrong before. `onDone()`: there is a session.
 export function SignIn({ why, hint = PRINTED, problem: first, onDone }) {
   const [problem, setProblem] = useState(first);
+  const needs = useNeeds("operate", "This");
   async function send(event) {
     event.preventDefault();
     try {
@@ -21,9 +23,10 @@ export function SignIn({ why, hint = PRINTED, problem: first, onDone }) {
   }
   return html`<form class="sign-in" onSubmit=${send}>
     <p>${why}</p>
+    <${Needs} id="sign-in-needs" text=${needs} />
     <p class="muted">${hint}</p>
     <${Notice} problem=${problem} />
-    <label>Token <input class="field" name="token" type="password" autocomplete="off" required /></label>
+    <label>Token <input class="field" name="token" type="password" autocomplete="off" required aria-describedby=${needs ? "sign-in-needs" : undefined} /></label>
     <div><button class="button first" type="submit">Go on</button></div>
   </form>`;
 }

@@ -7,6 +7,7 @@ const views = [
   { name: "sources", title: "Sources", load: () => import("./sources.js") },
   { name: "sinks", title: "Sinks", load: () => import("./sinks.js") },
   { name: "slots", title: "Slots", load: () => import("./slots.js") },
+  { name: "log", title: "Log", load: () => import("./log.js") },
   { name: "changes", title: "Changes", load: () => import("./changes.js") },
   { name: "promises", title: "Promises", load: () => import("./promises.js") },
   { name: "queries", title: "Queries", load: () => import("./queries.js"), runs: true },

@@ -5,6 +5,7 @@ import { post } from "../api.js";
 import { go, useRoute } from "../router.js";
 import { store, useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
+import { Needs, useNeeds } from "../parts/needs.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Spark } from "../parts/spark.js";
 import { Table } from "../parts/table.js";
@@ -32,7 +33,8 @@ function write(saved) {
 
 function View() {
   const streams = useStore((state) => state.plan?.streams);
-  const writes = store.state.rights?.writes;
+  const writes = useStore((state) => state.rights?.writes);
+  const needs = useNeeds("operate", "Running a query");
   const { params } = useRoute();
   const running = useAsked("/queries", {}, { every: 3000 });
   const [saved, setSaved] = useState(read);
@@ -45,6 +47,7 @@ function View() {
 
   async function run(event) {
     event?.preventDefault();
+    if (needs) return;
     setBusy(true);
     setProblem(null);
     try {
@@ -90,9 +93,9 @@ function View() {
       <textarea id="queries-sql" class="field mono" rows="4" spellcheck="false" value=${sql} onInput=${(event) => setSql(event.target.value)} onKeyDown=${press} placeholder=${names.length ? `select count(*) as n from ${quoted(names[0])}` : ""}></textarea>
       <div class="queries-line">
         <label>Period <input class="field queries-every" value=${every} placeholder="a window" onInput=${(event) => setEvery(event.target.value)} aria-label="Period, such as 10s" /></label>
-        <button class="button first" type="submit" disabled=${!sql.trim() || busy || !writes}>${busy ? "Inserting" : "Run"}</button>
+        <button class="button first" type="submit" disabled=${!sql.trim() || busy} aria-disabled=${needs ? "true" : undefined} aria-describedby=${needs ? "queries-needs" : undefined}>${busy ? "Inserting" : "Run"}</button>
         <button class="button" type="button" disabled=${!sql.trim()} onClick=${keep}>Save</button>
-        ${!writes && html`<span class="muted">Running a query needs the right to change the application.</span>`}
+        <${Needs} id="queries-needs" text=${needs} />
       </div>
       <${Notice} problem=${problem} />
       <p class="muted queries-streams">Streams: ${names.map((one) => html`<button type="button" class="button quiet" key=${one} onClick=${() => setSql((text) => (text ? `${text}${quoted(one)}` : `select * from ${quoted(one)} limit 20`))}>${one}</button>`)}</p>
