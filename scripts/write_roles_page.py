@@ -47,7 +47,8 @@ group:oncall operate
 - **Certificates**: `certificate:NAME` is the name that a certificate for `--client-ca` proves.
 - **A proxy** names who asks by `--trust-header X-Forwarded-User,X-Forwarded-Groups`. Its headers count from
   the addresses of `--trusted-proxy` alone. From elsewhere they are ignored, and that is said once. The proxy
-  must remove these headers from what its own clients send.
+  must remove these headers from what its own clients send. A session of the page has the groups that the
+  proxy names now, and ends after an hour.
 - **OpenID Connect**: `--oidc-issuer URL --oidc-audience NAME` accepts JWTs as bearer tokens. It needs the
   extra `ridgeline[oidc]`. Lines `claim:NAME=VALUE` map claims to roles; dots lead into objects. Keys are
   fetched from the issuer, and again after ten minutes or for a key that is new. Clocks may be 60 s apart.

@@ -5,13 +5,14 @@ import http.client
 import itertools
 import os
 import re
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from ridgeline.service.access.access import Access
-from ridgeline.service.access.audit import AuditLog
+from ridgeline.service.access.audit import BURST, AuditLog
 from ridgeline.service.access.audited import read_audit
 from ridgeline.service.access.proxy import TrustedProxy
 from ridgeline.service.access.roles import Role
@@ -24,6 +25,7 @@ from ridgeline.service.access.rules_file import (
     remove_rules,
     token_rule,
 )
+from ridgeline.service.page.session import NAMED_SECONDS
 from support.service.asking import BASE, ask
 from support.service.living import living
 from support.waiting import PATIENCE_SECONDS
@@ -358,6 +360,45 @@ def test_without_room_for_the_audit_log_nothing_changes_and_all_is_read(app, fil
     audit._file = before
     assert ask(app.server, *change)[0] == 200
     assert "changes are made again" in said[-1]
+
+
+def test_a_disk_that_hangs_delays_who_is_denied_and_no_one_else(app, file, wait_until):
+    """The lock of the log is held as by a sync that does not return."""
+    audit = app.web.state.audit
+    answers = []
+    tries = [
+        threading.Thread(target=lambda: answers.append(ask(app.server, f"{BASE}/info", token="wrong")[0]))
+        for _ in range(100)
+    ]
+    with audit._lock:
+        for one in tries:
+            one.start()
+        wait_until(lambda: audit._left_out + audit._aside.statistics().tasks_waiting >= 99, "all tries")
+        assert ask(app.server, f"{BASE}/info", token=file.tokens["read"])[0] == 200
+        assert ask(app.server, "/healthz")[0] == 200
+        assert audit._left_out == 100 - BURST - 1
+    for one in tries:
+        one.join(PATIENCE_SECONDS)
+    assert answers == [401] * 100
+
+
+def test_a_session_that_a_proxy_opened_has_the_groups_of_now_and_ends(app, file, wait_until):
+    file.line("group:oncall", "operate")
+    ann = {"X_Forwarded_User": "ann", "X_Forwarded_Groups": "oncall"}
+    wait_until(lambda: ask(app.server, f"{BASE}/info", **ann)[0] == 200, "the new line")
+    path = ask(app.server, f"{BASE}/page", "POST", {}, **ann)[1]["path"]
+    origin = f"http://127.0.0.1:{app.server.port}"
+    body = {"code": path.partition("#code=")[2]}
+    status, opened, headers = ask(app.server, "/page/session", "POST", body, Origin=origin)
+    assert (status, opened["role"]) == (200, "operate")
+    page = {"Cookie": headers["set-cookie"].partition(";")[0], "X_Ridgeline_Key": opened["key"]}
+    assert ask(app.server, f"{BASE}/info", **page)[0] == 200
+    assert ask(app.server, f"{BASE}/info", **page, X_Forwarded_User="ann", X_Forwarded_Groups="dev")[0] == 401
+    assert ask(app.server, f"{BASE}/info", **page, X_Forwarded_User="bob", X_Forwarded_Groups="dev")[0] == 403
+    sessions = app.web.state.sessions
+    now, sessions._now = sessions._now, lambda: now() + NAMED_SECONDS + 1
+    assert ask(app.server, f"{BASE}/info", **page)[0] == 401
+    assert len(sessions._sessions) == 0
 
 
 def test_a_log_whose_next_file_others_could_replace_refuses_changes_and_says_why(app, file, said, tmp_path):

@@ -18,6 +18,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
+
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
@@ -70,6 +73,8 @@ class AuditLog:
         self._lock = threading.Lock()
         self._broken = False
         self._left_out = 0
+        self._counting = threading.Lock()
+        self._aside = anyio.CapacityLimiter(1)
         self._tokens, self._refilled = float(BURST), self._clock.monotonic()
         self._began = self._clock.monotonic()
         try:
@@ -109,12 +114,26 @@ class AuditLog:
         try:
             with self._lock:
                 if not self._has_room():
-                    self._left_out += 1
+                    self._leave_out()
                     return
                 line = {"event": DENIED, "id": secrets.token_hex(8), **_who(caller), **request}
                 self._write({**line, "status": status, "reason": reason})
         except OSError as error:
             self._failed(_why(error))
+
+    async def denied_beside(
+        self, caller: Caller, request: Mapping[str, Any], status: int, reason: str
+    ) -> None:
+        """Note a denied try in a thread: the disk may be slow, and the event loop serves all requests.
+
+        Tries that find `BURST` others waiting for the disk are only counted.
+        """
+        if self._aside.statistics().tasks_waiting >= BURST:
+            self._leave_out()
+            return
+        await anyio.to_thread.run_sync(
+            self.denied, caller, request, status, reason, abandon_on_cancel=True, limiter=self._aside
+        )
 
     def close(self) -> None:
         """Write how many tries were left out, and close the file. May be called twice."""
@@ -150,13 +169,18 @@ class AuditLog:
 
     def _write_left_out(self) -> None:
         """Say how many denied tries have no line of their own."""
-        if self._left_out:
+        with self._counting:
             count, self._left_out = self._left_out, 0
+        if count:
             try:
                 self._append({"event": DENIED, "leftOut": count})
             except OSError:
-                self._left_out += count
+                self._leave_out(count)
                 raise
+
+    def _leave_out(self, count: int = 1) -> None:
+        with self._counting:  # not the lock of the file, which is held while the disk is slow
+            self._left_out += count
 
     def _append(self, line: Mapping[str, Any]) -> None:
         """Append a line to the file that is open; a half one is cut off again. Raises OSError."""

@@ -24,7 +24,7 @@ async def caller_of(scope: Scope, state: Any) -> tuple[Caller, str]:
     found, why = await identity_of_token(bearer(scope), state)
     way = "token"
     if found is None:
-        found, way = state.sessions.identity(*credentials(scope)), "session"
+        found, way = _of_session(scope, state), "session"
     if found is None:
         found, way = _certified(scope), "ambient"
     if found is None and state.access is not None:
@@ -59,6 +59,20 @@ async def identity_of_token(token: bytes, state: Any) -> tuple[Identity | None, 
         return found, ""
     checked: tuple[Identity | None, str] = await run_in_threadpool(state.access.of_issuer, token)
     return checked
+
+
+def _of_session(scope: Scope, state: Any) -> Identity | None:
+    """The identity of a session of the page; of one that a proxy named, as the proxy names it now.
+
+    The groups of a person may have changed since. None if the proxy names another person.
+    """
+    found: Identity | None = state.sessions.identity(*credentials(scope))
+    if found is None or found.source != "proxy" or state.access is None:
+        return found
+    now: Identity | None = state.access.of_proxy(scope)
+    if now is None:
+        return found
+    return now if now.key == found.key else None
 
 
 def _certified(scope: Scope) -> Identity | None:

@@ -45,7 +45,7 @@ class Guard:
             refused, caller, reason = await _judged(scope, state)
             if refused is not None:
                 if getattr(state, "audit", None) is not None:
-                    state.audit.denied(caller, noted(scope), refused.status_code, reason)
+                    await state.audit.denied_beside(caller, noted(scope), refused.status_code, reason)
                 await refused(scope, receive, send)
                 return
             scope[CALLER] = caller

@@ -77,7 +77,8 @@ async def begin_session(request: Request) -> Response:
     session, why = await _session(state, document)
     if session is None:
         if getattr(state, "audit", None) is not None:
-            state.audit.denied(Caller(ANYBODY, None), noted(request.scope), _FORBIDDEN, why)
+            unknown = Caller(ANYBODY, None)
+            await state.audit.denied_beside(unknown, noted(request.scope), _FORBIDDEN, why)
         if "code" in document:
             what = "this address was used already, or is too old"
             hint = "give the token; or open the newest address that was shown"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import threading
 from collections import OrderedDict
@@ -18,6 +19,8 @@ from ridgeline.service.access.roles import OWNER, Identity
 KEY_HEADER = b"x-ridgeline-key"
 CODE_SECONDS = 3600.0
 """How long a one-time code may be exchanged."""
+NAMED_SECONDS = 3600.0
+"""How long a session lasts whose name and groups a proxy has said: nothing says later that they changed."""
 _MOST = 1000
 
 
@@ -25,7 +28,8 @@ _MOST = 1000
 class Session:
     """The identity that opened the page in one browser. `cookie` and `key` are needed together.
 
-    The session has no role of its own: that of the identity is looked up for each request.
+    The session has no role of its own: that of the identity is looked up for each request. One whose
+    identity a proxy named ends after `NAMED_SECONDS`.
     """
 
     cookie: str
@@ -44,7 +48,7 @@ class Sessions:
         self._now = (clock or SystemClock()).monotonic
         self._lock = threading.Lock()
         self._codes: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
-        self._sessions: OrderedDict[bytes, tuple[bytes, Identity]] = OrderedDict()
+        self._sessions: OrderedDict[bytes, tuple[bytes, Identity, float]] = OrderedDict()
 
     def code(self, identity: Identity = OWNER) -> str:
         """A new code, which can be exchanged once for a session of an identity."""
@@ -64,8 +68,9 @@ class Sessions:
     def open(self, identity: Identity) -> Session:
         """A new session; of too many, the one that was used longest ago ends."""
         session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), identity)
+        until = self._now() + NAMED_SECONDS if identity.source == "proxy" else math.inf
         with self._lock:
-            self._sessions[_digest(session.cookie)] = _digest(session.key), identity
+            self._sessions[_digest(session.cookie)] = _digest(session.key), identity, until
             while len(self._sessions) > _MOST:
                 self._sessions.popitem(last=False)
         return session
@@ -75,6 +80,9 @@ class Sessions:
         with self._lock:
             found = self._sessions.get(_digest(cookie))
             if found is None or not hmac.compare_digest(found[0], _digest(key)):
+                return None
+            if self._now() > found[2]:
+                del self._sessions[_digest(cookie)]
                 return None
             self._sessions.move_to_end(_digest(cookie))
             return found[1]
