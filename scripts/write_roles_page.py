@@ -84,7 +84,7 @@ are counted. Files rotate as [logs](logging.md) do: `--audit-log-rotate`, `--aud
 
 ## Endpoints
 
-All endpoints by GET need `read`, but for `/healthz` and the files of the page, which need nothing. An
+All endpoints by GET need `read`, but for `/healthz`, `/readyz` and the page's files, which need nothing. An
 endpoint that says no role is refused to all.
 
 """

@@ -70,6 +70,13 @@ class HealthAnswer(TypedDict):
     ]
 
 
+class ReadyAnswer(TypedDict):
+    """That the application is ready; one that is not answers 503 with an error."""
+
+    status: Annotated[str, "`ready`."]
+    windowsCommitted: Annotated[int, "Windows that this run has committed."]
+
+
 class LogicalPortAnswer(TypedDict):
     """A port of a logical operator."""
 

@@ -17,7 +17,7 @@ from ridgeline.service.http.callers import CALLER, caller_of, noted
 from ridgeline.service.page.assets import wants_page
 from ridgeline.service.page.session import crosses_sites, same_origin
 
-_OPEN = "/healthz"
+_OPEN = frozenset({"/healthz", "/readyz"})
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
@@ -126,12 +126,12 @@ def _too_little(caller: Caller, needed: Role) -> tuple[Response, str]:
 
 
 def is_open(scope: Scope) -> bool:
-    """True for what needs no token: the health, and the page itself, which has no figures."""
+    """True for what needs no token: health and readiness, and the page itself, which has no figures."""
     path: str = scope["path"]
     if path == "/":
         accept = next((value for name, value in scope["headers"] if name == b"accept"), b"")
         return wants_page(accept.decode("latin-1"))
-    return path == _OPEN or path.startswith("/page/")
+    return path in _OPEN or path.startswith("/page/")
 
 
 def _answer(status: int, error: str, hint: str) -> Response:

@@ -18,11 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
-from ridgeline.regions.joined_watch import JoinedWatch
-from ridgeline.regions.sums import state_of
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.export.prometheus import MEDIA_TYPE, OPEN_METRICS, Exposition, wants_open_metrics
-from ridgeline.service.http.answers import HealthAnswer, IndexAnswer, PagePathAnswer
+from ridgeline.service.http.answers import IndexAnswer, PagePathAnswer
 from ridgeline.service.http.callers import CALLER, noted
 from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.configuration import configuration_endpoints
@@ -32,6 +30,7 @@ from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.kept import kept_endpoints
 from ridgeline.service.http.log import log_endpoints
+from ridgeline.service.http.probes import HEALTH, READY
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
@@ -65,14 +64,6 @@ _EVENTS = Endpoint(
 )
 _METRICS = Endpoint(
     "/metrics", None, "The metrics for Prometheus.", str, media_type="text/plain", tag="metrics"
-)
-_HEALTH = Endpoint(
-    "/healthz",
-    lambda call: _health(call.watch),
-    "Whether the application works. The status is 200 as long as the service answers.",
-    HealthAnswer,
-    tag="info",
-    open=True,
 )
 _LIVE = Endpoint(
     f"{BASE}/live",
@@ -113,7 +104,8 @@ def create_app(
         watch: The figures.
         plan: The plan that is to run; `app.state.plan` may be set to another one before the first window.
             Once `app.state.run` is set, the run says what its plan is.
-        token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token`
+        token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz` and
+            `/readyz`. `app.state.token`
             may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
             Where there is none, `app.state.write_token` may be set, which POST needs.
         read_token: If given, requests that only read may have this one.
@@ -151,7 +143,8 @@ def create_app(
         *configuration_endpoints(BASE),
         *log_endpoints(BASE),
         described,
-        _HEALTH,
+        HEALTH,
+        READY,
     )
     endpoints = (*answering, _EVENTS, _LIVE, _METRICS)
 
@@ -283,16 +276,6 @@ async def document_of(request: Request) -> bytes:
         if len(document) > _LARGEST_BODY:
             raise AnswerError(413, f"the body has more than {_LARGEST_BODY:,} bytes", "send less")
     return document
-
-
-def _health(watch: Answers) -> HealthAnswer:
-    """The health of the application, in a word."""
-    state = watch.info()["state"]
-    if state == "RUNNING":
-        if isinstance(watch, JoinedWatch) and any(state_of(one) == "FAILED" for one in watch.regions):
-            return {"status": "region failed"}
-        return {"status": "stuck" if watch.progress()["application"]["verdict"] == "stuck" else "ok"}
-    return {"status": state.lower()}
 
 
 def _index(call: Call, version: str) -> IndexAnswer:

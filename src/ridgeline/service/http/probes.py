@@ -1,0 +1,75 @@
+"""What probes of a cluster ask: whether the application works, and whether it is ready."""
+
+from __future__ import annotations
+
+from ridgeline.api.operator import SparkSource
+from ridgeline.observe.answers import Answers
+from ridgeline.regions.joined_watch import JoinedWatch
+from ridgeline.regions.sums import state_of
+from ridgeline.service.http.answers import HealthAnswer, ReadyAnswer
+from ridgeline.service.http.bodies import AnswerError
+from ridgeline.service.http.endpoint import Call, Endpoint
+
+_NOT_READY = 503
+
+
+def health_of(watch: Answers) -> HealthAnswer:
+    """The health of the application, in a word."""
+    state = watch.info()["state"]
+    if state == "RUNNING":
+        if isinstance(watch, JoinedWatch) and any(state_of(one) == "FAILED" for one in watch.regions):
+            return {"status": "region failed"}
+        return {"status": "stuck" if watch.progress()["application"]["verdict"] == "stuck" else "ok"}
+    return {"status": state.lower()}
+
+
+def readiness_of(call: Call) -> ReadyAnswer:
+    """Whether this driver commits windows, or waits for nothing but input.
+
+    Raises AnswerError (503) with the reason if it does not.
+    """
+    info = call.watch.info()
+    why = _unready(call)
+    if why:
+        what = f"not ready: {why}"
+        hint = "ask again soon; `ridgeline status` says more"
+        raise AnswerError(_NOT_READY, what, hint, {"retry-after": "1"})
+    return {"status": "ready", "windowsCommitted": info["stats"]["windowsCommitted"] if "id" in info else 0}
+
+
+def _unready(call: Call) -> str:
+    """Why the application is not ready; "" if it is."""
+    info = call.watch.info()
+    if "id" not in info:
+        return "it starts: nothing is planned yet"
+    status = health_of(call.watch)["status"]
+    if status not in {"ok", "paused"}:
+        return f"it is {status}"
+    if status == "paused" or info["stats"]["windowsCommitted"] or _waits_for_input(call):
+        return ""
+    return "it has not committed its first window"
+
+
+def _waits_for_input(call: Call) -> bool:
+    """Whether no window begins as a Spark source has nothing new."""
+    has_query = any(isinstance(one.operator, SparkSource) for one in call.plan.logical.operators)
+    return has_query and call.run is not None and not call.watch.progress()["running"]
+
+
+HEALTH = Endpoint(
+    "/healthz",
+    lambda call: health_of(call.watch),
+    "Whether the application works. The status is 200 as long as the service answers.",
+    HealthAnswer,
+    tag="info",
+    open=True,
+)
+READY = Endpoint(
+    "/readyz",
+    readiness_of,
+    "Whether this driver commits windows: 200 once it has committed its first one, 503 with the reason "
+    "before, after the end, and while it is stuck.",
+    ReadyAnswer,
+    tag="info",
+    open=True,
+)
