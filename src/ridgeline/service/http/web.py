@@ -30,7 +30,6 @@ from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.kept import kept_endpoints
 from ridgeline.service.http.log import log_endpoints
-from ridgeline.service.http.probes import HEALTH, READY
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
@@ -39,6 +38,7 @@ from ridgeline.service.page.assets import SafeHeaders
 from ridgeline.service.page.live import EVERY_MS, LiveStream
 from ridgeline.service.page.routes import page_or, page_routes
 from ridgeline.service.page.session import Sessions
+from ridgeline.service.probes import HEALTH, READY
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.operator_log import OperatorLog
