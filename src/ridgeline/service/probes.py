@@ -1,4 +1,4 @@
-"""What probes of a cluster ask: whether the application works, and whether it is ready."""
+"""Answers to probes of a cluster: whether the application works, and whether it is ready."""
 
 from __future__ import annotations
 

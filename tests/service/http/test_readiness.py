@@ -1,4 +1,4 @@
-"""What `/readyz` answers from the start of a driver to its end, asked over HTTP."""
+"""Readiness by `/readyz` from the start of a driver to its end, asked over HTTP."""
 
 import json
 
