@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,6 +73,21 @@ group = typer.Typer(
     help="Say what a checkpoint folder holds, check it, copy it, move it, clean it, and edit its states.",
     no_args_is_help=True,
 )
+
+
+@contextmanager
+def _written(where: object, remedy: str) -> Iterator[None]:
+    """Say what to do after an error of the disk or store. Raises CheckpointError in its place."""
+    from ridgeline.api.errors import CheckpointError
+    from ridgeline.api.support.masking import mask_text
+
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        msg = f"`{mask_text(str(where))}` cannot be written, or what it is made of cannot be read: "
+        msg += f"{mask_text(why)}; mend that, and {remedy}"
+        raise CheckpointError(msg) from error
 
 
 def describe(folder: Folder, store: Store, as_json: AsJson = False) -> None:
@@ -175,7 +191,8 @@ def copy(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
     from ridgeline.engine.driver.checkpoint.upkeep.copying import copy as copy_folder
 
     store.use()
-    _say("copied", folder, to, copy_folder(folder, to, _places(moved)))
+    with _written(to, "give the same command again: it continues"):
+        _say("copied", folder, to, copy_folder(folder, to, _places(moved)))
 
 
 def move(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
@@ -189,7 +206,8 @@ def move(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
     from ridgeline.engine.driver.checkpoint.upkeep.copying import move as move_folder
 
     store.use()
-    _say("moved", folder, to, move_folder(folder, to, _places(moved)))
+    with _written(to, "give the same command again: it continues, and nothing is lost"):
+        _say("moved", folder, to, move_folder(folder, to, _places(moved)))
 
 
 def _say(done: str, folder: str, to: str, copied: Copied) -> None:
@@ -312,7 +330,8 @@ def export_state(
     from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
 
     store.use()
-    found = export_states(folder, out, operator or (), window, pickles=allow_pickle)
+    with _written(out, "export again"):
+        found = export_states(folder, out, operator or (), window, pickles=allow_pickle)
     if as_json:
         rows = [{"file": file, "rows": count} for file, count in found.files]
         write(json.dumps({"window": found.window, "files": rows, "notes": list(found.notes)}, indent=2))
@@ -361,17 +380,18 @@ def import_state(
     planner = planner_of(configured.app, WHOLE)
     plan = planner.first(folder, configured.app.name)
     one = region_to_import(configured.app, plan, planner_of, folder, source, operator or (), region)
-    found = import_states(
-        folder if one is None else one.folder,
-        source,
-        plan if one is None else one.plan,
-        planner if one is None else one.planner,
-        SystemClock(),
-        operators=operator or (),
-        any_window=any_window,
-        pickles=allow_pickle,
-        region="" if one is None else one.name,
-    )
+    with _written(folder, "import again: nothing has changed"):
+        found = import_states(
+            folder if one is None else one.folder,
+            source,
+            plan if one is None else one.plan,
+            planner if one is None else one.planner,
+            SystemClock(),
+            operators=operator or (),
+            any_window=any_window,
+            pickles=allow_pickle,
+            region="" if one is None else one.name,
+        )
     for where, count in found.rows.items():
         write(f"{count:>12,}  {where}")
     write(f"imported as window {found.window}")

@@ -505,3 +505,40 @@ def test_states_of_one_region_are_edited_and_the_others_stay(tmp_path: Path) -> 
         sums[n % 3] += n
         wanted.append((n % 3, sums[n % 3]))
     assert sorted(found) == sorted(wanted)
+
+
+def _value(**parts: object) -> Callable[[dict[str, Any]], None]:
+    return lambda listing: [one["value"].update(parts) for one in listing["states"]] and None
+
+
+DAMAGED: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
+    (lambda listing: listing["states"].extend(listing["states"]), "it has a state twice"),
+    (lambda listing: [one.pop("key") for one in listing["states"]], "is damaged (KeyError: 'key')"),
+    (lambda listing: listing["states"][0].update(file="../other.parquet"), "is no name of a file in it"),
+    (lambda listing: listing["states"][0].update(value={}), "is damaged (KeyError: 'encoding')"),
+    (_value(encoding="nonsense"), "'nonsense' is none of plain, utc, json, pickle"),
+    (_value(type="no:Such"), "cannot be read as `no:Such`; export again"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(DAMAGED)))
+def test_a_listing_that_no_export_wrote_is_refused(tmp_path: Path, number: int) -> None:
+    change, text = DAMAGED[number]
+    run_local(application(), windows=3, checkpoint=tmp_path / "state")
+    export_states(str(tmp_path / "state"), tmp_path / "out", ["totals"])
+    path = tmp_path / "out" / "states.json"
+    listing = json.loads(path.read_text())
+    listing["states"] = [one for one in listing["states"] if one["state"] == "sums"]
+    change(listing)
+    path.write_text(json.dumps(listing))
+    with pytest.raises(CheckpointError) as error:
+        imported(application(), tmp_path / "state", tmp_path / "out")
+    assert text in str(error.value)
+
+
+def test_a_listing_that_is_nested_too_deeply_is_damaged(tmp_path: Path) -> None:
+    run_local(application(), windows=3, checkpoint=tmp_path / "state")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "states.json").write_text("[" * 100_000)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        imported(application(), tmp_path / "state", tmp_path / "out")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -280,6 +282,33 @@ def test_temporary_folders_that_nothing_uses_are_found(
         assert [Path(one.path).name for one in found] == ["ridgeline-checkpoint-old"]
         assert pruning.remove_temporary_folders(found) == found[0].size_bytes
     assert not (tmp_path / "ridgeline-checkpoint-old").exists()
+
+
+def test_a_disk_that_takes_no_more_loses_nothing_and_the_same_command_continues(tmp_path: Path) -> None:
+    stopped(tmp_path / "state")
+    straight = tmp_path / "straight"
+    copy(str(tmp_path / "state"), str(straight))
+
+    def limited(*words: object) -> str:
+        """The output of a command in whose process no file gets more than 1,024 bytes."""
+        line = [sys.executable, "-m", "ridgeline", "checkpoint", *map(str, words)]
+        shell = ["bash", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "bash", *line]
+        done = subprocess.run(shell, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return " ".join(done.stderr.split())
+
+    (tmp_path / "rows").mkdir()
+    assert "export again" in limited("export-state", tmp_path / "state", "--out", tmp_path / "rows")
+    assert not list((tmp_path / "rows").iterdir())
+    assert "File too large; mend that, and give the same command again" in limited(
+        "move", tmp_path / "state", tmp_path / "there"
+    )
+    assert not verify(runs_of(str(tmp_path / "state"))[0]).faults
+    assert command("move", tmp_path / "state", tmp_path / "there")[0] == 0
+    found = [
+        run_local(application(), checkpoint=one).collected("sink") for one in (tmp_path / "there", straight)
+    ]
+    assert sorted(found[0]) == sorted(found[1])
 
 
 def test_regions_are_moved_with_their_queues(tmp_path: Path) -> None:

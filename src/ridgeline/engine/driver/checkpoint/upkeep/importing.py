@@ -31,7 +31,14 @@ from ridgeline.engine.driver.checkpoint.rewinding import replace_states
 from ridgeline.engine.driver.checkpoint.run_description import REGIONS, described, read_if_there
 from ridgeline.engine.driver.checkpoint.state_moves import judge_states
 from ridgeline.engine.driver.checkpoint.upkeep.exporting import FORMAT, KINDS, LISTING, PARTITION, POSITION
-from ridgeline.engine.driver.checkpoint.upkeep.state_columns import PICKLE, RowError, columns_of
+from ridgeline.engine.driver.checkpoint.upkeep.state_columns import (
+    ENCODINGS,
+    JSON,
+    PICKLE,
+    NoFormError,
+    RowError,
+    columns_of,
+)
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
@@ -93,12 +100,11 @@ class _Listing:
             }
             self.states: list[dict[str, Any]] = list(found["states"])
             self.classes: Mapping[str, Shape] = dict(found["classes"])
-            for one in self.states:
-                str(one["file"]), str(one["operator"]), str(one["state"]), dict(one["shape"]), one["value"]
+            _check_listed(self.states)
         except FileNotFoundError:
             msg = f"`{folder}` has no `{LISTING}`: give a folder that `export-state` has written to its end"
             raise CheckpointError(msg) from None
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             msg = f"`{folder / LISTING}` is damaged ({type(error).__name__}: {error}); export again"
             raise CheckpointError(msg) from None
         if version != FORMAT:
@@ -117,6 +123,27 @@ class _Listing:
         if region:
             self.run, self.window = self.regions[region]
             self.states = [one for one in self.states if one.get("region") == region]
+
+
+def _check_listed(states: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ValueError, LookupError or TypeError for states that no export has listed so."""
+    for one in states:
+        file, parts = (
+            str(one["file"]),
+            [one["value"], *([one["key"]] if one["shape"]["kind"] == "keyed" else [])],
+        )
+        if Path(file).name != file:
+            msg = f"{shorten(file)} is no name of a file in it"
+            raise ValueError(msg)
+        for part in parts:
+            if part["encoding"] not in ENCODINGS:
+                msg = f"{shorten(part['encoding'])} is none of {', '.join(ENCODINGS)}"
+                raise ValueError(msg)
+            columns_of("value", part["type"], JSON, {}, {})
+    names = [(str(one["operator"]), str(one["state"])) for one in states]
+    if len(set(names)) < len(names):
+        msg = "it has a state twice"
+        raise ValueError(msg)
 
 
 def regions_in(source: Path, operators: Collection[str]) -> list[str]:
@@ -275,7 +302,11 @@ def _read(
         msg = f"`{where}` has pickles, which run code when they are read; `--allow-pickle` reads them"
         raise CheckpointError(msg)
     table = _table(listing.folder / listed["file"], where)
-    return _rows_of(where, listed, shape["kind"], table, listing.classes, kinds, len(group))
+    try:
+        return _rows_of(where, listed, shape["kind"], table, listing.classes, kinds, len(group))
+    except NoFormError as error:
+        msg = f"`{listing.folder / LISTING}`: values of `{where}` cannot be read as `{error}`; export again"
+        raise CheckpointError(msg) from None
 
 
 def _table(path: Path, where: str) -> pa.Table:
