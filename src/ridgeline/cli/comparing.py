@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,11 +19,33 @@ from ridgeline.cli.arguments import App, Attributes, Properties, Written
 from ridgeline.cli.configuration import load_configured
 from ridgeline.cli.errors import FAILED, CommandError, make_console
 from ridgeline.cli.output import write
+from ridgeline.measure.events import ApplicationEnded
+
+if TYPE_CHECKING:
+    from ridgeline.testing.local_run import LocalRun
 
 SIDE = "run-side"
 _PRINTED = "printed"
 EPILOG = "Options that are not listed here go to both sides, as those of `ridgeline validate`."
 _ENDING_SECONDS = 5.0
+State = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Begin both with the state of this checkpoint, which may be in use: copies of it are taken. A "
+        "reads the inputs from its positions on, and B gets the same tuples.",
+        show_default=False,
+    ),
+]
+Lasting = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        help="With `--state`: run A by the clock for so long. Default: as fast as it can.",
+        show_default=False,
+    ),
+]
 
 Windows = Annotated[
     int | None,
@@ -51,6 +73,8 @@ def compare(  # noqa: PLR0913, PLR0917  options
         ),
     ] = "",
     windows: Windows = None,
+    state: State = None,
+    lasting: Lasting = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Look at this operator or port (`sum.total`).", show_default=False),
@@ -68,9 +92,13 @@ def compare(  # noqa: PLR0913, PLR0917  options
     """Run two versions of an application in process, and compare what their streams carry.
 
     Each has a process of its own. No output operator writes anything. An application whose inputs never
-    finish needs `--windows`.
+    finish needs `--windows`. With `--state` both continue from copies of a checkpoint. So
+    a new version is tried on inputs and state of the one that runs, and nothing of that is changed. An input
+    whose other side forgets or notes what was read is refused then. So is an application with regions.
 
     Example: `ridgeline compare trades.py --b '-D sums.size=3'`
+
+    Example: `ridgeline compare trades.py trades_v2.py --state /data/trades --for 5m`
 
     Exit codes: 0 equal, 1 different, 2 a side is not valid or did not run.
     """
@@ -79,6 +107,7 @@ def compare(  # noqa: PLR0913, PLR0917  options
     from ridgeline.testing.matching import Tolerance
     from ridgeline.testing.run_files import Side
 
+    seconds = _check_state(state, lasting, windows)
     both = [*_repeated("-D", properties), *_repeated("--attribute", attributes), *context.args]
     both += [] if windows is None else ["--windows", str(windows)]
     with tempfile.TemporaryDirectory(prefix="ridgeline-compare-") as folder:
@@ -87,7 +116,10 @@ def compare(  # noqa: PLR0913, PLR0917  options
             "A": [a, *_split("--a", a_options), *both],
             "B": [b or a, *_split("--b", b_options), *both],
         }
-        _run(commands, sides)
+        if state is None:
+            _run(commands, sides)
+        else:
+            _run_from(state, seconds, commands, sides)
         try:
             found = compare_sides(
                 Side(sides["A"]),
@@ -109,22 +141,85 @@ def run_side(
     written: Written,
     folder: Annotated[str, typer.Option(metavar="FOLDER", help="Where what it captures is written.")],
     windows: Windows = None,
+    state: Annotated[str | None, typer.Option(help="A copy of a checkpoint that it continues.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Run by the clock for so long.")] = None,
+    fed: Annotated[str | None, typer.Option(help="The folder of the side whose tuples it gets.")] = None,
 ) -> None:
     """Run one side of a comparison: what `ridgeline compare` starts."""
-    from ridgeline.testing.run_files import write_side
+    from ridgeline.testing.run_files import write_fed, write_side
     from ridgeline.testing.run_local import run_local
 
     found = load_configured(context, written)
     resolved = found.resolve()
+    more: dict[str, Any] = {}
+    if state is not None:
+        from ridgeline.testing.continued import continuing
+
+        more = continuing(found.plan(), state, seconds, fed)
     with resolved.reporting():
         run = run_local(
             found.app,
-            windows=windows,
             properties=resolved.properties,
             attributes=resolved.attributes,
             capture=True,
+            **{"windows": windows, **more},
         )
     write_side(run.captured, Path(folder))
+    if state is not None and fed is None:
+        write_fed(run.captured, Path(folder), ended=has_ended(run))
+
+
+def has_ended(run: LocalRun) -> bool:
+    """Whether all inputs of a run have finished."""
+    ended = [event for event in run.events if isinstance(event, ApplicationEnded)]
+    return bool(ended) and ended[-1].outcome == "finished"
+
+
+def _check_state(state: str | None, lasting: str | None, windows: int | None) -> float | None:
+    """The seconds of `--for`; None without. Raises CommandError."""
+    from ridgeline.api.support.duration import parse_duration
+
+    if state is None:
+        if lasting is not None:
+            msg = "`--for` is for runs that begin with `--state`; give a checkpoint, or leave it out"
+            raise CommandError(msg)
+        return None
+    if not Path(state).is_dir():
+        msg = f"`--state {state}`: there is no such folder; give what `--checkpoint` of `ridgeline run` "
+        raise CommandError(msg + "was given")
+    if lasting is None and windows is None:
+        msg = "`--state` needs `--for` or `--windows`: inputs that never finish would have no end"
+        raise CommandError(msg)
+    try:
+        seconds = None if lasting is None else parse_duration(lasting)
+    except ValueError as error:
+        msg = f"`--for`: {error}"
+        raise CommandError(msg) from None
+    if seconds is not None and seconds <= 0:
+        msg = f"`--for`: a time above zero is needed; got `{lasting}`"
+        raise CommandError(msg)
+    return seconds
+
+
+def _run_from(
+    state: str, seconds: float | None, commands: dict[str, list[str]], folders: dict[str, Path]
+) -> None:
+    """Run A and then B, which gets what A's inputs have emitted, from copies of one checkpoint.
+
+    Raises CommandError if one has failed, or the checkpoint cannot be copied.
+    """
+    from ridgeline.engine.driver.checkpoint.upkeep.copying import copy
+
+    copies = {name: f"{folder}-state" for name, folder in folders.items()}
+    try:
+        copy(state, copies["A"])
+        copy(copies["A"], copies["B"])
+    except (OSError, RidgelineError) as error:
+        msg = f"`--state {state}`: {error}"
+        raise CommandError(msg) from error
+    more = {"A": [] if seconds is None else ["--seconds", str(seconds)], "B": ["--fed", str(folders["A"])]}
+    for name in ("A", "B"):
+        _run({name: [*commands[name], "--state", copies[name], *more[name]]}, folders)
 
 
 def _repeated(option: str, values: Sequence[str] | None) -> list[str]:
@@ -166,7 +261,8 @@ def _run(commands: dict[str, list[str]], folders: dict[str, Path]) -> None:
             ending.callback(_end, running[name])
         failed = {f"`{name}`": str(process.returncode) for name, process in running.items() if process.wait()}
     console = make_console()
-    for name, folder in folders.items():
+    for name in commands:
+        folder = folders[name]
         for line in (folder / _PRINTED).read_text(errors="replace").splitlines():
             console.print(f"{name}: {line}")
     if failed:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pyarrow as pa
+
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import RidgelineError
 from ridgeline.testing.captured import Captured, Port
+from ridgeline.testing.list_input import END_WINDOW
 from ridgeline.testing.matching import Row
 
-_INDEX, _ROWS = "index.json", "rows"
+_INDEX, _ROWS, _FED, _TUPLES = "index.json", "rows", "fed.json", "tuples"
 
 
 def write_side(captured: Captured, folder: Path) -> None:
@@ -69,3 +75,64 @@ class Side:
         pickled = self.of_window(port, window)
         rows: list[Row] = pickle.loads(pickled) if pickled else []
         return rows
+
+
+def write_fed(captured: Captured, folder: Path, *, ended: bool) -> None:
+    """Write what the input operators of a run have emitted, for `Fed`. `ended`: all of them have finished.
+
+    Raises OSError.
+    """
+    places: list[tuple[str, int, int, int]] = []
+    ports = [port for port in captured.ports if port.operator in captured.inputs]
+    with (folder / _TUPLES).open("wb") as file:
+        for port in ports:
+            for window in captured.windows:
+                batches = captured.of_window(port, window)
+                if batches:
+                    offset = file.tell()
+                    with pa.ipc.new_stream(file, batches[0].schema) as stream:
+                        for batch in batches:
+                            stream.write_batch(batch)
+                    places.append((port.operator, window, offset, file.tell() - offset))
+    index = {"inputs": sorted(captured.inputs), "windows": captured.windows, "ended": ended, "places": places}
+    (folder / _FED).write_text(json.dumps(index))
+
+
+class Fed:
+    """The files of `write_fed` in `folder`, which only the user may write to. Raises OSError."""
+
+    def __init__(self, folder: Path) -> None:
+        index = json.loads((folder / _FED).read_text())
+        self.inputs: list[str] = index["inputs"]
+        self.windows: list[int] = index["windows"]
+        self.ended: bool = index["ended"]
+        self._places = {(name, window): (offset, size) for name, window, offset, size in index["places"]}
+        self._tuples = folder / _TUPLES
+
+    def lists(self, schemas: Mapping[str, Schema]) -> dict[str, list[object]]:
+        """The tuples of each input operator, as `run_local(inputs=)` takes them, by these schemas.
+
+        Raises RidgelineError if the tuples of one do not fit.
+        """
+        return {name: list(self._items(name, schema)) for name, schema in schemas.items()}
+
+    def _items(self, name: str, schema: Schema) -> Iterator[object]:
+        """The tuples of one input, with a mark between windows; `lists` calls it."""
+        for number, window in enumerate(self.windows):
+            if number:
+                yield END_WINDOW
+            offset, size = self._places.get((name, window), (0, 0))
+            if not size:
+                continue
+            with self._tuples.open("rb") as file:
+                file.seek(offset)
+                table = pa.ipc.open_stream(file.read(size))
+                if not table.schema.equals(schema.arrow):
+                    msg = f"the input `{name}` emits other columns than in the version before, so what that "
+                    msg += "has emitted cannot be fed to it; compare without `--state`"
+                    raise RidgelineError(msg)
+                for batch in table:
+                    yield from schema.decode(batch)
+        if not self.ended:
+            yield END_WINDOW  # more would come: it has not finished
+            yield END_WINDOW

@@ -81,8 +81,8 @@ def upgrade(
         start(context, settings)
         return
     if shadow is not None:
-        msg = "`--shadow` is not there yet: no second version runs beside the first one; compare both on the "
-        msg += "same input with `ridgeline compare OLD NEW`"
+        msg = "`--shadow` is not there yet: no second version runs beside the first one; run both in process "
+        msg += "from a copy of its state, on its inputs: `ridgeline compare OLD NEW --state DIR --for TIME`"
         raise CommandError(msg)
     if settings.supervision.supervise:
         msg = "`--supervise` is not there yet for upgrades: stop the version before, and start the new one "
