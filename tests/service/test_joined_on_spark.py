@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import urllib.error
 import urllib.request
 from typing import Any
@@ -139,6 +140,9 @@ def test_changes_go_to_their_region(fan, wait_until):
     assert row["id"] // IDS == number
     assert row["state"] == "APPLIED"
     assert rest.get(f"/changes/{row['id']}")["what"] == row["what"]
+    changed = rest.post("/logicalPlan/operators/gate/properties", note="by REST")
+    assert (changed["id"] // IDS, changed["state"]) == (number, "APPLIED")
+    assert rest.get("/logicalPlan/operators/gate/properties")["note"] == "by REST"
     edits = [
         {"do": "set-attribute", "operator": "numbers", "attribute": "memory_mb", "value": 300},
         {"do": "set-property", "operator": "gate", "property": "note", "value": "two"},
@@ -155,6 +159,14 @@ def test_changes_go_to_their_region(fan, wait_until):
     assert rest.post("/resume")["state"] == "APPLIED"
     wait_until(lambda: {r["state"] for r in rest.get("/regions")["regions"]} == {"RUNNING"}, "all run")
     assert "decoupled" in json.dumps(rest.get("/specification"))
+
+
+def test_a_line_of_the_driver_is_kept_once_for_all_regions(fan):
+    _, rest = fan
+    extra = {"application": "fan", "operator": "gate", "partition": 0}
+    logging.getLogger("ridgeline.test").warning("about the gate", extra=extra)
+    lines = [line for line in rest.post("/log")["lines"] if line["text"] == "about the gate"]
+    assert [(line["operator"], line["region"]) for line in lines] == [("gate", "gate")]
 
 
 def test_data_of_each_region_can_be_looked_at(fan, wait_until):
