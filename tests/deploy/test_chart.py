@@ -15,6 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from ridgeline.cli.main import app
+from ridgeline.service.http import guard
 from support.accounts.reports import Command
 from support.paths import ROOT
 from support.ports import free_port
@@ -42,6 +43,12 @@ def test_options_of_the_chart_are_those_of_the_command():
     options = set(re.findall(r'"(--[a-z-]+)"', HELPERS))
     assert {"--store", "--store-name", "--tokens", "--web-cert"} <= options
     assert not {one for one in options if one not in shown}
+
+
+def test_probes_ask_paths_that_the_service_answers_without_a_token():
+    asked = re.findall(r'"path" "(/[a-z]+)"', HELPERS)
+    assert asked == ["/healthz", "/readyz"]
+    assert not {*asked} - guard._OPEN
 
 
 def test_values_are_those_of_the_schema():

@@ -190,6 +190,8 @@ def test_a_driver_that_fails_says_why(call, tmp_path):
             "`--deploy-mode cluster` needs a cluster, and `local[*]` is this host",
         ),
         (("--deploy-mode", "cluster", "--master", "spark://h:1"), "starts no drivers in Python"),
+        (("--deploy-mode", "cluster", "--master", "k8s://https://h:1"), "deploy/helm/ridgeline"),
+        (("--deploy-mode", "cluster", "--master", "yarn"), "submit with `--supervise`"),
         (("--detach", "--wait"), "`--detach` and `--wait` exclude each other"),
         (("-D", "total.nothing=1"), "`Total` has no property `nothing`"),
     ],

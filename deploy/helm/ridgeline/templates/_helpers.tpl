@@ -139,8 +139,8 @@ spec:
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
-      readinessProbe:
-        httpGet: {{- toYaml $web | nindent 10 }}
+      readinessProbe: # the first window is committed
+        httpGet: {{- toYaml (merge (dict "path" "/readyz") $web) | nindent 10 }}
         periodSeconds: 5
         timeoutSeconds: 5
       resources: {{- toYaml .Values.driver.resources | nindent 8 }}

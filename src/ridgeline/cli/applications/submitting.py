@@ -125,17 +125,17 @@ def _check_mode(mode: str, master: str) -> None:
     elif master.startswith("spark://"):
         msg = (
             "`--deploy-mode cluster`: Spark's standalone master starts no drivers in Python; run `ridgeline "
-            "submit` in client mode on the host where the driver shall run"
+            "submit --supervise` on the host where the driver shall run"
         )
     elif master.startswith("k8s://"):
         msg = (
-            "`--deploy-mode cluster` on Kubernetes is not there: let a Deployment run `ridgeline run` with "
-            "`--store` and `--store-name`, in client mode"
+            "`--deploy-mode cluster` on Kubernetes is not there: install the Helm chart "
+            "`deploy/helm/ridgeline`, whose pod runs the driver in client mode"
         )
     else:
         msg = (
             "`--deploy-mode cluster` on YARN is not there: use `spark-submit --deploy-mode cluster` with a "
-            "program that calls `app.start()`, or submit in client mode on a host that stays"
+            "program that calls `app.start()`, or submit with `--supervise` on a host that stays"
         )
     raise CommandError(msg)
 
