@@ -171,6 +171,8 @@ def test_event_logs(tmp_path):
         list(read_run(str(file)))
 
     attack("event logs", [lines], 300, take, RidgelineError)
+    with pytest.raises(RidgelineError, match="maximum recursion depth"):
+        take(lines + b"[" * 3_000 + b"\n" + lines)
 
 
 def test_bundles(tmp_path):

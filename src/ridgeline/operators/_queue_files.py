@@ -320,7 +320,7 @@ class LogReader:
     def _entry(self, path: Path, line: bytes) -> Entry:
         try:
             entry = Entry.of(json.loads(line))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise DamagedLogError(path, f"line of entry {self.next} is no entry ({error})") from None
         if entry.number != self.next:
             raise DamagedLogError(path, f"entry {entry.number} stands where entry {self.next} should")

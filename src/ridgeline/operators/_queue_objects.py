@@ -304,7 +304,7 @@ def _is_whole(data: bytes | None) -> bool:
 def _entry(name: str, line: bytes | None, number: int) -> Entry:
     try:
         entry = Entry.of(json.loads(line or b""))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise damaged(name, f"line of entry {number} is no entry ({error})") from None
     if entry.number != number:
         raise damaged(name, f"entry {entry.number} stands where entry {number} should")

@@ -342,7 +342,7 @@ def _read_file(file: Path, note: Callable[[str], None] | None) -> Iterator[RunEv
             if number == 0 and isinstance(data, dict) and data.get("event") == CONTINUED:
                 continue
             event = from_dict(data)
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             if torn:
                 if note is not None:
                     note(

@@ -128,6 +128,8 @@ def test_what_is_forged_late_or_for_others_is_refused(login):
     assert refusal(issuer, f"{head}.{claims}.")
     assert refusal(issuer, "a.b.c")
     assert refusal(issuer, "x" * 20_000)
+    deep = base64.urlsafe_b64encode(b"[" * 9_000).rstrip(b"=").decode()  # read before the signature is
+    assert "not right" in refusal(issuer, f"{deep}.{claims}.")
 
 
 def test_keys_are_fetched_again_as_often_as_needed_and_no_more(login):

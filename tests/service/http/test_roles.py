@@ -362,6 +362,12 @@ def test_without_room_for_the_audit_log_nothing_changes_and_all_is_read(app, fil
     assert "changes are made again" in said[-1]
 
 
+def test_a_text_that_is_json_of_any_depth_is_judged(app, file):
+    edit = {**GOOD, "value": "[" * 100_000}
+    status, answer, _ = ask(app.server, f"{BASE}/changes", "POST", {"edits": [edit]}, file.tokens["operate"])
+    assert status in {200, 400, 409, 422}, answer
+
+
 def test_a_disk_that_hangs_delays_who_is_denied_and_no_one_else(app, file, wait_until):
     """The lock of the log is held as by a sync that does not return."""
     audit = app.web.state.audit

@@ -65,7 +65,7 @@ class Client:
         try:
             with self._open(address, self._timeout) as answer:
                 return json.load(answer)
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._failed(address, error) from error
 
     def metrics(self) -> str:
@@ -74,7 +74,7 @@ class Client:
         try:
             with self._open(address, self._timeout) as answer:
                 return str(answer.read().decode())
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._failed(address, error) from error
 
     def post(self, path: str, *, patience: float = TIMEOUT_SECONDS, **body: Any) -> Any:
@@ -84,7 +84,7 @@ class Client:
         try:
             with self._open(address, patience, json.dumps(given).encode()) as answer:
                 return json.load(answer)
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._failed(address, error) from error
 
     def whole(self) -> Any:
@@ -95,7 +95,7 @@ class Client:
                 for raw in lines:
                     if raw.startswith(b"data: "):
                         return json.loads(raw.removeprefix(b"data: "))
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._failed(address, error) from error
         msg = f"`{self.url}` has ended before it answered; ask again"
         raise RidgelineError(msg)
@@ -123,7 +123,7 @@ class Client:
                     elif not line and data:
                         yield name, json.loads(data)
                         name, data = "message", ""
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._failed(address, error) from error
 
     def _open(self, address: str, timeout: float, body: bytes | None = None) -> Any:
@@ -182,5 +182,5 @@ def _reason_in(error: urllib.error.HTTPError) -> str:
     try:
         answer = json.loads(error.read())
         return "; ".join(str(answer[name]) for name in ("error", "hint") if answer.get(name))
-    except (OSError, ValueError, AttributeError, HTTPException):
+    except (OSError, ValueError, AttributeError, RecursionError, HTTPException):
         return ""

@@ -55,7 +55,7 @@ def decoded(operator: Operator, name: str, value: object) -> object:
         return value
     try:
         decoded = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
     return decoded if _suits(operator, name, decoded) else value
 
@@ -70,7 +70,7 @@ def decoded_entry(operator: Operator, operator_name: str, path: str, value: obje
         return name, with_text
     try:
         with_json = with_entry(operator, operator_name, path, json.loads(value))[1]
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, with_text
     return name, with_json if _suits(operator, name, with_json) else with_text
 

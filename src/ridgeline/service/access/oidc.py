@@ -106,7 +106,7 @@ class Issuer:
             claims = self._jwt.decode(token.decode("ascii"), keys, algorithms=list(ALGORITHMS)).claims
         except InvalidKeyIdError:
             raise _UnknownKeyError from None
-        except (JoseError, ValueError, KeyError, TypeError) as error:
+        except (JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
             kind = type(error).__name__.removesuffix("Error")
             msg = f"its signature or form is not right ({kind})"
             raise TokenRefusedError(msg) from None
@@ -229,7 +229,10 @@ def _json(url: str) -> dict[str, Any]:
     request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310  checked before
     with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
         data = _read(answer)
-    found = json.loads(data) if len(data) <= _LARGEST else None
+    try:
+        found = json.loads(data) if len(data) <= _LARGEST else None
+    except RecursionError:
+        found = None
     if not isinstance(found, dict):
         msg = f"`{url}` answers no JSON object"
         raise ValueError(msg)  # noqa: TRY004  a wrong answer of the issuer

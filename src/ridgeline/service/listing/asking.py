@@ -289,7 +289,10 @@ async def _asked(
         status, document = await _exchange(entry, path, method, calling)
     if status != _OK:
         raise _StatusError(status)
-    answer = json.loads(document)
+    try:
+        answer = json.loads(document)
+    except RecursionError:
+        answer = None  # no answer of ours is nested so deeply
     if not isinstance(answer, dict):
         raise _StrangeError
     return answer
