@@ -1,12 +1,16 @@
 """Where the containers of a changed plan live, and which slots come and go for it."""
 
+import random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ridgeline import AffinityRule, Application
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.following import place_following, strict_rules_broken
+from ridgeline.stram.following import place_following, place_spread, strict_rules_broken
 from ridgeline.stram.placement import HostCapacity, host_preferences, most_slots, place
 from ridgeline.stram.rules import PlanRules, Rules
 from ridgeline.stram.slots import Member, RetireSlot, SendAssignments, Slots, StartSlot
@@ -163,3 +167,33 @@ def test_the_loss_of_places_leaves_reserved_slots_alone():
     assert slots.shrink_to(1) == (RetireSlot(1), SendAssignments())
     assert slots.placement == ((0, 1), (), ())
     assert 2 in slots.members
+
+
+def _spread_as_defined(plan, placement, fresh):
+    """Of all pairs of a slot and a share, those with most in common first; quadratic."""
+    slots = [*(slot for slot, hosted in enumerate(placement) if hosted), *fresh]
+    shares = place(plan, len(slots))
+    width = max([len(placement), *(slot + 1 for slot in fresh)])
+    before = [set(placement[slot]) if slot < len(placement) else set() for slot in range(width)]
+    pairs = ((-len(before[slot].intersection(share)), slot, share) for slot in slots for share in shares)
+    found = {}
+    for _, slot, share in sorted(pairs):
+        if slot not in found and share not in found.values():
+            found[slot] = share
+    return tuple(found.get(slot, ()) for slot in range(width))
+
+
+SPREAD = plan_application(application(12))
+
+
+@given(st.integers(1, 12), st.integers(0, 6), st.integers(0, 2**32))
+def test_each_share_goes_to_the_slot_that_hosts_most_of_it(slots, more, seed):
+    chance = random.Random(seed)
+    containers = [container.id for container in SPREAD.execution.containers]
+    home_of = {container: chance.randrange(slots) for container in containers}
+    placement = tuple(tuple(one for one in containers if home_of[one] == slot) for slot in range(slots))
+    empty = [slot for slot, hosted in enumerate(placement) if not hosted]
+    fresh = [*chance.sample(empty, min(more, len(empty))), *range(slots, slots + more)]
+    most = len(containers) - sum(map(bool, placement))
+    fresh = fresh[: max(0, most)]
+    assert place_spread(SPREAD, placement, fresh) == _spread_as_defined(SPREAD, placement, fresh)

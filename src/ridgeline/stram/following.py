@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ridgeline.plan.execution import Plan
@@ -37,12 +38,16 @@ def place_spread(plan: Plan, placement: Placement, fresh: Sequence[int]) -> Plac
     slots = [*(slot for slot, hosted in enumerate(placement) if hosted), *fresh]
     shares = place(plan, len(slots))
     width = max([len(placement), *(slot + 1 for slot in fresh)])
-    before = [set(placement[slot]) if slot < len(placement) else set() for slot in range(width)]
-    pairs = ((-len(before[slot].intersection(share)), slot, share) for slot in slots for share in shares)
+    home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+    common = Counter((home[one], share) for share in shares for one in share if one in home)
     found: dict[int, tuple[int, ...]] = {}
-    for _, slot, share in sorted(pairs):
-        if slot not in found and share not in found.values():
+    taken: set[tuple[int, ...]] = set()
+    for _, slot, share in sorted((-count, *pair) for pair, count in common.items()):
+        if slot not in found and share not in taken:
             found[slot] = share
+            taken.add(share)
+    rest = sorted(share for share in shares if share not in taken)
+    found.update(zip((slot for slot in sorted(slots) if slot not in found), rest, strict=True))
     return tuple(found.get(slot, ()) for slot in range(width))
 
 

@@ -6,6 +6,7 @@ No Spark, no sockets, no clock, no threads.
 from __future__ import annotations
 
 import bisect
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -303,10 +304,11 @@ def _freest(hosts: Iterable[str], free: Mapping[str, int]) -> str:
 
 def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
     """A host for each of so many slots: the freest one takes the next; then in the order of hosts."""
-    left, taken = dict(free), []
+    left, taken = [(-places, host) for host, places in free.items()], []
+    heapq.heapify(left)
     for _ in range(slots):
-        host = _freest(left, left)
-        left[host] -= 1
+        places, host = left[0]
+        heapq.heapreplace(left, (places + 1, host))
         taken.append(host)
     return sorted(taken)
 

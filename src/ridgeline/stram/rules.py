@@ -5,6 +5,7 @@ No Spark, no clock, no threads.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -39,8 +40,12 @@ class Rules:
         """The containers of all slots in those that are kept: each goes to the slot with the fewest."""
         del where
         hosted = {slot: list(placement[slot]) for slot in kept}
+        fewest = [(len(hosted[slot]), place, slot) for place, slot in enumerate(hosted)]
+        heapq.heapify(fewest)
         for container in _orphans(placement, kept):
-            min(hosted.values(), key=len).append(container)
+            count, place, slot = fewest[0]
+            hosted[slot].append(container)
+            heapq.heapreplace(fewest, (count + 1, place, slot))
         return _filled(placement, hosted)
 
     def place(self, slots: int) -> Placement | None:
@@ -126,7 +131,8 @@ def describe_given_up(rule: PlacementRule, hosts: Sequence[str], slots: int) -> 
 
 def _orphans(placement: Placement, kept: Sequence[int]) -> list[int]:
     """The containers of slots that are not kept."""
-    return sorted(one for slot, hosted in enumerate(placement) if slot not in kept for one in hosted)
+    stay = set(kept)
+    return sorted(one for slot, hosted in enumerate(placement) if slot not in stay for one in hosted)
 
 
 def _filled(placement: Placement, hosted: Mapping[int, Sequence[int]]) -> Placement:

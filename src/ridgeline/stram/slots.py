@@ -187,6 +187,8 @@ class Slots:
         self._ever_joined: set[int] = set()
         self._ending: set[int] = set()
         """Slots that were retired, whose jobs have not ended yet."""
+        self._counted = placement, len(self.active)
+        """A placement, and how many slots host containers in it."""
         self._free: set[int] = set()
         """Slots that host nothing and whose jobs have ended: they can be started again."""
 
@@ -285,6 +287,13 @@ class Slots:
         return [slot for slot in self.active if slot not in self._members]
 
     @property
+    def complete(self) -> bool:
+        """True while no slot is missing. Quick while many are: each one that joins asks."""
+        if self._counted[0] is not self.placement:
+            self._counted = self.placement, len(self.active)
+        return len(self._members) >= self._counted[1] and not self.missing
+
+    @property
     def active(self) -> Sequence[int]:
         """The slots that host containers: all but those that were retired."""
         return [slot for slot, hosted in enumerate(self.placement) if hosted]
@@ -302,7 +311,7 @@ class Slots:
 
     def _assign(self) -> Sequence[SlotInstruction]:
         """The instructions once all slots are there."""
-        if self.missing:
+        if not self.complete:
             return ()
         asked = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
         if asked or any(one.node not in self._known for one in self._members.values()):
@@ -337,7 +346,8 @@ class Slots:
 
     def _prefer_again(self, homeless: Sequence[int]) -> None:
         """Wishes for slots without a host; if strict rules need it, for all. If nothing helps, they wait."""
-        others = [slot for slot in self.active if slot not in homeless and slot in self._preferences]
+        without = set(homeless)
+        others = [slot for slot in self.active if slot not in without and slot in self._preferences]
         stay = {slot: self._host_of(slot) for slot in others if self._preferences[slot].binding}
         near = self._rules.host_preferences(self.placement, self._capacities, stay)
         for new, moved in (

@@ -199,7 +199,7 @@ class SlotGroup:
     @property
     def complete(self) -> bool:
         """True while all slots are there."""
-        return not self._slots.missing
+        return self._slots.complete
 
     @property
     def refused(self) -> Mapping[str, int]:
