@@ -38,7 +38,8 @@ group:oncall operate
 ```
 
 - **The file** must be its owner's alone (0600), and trusted as [security](security.md) says. It is read again
-  within a second of a change. A version that is broken, or gone, is said and changes nothing.
+  within a second of a change. A version that is broken, or gone, or whose
+  last line has no newline (it may have been cut), is said and changes nothing.
 - **A line that goes or is lowered** counts at once, also for sessions of the page. Streams that are open end
   within seconds.
 - **With `--tokens` reading needs a role too**, on this host neither. The tokens of `--token` (admin) and

@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
 from ridgeline.api.errors import ApplicationKilledError, CheckpointError, FencedError, ValidationError
-from ridgeline.cli.supervising.link import judged
+from ridgeline.cli.supervising.link import Link, judged
 from ridgeline.cli.supervising.supervisor import Failures, Policy
 from ridgeline.engine.files.folder_lock import FolderInUseError
 from support.crash.processes import parent
@@ -160,3 +162,22 @@ def test_a_poison_tuple_ends_it_and_a_supervisor_that_is_killed_ends_its_driver(
     assert process.returncode == 1, stdout + stderr
     assert "it is not started again: it failed 3 times in the same way at the same window" in stderr
     assert stderr.count("it is started again in ") == 2
+
+
+def test_a_long_report_arrives_whole_at_a_slow_supervisor_and_a_dead_one_holds_nothing_up():
+    end, theirs = socket.socketpair()
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    link = Link(end)
+    with end, theirs:
+        for number in range(100):  # fills the connection; none of them waits
+            link.report("line", text=f"{number} " + "x" * 2000)
+        lines = theirs.makefile("rb")
+        read = threading.Thread(target=lambda: said.extend(iter(lines.readline, b"")))
+        said = []
+        read.start()
+        link.report("failed", error="e" * 1_000_000, again=True)
+        end.shutdown(socket.SHUT_WR)
+        read.join(10)
+        link.report("ended")  # into a closed connection
+    last = json.loads(said[-1])
+    assert last == {"what": "failed", "error": "e" * 10_000, "again": True}

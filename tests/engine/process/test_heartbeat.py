@@ -15,7 +15,7 @@ import pytest
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.process.heartbeat import MAXIMUM_BYTES, HeartbeatSender, encode
 from ridgeline.measure.encoding import from_dict
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
+from ridgeline.measure.events import ContainerHeartbeat, LineTime, RunningOperator, SourceTaken
 from ridgeline.observe.watch import Watch
 from support.waiting import PATIENCE_SECONDS
 
@@ -220,6 +220,23 @@ def test_operators_that_do_not_fit_are_left_out_the_running_one_last():
     assert operators[0].id == 9999
     assert [operator.id for operator in operators[1:]] == list(range(len(operators) - 1))
     assert len(operators) > 100
+
+
+def test_large_figures_of_the_past_make_room_for_what_runs():
+    lines = tuple(LineTime(1, "f.py", line, "Feed.emit", "x" * 300, 0.1) for line in range(1000))
+    taken = tuple(SourceTaken(0.0, 1, 1, number, 5.0, None, "u" * 300, 0.0) for number in range(1000))
+    running = RunningOperator(9999, "running")
+    beat = replace(Busy().heartbeat(), operators=(running,), lines=lines)
+
+    small = decoded(encode(beat, CLOCK.wall))
+    assert small.operators == (running,)
+    assert not small.lines
+
+    data = encode(replace(beat, taken=taken, stack="s" * 1_000_000), CLOCK.wall)
+    least = decoded(data)
+    assert len(data) <= MAXIMUM_BYTES + 100
+    assert least.operators == (running,)
+    assert least.sent > 0
 
 
 @pytest.mark.parametrize("works", [True, False])

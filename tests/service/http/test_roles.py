@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.service.access.access import Access
 from ridgeline.service.access.audit import BURST, AuditLog
 from ridgeline.service.access.audited import read_audit
@@ -213,8 +214,8 @@ def test_a_broken_version_is_said_and_changes_nothing(app, file, said, wait_unti
     good = Path(file.path).read_text()
     for broken in (
         "",
-        good + "eve superuser sha256:" + "0" * 64,
-        good + "eve admin secret-in-the-clear",
+        good + "eve superuser sha256:" + "0" * 64 + "\n",
+        good + "eve admin secret-in-the-clear\n",
         good[: len(good) // 2],
         "\0" * 10,
     ):
@@ -239,6 +240,24 @@ def test_a_broken_version_is_said_and_changes_nothing(app, file, said, wait_unti
     wait_until(
         lambda: ask(app.server, f"{BASE}/info", token=file.tokens["read"])[0] == 401, "the line is removed"
     )
+
+
+def test_a_file_that_was_cut_within_its_last_line_gives_no_token_more_than_before(tmp_path):
+    path, said = tmp_path / "tokens", []
+    add_rule(str(path), token_rule("ann", "secret", Rule("ann", Role.READ, b"", ("quotes*",), 4e9)))
+    whole = path.read_bytes()
+    rules = RulesFile(str(path), said.append)
+    before = rules.rules
+    for end in (whole.index(b" application="), whole.index(b" expires="), len(whole) - 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(RidgelineError, match=r"no newline.*may have been cut.*`echo >> "):
+            read_rules_file(str(path))
+        rules._look()
+        assert rules.rules is before
+        assert "the tokens of before still count" in said[-1]
+    path.write_bytes(whole)
+    rules._look()
+    assert rules.rules == before
 
 
 def test_a_stream_that_is_open_ends_within_seconds_of_its_token(app, file):
@@ -431,7 +450,7 @@ def test_ten_thousand_tokens_cost_as_much_as_one(tmp_path):
     ]
     lines.append(token_rule("last", token, Rule("", Role.ADMIN)).line())
     Path(path).touch(0o600)
-    Path(path).write_text("\n".join(lines))
+    Path(path).write_text("\n".join([*lines, ""]))
     begun = time.perf_counter()
     rules = read_rules_file(path)
     read = time.perf_counter() - begun

@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import select
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import (
     ApplicationKilledError,
     CheckpointError,
@@ -38,6 +40,10 @@ VARIABLE = "RIDGELINE_SUPERVISOR"
 """The environment variable that has the driver's end, and what the supervisor knows, as JSON."""
 READY, RUNNING, FAILED, ENDED, LINE = "ready", "running", "failed", "ended", "line"
 _LONGEST_LINE = 2_000
+_LONGEST_TEXT = 10_000
+"""Characters of a text in a report: an error may have a whole table in it."""
+_SEND_SECONDS = 5.0
+_CLOCK = SystemClock()
 
 
 class Stops(Protocol):
@@ -66,12 +72,37 @@ class Link:
     checkpoint: str | None = None
     attributes: tuple[str, ...] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _cut: bool = False
 
     def report(self, what: str, **more: Any) -> None:
-        """Send a report. A supervisor that is gone, or does not read, is no reason to wait or to fail."""
-        data = json.dumps({"what": what, **more}).encode() + b"\n"
+        """Send a report as a whole line; texts are cut at 10,000 characters.
+
+        A supervisor that is gone is no reason to fail. For one that does not read, lines of the log do not
+        wait, and other reports wait for five seconds at most.
+        """
+        short = {key: one[:_LONGEST_TEXT] if isinstance(one, str) else one for key, one in more.items()}
+        data = json.dumps({"what": what, **short}).encode() + b"\n"
         with self._lock, contextlib.suppress(OSError):
-            self.end.send(data, socket.MSG_DONTWAIT)
+            self._send(data, 0.0 if what == LINE else _SEND_SECONDS)
+
+    def _send(self, data: bytes, seconds: float) -> None:
+        """Send all bytes, or give up after a time. A line that was cut is ended before the next one.
+
+        The socket stays a blocking one: its reader has a duplicate, which shares that mode.
+        """
+        rest = b"\n" + data if self._cut else data
+        whole, deadline = len(rest), _CLOCK.monotonic() + seconds
+        ready = select.poll()
+        ready.register(self.end, select.POLLOUT)
+        while rest:
+            try:
+                rest = rest[self.end.send(rest, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                left = deadline - _CLOCK.monotonic()
+                if left <= 0:
+                    break
+                ready.poll(left * 1000)
+        self._cut = bool(rest) and (self._cut or len(rest) < whole)
 
     def follow(self, stopper: Stops, gone: Any) -> None:
         """Take signals of the supervisor from now on, in a thread; `gone()` is called if it dies."""

@@ -39,6 +39,8 @@ _LINES_SECONDS = 5.0
 """How often the time by line is sent: each time some kilobytes, which event logs keep."""
 _MOST_SAID = 32 * 1024
 """Characters of operators' lines in one message: as much a second, where they say more."""
+_LONGEST_STACK = 16 * 1024
+"""Characters of a stack in a heartbeat that is too large."""
 _HOST = socket.gethostname()
 Send: TypeAlias = Callable[[Callable[[], bytes]], bool]
 """Sends what the argument returns, which is called once sending is possible; False if it is not now.
@@ -175,10 +177,19 @@ class HeartbeatSender:
         return replace(beat, stack=stacks.of_thread(thread))
 
 
+_LEFT_OUT: tuple[Callable[[ContainerHeartbeat], ContainerHeartbeat], ...] = (
+    lambda beat: replace(beat, lines=(), stacks=None),
+    lambda beat: replace(beat, stack=beat.stack[:_LONGEST_STACK]),
+    lambda beat: replace(beat, taken=()),
+)
+"""What makes a heartbeat smaller that is too large, one after the other."""
+
+
 def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
     """A heartbeat on the wire, of about 256 KB at most.
 
-    Operators that do not fit are left out, running ones last.
+    If it has more, times of lines and stacks are left out first, then a long stack and what inputs have
+    taken. Then operators that do not fit are left out, running ones last.
     `wall` is read last: `sent`.
     """
     operators = tuple(replace(operator, work=plain_work(operator.work)) for operator in beat.operators)
@@ -189,6 +200,11 @@ def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
     ]
     beat = replace(beat, taken=tuple(taken))
     body = _body(replace(beat, operators=operators))
+    for less in _LEFT_OUT:
+        if len(body) <= MAXIMUM_BYTES:
+            break
+        beat = less(beat)
+        body = _body(replace(beat, operators=operators))
     if len(body) > MAXIMUM_BYTES:
         room = MAXIMUM_BYTES - len(_body(replace(beat, operators=())))
         body = _body(replace(beat, operators=_fitting(operators, room)))

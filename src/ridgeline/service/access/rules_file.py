@@ -30,8 +30,8 @@ _State = tuple[int, ...]
 class RulesFile:
     """The rules of a file, which is read again when it changes. Thread-safe.
 
-    A version that is broken, that others could have written, or that is gone, is reported once and changes
-    nothing: the rules of before stay. `say`: called with the text.
+    A version that is broken or cut, that others could have written, or that is gone, is reported once and
+    changes nothing: the rules of before stay. `say`: called with the text.
 
     Raises RidgelineError if the first version cannot be read.
     """
@@ -125,6 +125,12 @@ def _text(path: str) -> str:
         raise RidgelineError(msg)
     if len(data) > _LARGEST:
         msg = f"it has more than {_LARGEST:,} bytes"
+        raise ValueError(msg)
+    if data.strip() and not data.endswith(b"\n"):  # a cut line may have lost its limits
+        msg = (
+            "its last line has no newline, so it may have been cut while it was written; check that line, "
+            f"and end it with `echo >> {path}`"
+        )
         raise ValueError(msg)
     try:
         return data.decode("utf-8")
