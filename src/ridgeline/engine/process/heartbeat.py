@@ -182,7 +182,7 @@ _LEFT_OUT: tuple[Callable[[ContainerHeartbeat], ContainerHeartbeat], ...] = (
     lambda beat: replace(beat, stack=beat.stack[:_LONGEST_STACK]),
     lambda beat: replace(beat, taken=()),
 )
-"""What makes a heartbeat smaller that is too large, one after the other."""
+"""These make a heartbeat smaller that is too large, one after the other."""
 
 
 def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:

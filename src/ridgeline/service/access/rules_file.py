@@ -30,8 +30,8 @@ _State = tuple[int, ...]
 class RulesFile:
     """The rules of a file, which is read again when it changes. Thread-safe.
 
-    A version that is broken or cut, that others could have written, or that is gone, is reported once and
-    changes nothing: the rules of before stay. `say`: called with the text.
+    A version that is broken, that others could have written, or that is gone, is reported once and changes
+    nothing: the rules of before stay. So is one that may have been cut. `say`: called with the text.
 
     Raises RidgelineError if the first version cannot be read.
     """
