@@ -4,11 +4,7 @@ import json
 import os
 import re
 import shutil
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,16 +12,12 @@ from typer.testing import CliRunner
 
 from ridgeline.cli.main import app
 from ridgeline.service.http import guard
-from support.accounts.reports import Command
+from support.kubernetes import BINARIES, ApiServer
 from support.paths import ROOT
-from support.ports import free_port
-from support.waiting import wait_until
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "ridgeline"
 HELPERS = (CHART / "templates" / "_helpers.tpl").read_text()
-BINARIES = Path(os.environ.get("KUBERNETES_BINARIES", "/nowhere"))
-"""A folder with `helm`, `etcd` and `kube-apiserver`, which are built from their Go modules."""
 ALL = {
     "store.url": "/store",
     "store.claim": "shared",
@@ -121,56 +113,8 @@ def test_wrong_values_are_refused():
 @pytest.fixture(scope="module")
 def api_server(tmp_path_factory):
     """`post(object)`: the status and the answer of a real API server's strict dry run."""
-    for name in ("etcd", "kube-apiserver"):
-        if not (BINARIES / name).exists():
-            pytest.skip(f"there is no {name}; name a folder with it in KUBERNETES_BINARIES")
-    folder = tmp_path_factory.mktemp("kubernetes")
-    client, peer, port = free_port(), free_port(), free_port()
-    (folder / "tokens.csv").write_text("tok,admin,admin,system:masters\n")
-    key = folder / "sa.key"
-    subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
-    at, other = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
-    etcd = [BINARIES / "etcd", "--data-dir", folder / "etcd", "--listen-client-urls", at]
-    etcd += ["--advertise-client-urls", at, "--listen-peer-urls", other]
-    etcd += ["--initial-advertise-peer-urls", other, "--initial-cluster", f"default={other}"]
-    server = [BINARIES / "kube-apiserver", f"--etcd-servers={at}", f"--secure-port={port}"]
-    server += ["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--cert-dir={folder / 'certs'}"]
-    server += [f"--token-auth-file={folder / 'tokens.csv'}", "--authorization-mode=RBAC"]
-    server += ["--service-account-issuer=https://x", f"--service-account-key-file={key}"]
-    server += [f"--service-account-signing-key-file={key}", "--endpoint-reconciler-type=none"]
-    server += ["--service-cluster-ip-range=10.96.0.0/24", "--disable-admission-plugins=ServiceAccount"]
-    started = []
-    for words in (etcd, server):
-        log = folder / f"{words[0].name}.log"
-        with log.open("wb") as out:
-            started.append(Command(words, log=log, stdout=out, stderr=out, cwd=folder))
-    trusting = ssl.create_default_context()
-    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-
-    def ask(path, body=None):
-        headers = {"authorization": "Bearer tok", "content-type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(f"https://127.0.0.1:{port}{path}", data, headers)
-        try:
-            with urllib.request.urlopen(asked, context=trusting, timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError as error:
-            return 0, str(error)
-
-    def post(one):
-        group = one["apiVersion"]
-        plural = f"{one['kind'].lower()}s"
-        root = f"/apis/{group}" if "/" in group else f"/api/{group}"
-        return ask(f"{root}/namespaces/default/{plural}?dryRun=All&fieldValidation=Strict", one)
-
-    wait_until(lambda: ask("/readyz")[0] == 200, "the API server")
-    wait_until(lambda: ask("/api/v1/namespaces/default")[0] == 200, "its first namespace")
-    yield post
-    for one in reversed(started):
-        one.clean()
+    with ApiServer(tmp_path_factory.mktemp("kubernetes")) as server:
+        yield lambda one: server.create(one, "?dryRun=All&fieldValidation=Strict")
 
 
 @pytest.mark.slow
