@@ -114,6 +114,6 @@ def named_all(titles: Sequence[str]) -> str:
 
 def describe_missing(slots: Sequence[int]) -> str:
     """Which slots are awaited for long."""
-    missing = ", ".join(map(str, slots))
+    noun, missing = "slot" if len(slots) == 1 else "slots", ", ".join(map(str, slots))
     remedy = "has it enough free cores and memory?"
-    return f"Spark has not started the tasks of all slots yet (missing: {missing}); {remedy}"
+    return f"Spark has not started the tasks of all slots yet (awaited: {noun} {missing}); {remedy}"
