@@ -9,7 +9,8 @@
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo services test test-quick test-spark test-slow bench lint types format pages audit sbom lock clean java
+.PHONY: help demo services test test-quick test-spark test-slow bench lint types format pages lock clean java
+.PHONY: audit sbom
 SHELL := /bin/bash
 # Every test that starts a process would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ("run", "dev")
-_SECONDS = 600
+_SECONDS = 120
 
 
 def judged(name: str, answer: str, complaint: str) -> tuple[str, bool]:
