@@ -72,4 +72,5 @@ READY = Endpoint(
     ReadyAnswer,
     tag="info",
     open=True,
+    unavailable="It is not ready; `error` says why.",
 )

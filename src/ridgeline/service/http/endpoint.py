@@ -154,6 +154,8 @@ class Endpoint:
     """Whether the audit log has each POST; not one that only reads, again and again."""
     noted: Callable[[Call], Any] | None = None
     """Gives its values to the audit log, where these are not to be shown as they are."""
+    unavailable: str = ""
+    """When it answers 503 with the reason; "": never by itself."""
 
     @property
     def needs(self) -> Role | None:

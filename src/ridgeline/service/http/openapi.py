@@ -117,6 +117,8 @@ def _operation(endpoint: Endpoint, answer: Schema) -> Schema:
         described["responses"]["404"] = _response(
             "There is no such thing; `hint` says which there are.", "application/json", error
         )
+    if endpoint.unavailable:
+        described["responses"]["503"] = _response(endpoint.unavailable, "application/json", error)
     if endpoint.open:
         described["security"] = [{}]
     else:
