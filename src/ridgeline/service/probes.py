@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ridgeline.api.operator import SparkSource
 from ridgeline.observe.answers import Answers
 from ridgeline.regions.joined_watch import JoinedWatch
@@ -29,17 +32,16 @@ def readiness_of(call: Call) -> ReadyAnswer:
     Raises AnswerError (503) with the reason if it does not.
     """
     info = call.watch.info()
-    why = _unready(call)
+    why = _unready(call, info)
     if why:
         what = f"not ready: {why}"
         hint = "ask again soon; `ridgeline status` says more"
         raise AnswerError(_NOT_READY, what, hint, {"retry-after": "1"})
-    return {"status": "ready", "windowsCommitted": info["stats"]["windowsCommitted"] if "id" in info else 0}
+    return {"status": "ready", "windowsCommitted": info["stats"]["windowsCommitted"]}
 
 
-def _unready(call: Call) -> str:
+def _unready(call: Call, info: Mapping[str, Any]) -> str:
     """Why the application is not ready; "" if it is."""
-    info = call.watch.info()
     if "id" not in info:
         return "it starts: nothing is planned yet"
     status = health_of(call.watch)["status"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -32,7 +31,7 @@ from ridgeline.service.http.endpoints import BASE
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
 from ridgeline.service.http.server import WebServer
-from ridgeline.service.http.web import BODY_SECONDS, document_of
+from ridgeline.service.http.web import parsed_body
 from ridgeline.service.page.assets import Assets, SafeHeaders
 from ridgeline.service.page.live import EVERY_MS
 from ridgeline.service.page.routes import begin_session, page_or, page_routes, shown_rights
@@ -106,13 +105,7 @@ def _of_a_run(runs: Runs) -> list[Any]:
         return reply(compare(side_of(first), side_of(second)))
 
     async def lines(request: Request) -> Response:
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                document = await document_of(request)
-        except TimeoutError:
-            late = f"the body was not there within {BODY_SECONDS:g} s"
-            raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
-        asked = LINES.parse_body(document, request.headers.get("content-type", ""))
+        asked = await parsed_body(LINES, request)
         return reply(await run_in_threadpool(lambda: lines_of(runs.of(request.path_params["run"]), asked)))
 
     async def rights(request: Request) -> Response:

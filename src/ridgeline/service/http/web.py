@@ -254,21 +254,25 @@ def _route(
         return result(request, {})
 
     async def act(request: Request) -> Response:
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                document = await document_of(request)
-        except TimeoutError:
-            late = f"the body was not there within {BODY_SECONDS:g} s"
-            raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
-        body = endpoint.parse_body(document, request.headers.get("content-type", ""))
-        return await run_in_threadpool(result, request, body)
+        return await run_in_threadpool(result, request, await parsed_body(endpoint, request))
 
     if endpoint.method == "GET":
         return Route(endpoint.path, answer)
     return Route(endpoint.path, act, methods=[endpoint.method])
 
 
-async def document_of(request: Request) -> bytes:
+async def parsed_body(endpoint: Endpoint, request: Request) -> Mapping[str, Any]:
+    """The values in the body of a request. Raises AnswerError (400, 408, 413)."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            document = await _document(request)
+    except TimeoutError:
+        late = f"the body was not there within {BODY_SECONDS:g} s"
+        raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
+    return endpoint.parse_body(document, request.headers.get("content-type", ""))
+
+
+async def _document(request: Request) -> bytes:
     """The body of a request. Raises AnswerError (413)."""
     document = b""
     async for chunk in request.stream():
