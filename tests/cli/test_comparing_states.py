@@ -23,14 +23,15 @@ class Out(NamedTuple):
     total: {kind}
 
 class Feed(InputOperator):
-    output = OutputPort(Rec)
+    numbers = OutputPort(Rec)
+    step: int = 14
     pos = State(0)
     {acknowledges}
     def emit_tuples(self):
         open("reads-{version}", "a").write(f"{{self.pos}} ")
-        for n in range(self.pos, self.pos + 14):
-            self.output.emit(Rec(n % 7, n))
-        self.pos += 14
+        for n in range(self.pos, self.pos + self.step):
+            self.numbers.emit(Rec(n % 7, n))
+        self.pos += self.step
         if self.pos > {most}:
             self.finish()
 
@@ -48,7 +49,7 @@ class Sum(Operator):
 app = Application("sums")
 feed, total = app.add_operator("feed", Feed()), app.add_operator("sum", Sum(), partitions={partitions})
 store = app.add_operator("store", FileOutput(path="out", format="jsonl", roll_seconds=0))
-app.add_stream("numbers", feed.output, total.data)
+app.add_stream("numbers", feed.numbers, total.data)
 app.add_stream("sums", total.output, store.input)
 if __name__ == "__main__":
     run_local(app, checkpoint="state", windows=10)
@@ -108,6 +109,17 @@ def test_versions_of_the_same_results_are_equal(versions, tmp_path):
     versions(one={"most": 300}, two={"most": 300})
     ran = compare(tmp_path, "one.py", "two.py", "--state", "state", "--for", "30s")
     assert (ran.returncode, ran.stdout) == (0, "equal: 2 streams, 2 windows, 56 tuples\n"), ran.stderr
+
+
+@pytest.mark.slow
+def test_properties_of_inputs_are_given_and_kept_by_the_checkpoint(versions, tmp_path):
+    versions(one={}, two={})
+    again = "from one import *; run_local(app, checkpoint='state', windows=1, properties={'feed.step': 21})"
+    subprocess.run([sys.executable, "-c", again], cwd=tmp_path, check=True)
+    kept = compare(tmp_path, "one.py", "two.py", "--state", "state", "--windows", "2")
+    assert (kept.returncode, kept.stdout) == (0, "equal: 2 streams, 2 windows, 84 tuples\n"), kept.stderr
+    given = compare(tmp_path, "one.py", "two.py", "--state", "state", "--windows", "2", "-D", "feed.step=7")
+    assert (given.returncode, given.stdout) == (0, "equal: 2 streams, 2 windows, 28 tuples\n"), given.stderr
 
 
 @pytest.mark.parametrize(

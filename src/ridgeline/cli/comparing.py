@@ -147,24 +147,27 @@ def run_side(
 ) -> None:
     """Run one side of a comparison: what `ridgeline compare` starts."""
     from ridgeline.testing.run_files import write_fed, write_side
-    from ridgeline.testing.run_local import run_local
+    from ridgeline.testing.run_local import properties_of_others, run_local
 
     found = load_configured(context, written)
     resolved = found.resolve()
     more: dict[str, Any] = {}
+    ports: dict[str, str] = {}
     if state is not None:
-        from ridgeline.testing.continued import continuing
+        from ridgeline.testing.continued import continuing, ports_fed
 
-        more = continuing(found.plan(), state, seconds, fed)
+        plan = found.plan()
+        more = continuing(plan, state, seconds, fed)
+        ports = {} if fed is None else ports_fed(plan)
     with resolved.reporting():
         run = run_local(
             found.app,
-            properties=resolved.properties,
+            properties=properties_of_others(resolved.properties, more.get("inputs", ())),
             attributes=resolved.attributes,
             capture=True,
             **{"windows": windows, **more},
         )
-    write_side(run.captured, Path(folder))
+    write_side(run.captured, Path(folder), ports)
     if state is not None and fed is None:
         write_fed(run.captured, Path(folder), ended=has_ended(run))
 

@@ -62,6 +62,12 @@ def continuing(plan: Plan, state: str, seconds: float | None, fed: str | None) -
     return more
 
 
+def ports_fed(plan: Plan) -> dict[str, str]:
+    """The output port of each input operator that can be fed, by the operator's name."""
+    inputs = [one for one in plan.logical.operators if one.is_input]
+    return {one.name: next(iter(operator_type(type(one.operator)).outputs)) for one in inputs}
+
+
 def _fed(inputs: dict[str, Any], fed: Fed, last: Manifest) -> dict[str, Any]:
     """The tuples of another run in the place of these inputs, whose own states are dropped.
 

@@ -18,8 +18,17 @@ from ridgeline.testing.matching import Row
 _INDEX, _ROWS, _FED, _TUPLES = "index.json", "rows", "fed.json", "tuples"
 
 
-def write_side(captured: Captured, folder: Path) -> None:
-    """Write what a run has captured, for `Side` of another process. Raises OSError."""
+def write_side(captured: Captured, folder: Path, fed: Mapping[str, str] | None = None) -> None:
+    """Write what a run has captured, for `Side` of another process. Raises OSError.
+
+    `fed`: by the name of each input operator that a list has replaced, its own output port. The list's has
+    another name.
+    """
+    own = fed or {}
+
+    def named(port: Port) -> Port:
+        return Port(port.operator, own.get(port.operator, port.port))
+
     places: list[tuple[str, str, int, int, int, int]] = []
     with (folder / _ROWS).open("wb") as file:
         for port in captured.ports:
@@ -28,11 +37,11 @@ def write_side(captured: Captured, folder: Path) -> None:
                 if rows:
                     offset = file.tell()
                     file.write(pickle.dumps(rows, 5))
-                    places.append((*port, window, offset, file.tell() - offset, len(rows)))
+                    places.append((*named(port), window, offset, file.tell() - offset, len(rows)))
     index = {
-        "ports": captured.ports,
-        "ordered": sorted(captured.ordered),
-        "upstream": captured.upstream,
+        "ports": [named(port) for port in captured.ports],
+        "ordered": sorted(map(named, captured.ordered)),
+        "upstream": {name: [named(port) for port in ports] for name, ports in captured.upstream.items()},
         "inputs": sorted(captured.inputs),
         "windows": captured.windows,
         "places": places,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Unpack
@@ -122,7 +122,13 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         by_lists = _by_lists(app.name, lists) if lists else None
         return Planner(
             lambda values, kept, edits: _planned(
-                planned, {**values, **own}, attributes or {}, by_lists, kept, edits, capture=capture
+                planned,
+                {**properties_of_others(values, lists), **own},
+                attributes or {},
+                by_lists,
+                kept,
+                edits,
+                capture=capture,
             ),
             own,
             resume=resume_of(resume, scope),
@@ -474,6 +480,11 @@ def _planned(
             app, properties, attributes, replacing, edits=edits, kept=kept
         )  # raises it without a word about taps
         raise
+
+
+def properties_of_others(values: Mapping[str, object], replaced: Collection[str]) -> dict[str, object]:
+    """Values by `operator.property`, without those of operators that a list replaces: it has none."""
+    return {name: value for name, value in values.items() if name.partition(".")[0] not in replaced}
 
 
 def _say(console: Console, text: str) -> None:
