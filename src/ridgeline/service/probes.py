@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ridgeline.api.operator import SparkSource
 from ridgeline.observe.answers import Answers
 from ridgeline.regions.joined_watch import JoinedWatch
@@ -32,22 +29,24 @@ def readiness_of(call: Call) -> ReadyAnswer:
     Raises AnswerError (503) with the reason if it does not.
     """
     info = call.watch.info()
-    why = _unready(call, info)
+    if "id" in info:
+        committed = info["stats"]["windowsCommitted"]
+        why = _unready(call, committed)
+    else:
+        committed, why = 0, "it starts: nothing is planned yet"
     if why:
         what = f"not ready: {why}"
         hint = "ask again soon; `ridgeline status` says more"
         raise AnswerError(_NOT_READY, what, hint, {"retry-after": "1"})
-    return {"status": "ready", "windowsCommitted": info["stats"]["windowsCommitted"]}
+    return {"status": "ready", "windowsCommitted": committed}
 
 
-def _unready(call: Call, info: Mapping[str, Any]) -> str:
-    """Why the application is not ready; "" if it is."""
-    if "id" not in info:
-        return "it starts: nothing is planned yet"
+def _unready(call: Call, committed: int) -> str:
+    """Why an application that is planned is not ready; "" if it is. `committed`: its windows so far."""
     status = health_of(call.watch)["status"]
     if status not in {"ok", "paused"}:
         return f"it is {status}"
-    if status == "paused" or info["stats"]["windowsCommitted"] or _waits_for_input(call):
+    if status == "paused" or committed or _waits_for_input(call):
         return ""
     return "it has not committed its first window"
 
