@@ -88,7 +88,8 @@ export function field(event, begin) {
   return line ? line.slice(begin.length) : "";
 }
 
-let heard = 0; // when the stream said something last
+let heard = 0; // when the stream said something last, by the browser's clock
+let ahead = 0; // seconds that the application's clock, which all figures are by, is ahead of the browser's
 let abort = null;
 let wake = null;
 
@@ -97,12 +98,12 @@ function connection(changes) {
 }
 
 function cut() {
-  if (store.state.connection.live) connection({ live: false, since: heard / 1000 });
+  if (store.state.connection.live) connection({ live: false, since: heard / 1000 + ahead });
 }
 
 function take(name, data) {
   heard = Date.now();
-  const live = { ...store.state.connection, live: true, since: heard / 1000, begun: true, refused: false, again: null, problem: null };
+  const live = { ...store.state.connection, live: true, since: heard / 1000 + ahead, begun: true, refused: false, again: null, problem: null };
   const connection = store.state.connection.live ? store.state.connection : live;
   if (name === "whole") {
     const { windows, ...rest } = JSON.parse(data);
@@ -129,6 +130,7 @@ function replaced(windows, changed) {
 }
 
 function change(changes) {
+  if (changes.overview) ahead = changes.overview.at - Date.now() / 1000;
   store.set({ ...changes, shown: chosen ?? ofOverview(changes.overview) });
 }
 

@@ -1,6 +1,7 @@
 // Properties and attributes: what they are, what was changed while it runs, and a change of them.
 
 import {timeOfDay} from "../format.js";
+import {href} from "../router.js";
 import {useReadOnly, useStore} from "../store.js";
 import {html, useState} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
@@ -16,6 +17,7 @@ export function Settings({name}) {
   const changes = useAnswer("/changes", {}, 5_000);
   const said = saidBy(changes.answer?.changes ?? [], configuration.answer?.values ?? [], name, kept);
   const [edit, setEdit] = useState(null);
+  const readOnly = useReadOnly();
   const close = () => {
     setEdit(null);
     properties.again();
@@ -28,6 +30,7 @@ export function Settings({name}) {
     <${Values} title="Attributes" values=${attributes.answer} said=${said.attribute} none="It has no attributes."
       onChange=${(attribute, value) => setEdit(attribute === "partitions" ? {do: "repartition", operator: name, partitions: value}
         : {do: "set-attribute", operator: name, attribute, value})} />
+    ${!readOnly && html`<p class="operator-note"><a href=${href({view: "changes", edit: "rename-operator", on: name})}>Rename, replace or remove it</a></p>`}
     ${edit && html`<${ChangeDialog} edit=${edit} onClose=${close} />`}`;
 }
 

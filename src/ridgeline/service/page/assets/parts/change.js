@@ -1,5 +1,5 @@
 // A change: first what it would do, then the question, then what came of it; and the command that does the same.
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { post } from "../api.js";
 import { store, useStore } from "../store.js";
 import { Copy } from "./copy.js";
@@ -7,21 +7,24 @@ import { Dialog } from "./dialog.js";
 import { Notice } from "./notice.js";
 import { SignIn } from "./sign_in.js";
 
-// `edits`: as `/changes` takes them; or `action`: a path such as `/pause`, with `says`: what it does.
+// `edits`: as `/changes` takes them; or `action`: a path such as `/pause`, with `says`: what it does. `body`: what such a
+// path takes, where it takes no note.
 // `command`: the same as a command. `onClose(row)`: it is closed; `row` is the change, if it was made.
-export function Change({ title, edits, action, says, command, onClose }) {
+export function Change({ title, edits, action, body, says, command, onClose }) {
   const writes = useStore((state) => state.rights?.writes);
   const [difference, setDifference] = useState(null);
   const [problem, setProblem] = useState(null);
   const [note, setNote] = useState("");
   const [busy, setBusy] = useState(false);
   const [row, setRow] = useState(null);
+  const version = useStore((state) => state.overview?.info?.planVersion);
+  const first = useRef(version);
 
   useEffect(() => {
-    if (!writes || !edits) return;
+    if (!writes || !edits || row || busy) return;
     setProblem(null);
     post("/changes", { edits, dryRun: true }).then(setDifference, fail);
-  }, [writes, JSON.stringify(edits)]);
+  }, [writes, JSON.stringify(edits), version]); // where others have changed the plan, the difference is another one
 
   function fail(error) {
     setProblem(error);
@@ -32,7 +35,7 @@ export function Change({ title, edits, action, says, command, onClose }) {
     setBusy(true);
     setProblem(null);
     try {
-      const asked = { note: note || null, who: "page" };
+      const asked = body ?? { note: note || null, who: "page" };
       setRow(await (action ? post(action, asked) : post("/changes", { ...asked, edits })));
     } catch (error) {
       fail(error);
@@ -49,11 +52,11 @@ export function Change({ title, edits, action, says, command, onClose }) {
     ${writes ? null : html`<${SignIn} why="To change something, the page needs the token." onDone=${() => {}} />`}
     ${writes && says && html`<p>${says}</p>`}
     ${writes && edits && !problem && (difference
-      ? html`<div><p class="muted">This is the difference:</p><pre class="change-lines" tabindex="0">${difference.lines.join("\n") || "It would change nothing."}</pre></div>`
+      ? html`<div><p class="muted">${version === first.current || row || busy ? "" : "The plan has changed meanwhile. "}This is the difference:</p><pre class="change-lines" tabindex="0">${difference.lines.join("\n") || "It would change nothing."}</pre></div>`
       : html`<p class="muted">Asking what it would do.</p>`)}
     <${Notice} problem=${problem} />
     ${row && html`<p role="status">${row.what}: ${row.state.toLowerCase()}${row.reason ? `, ${row.reason}` : ""}.</p>`}
-    ${writes && !row && html`<label>Note <input class="field" value=${note} onInput=${(event) => setNote(event.target.value)} /></label>`}
+    ${writes && !row && !body && html`<label>Note <input class="field" value=${note} onInput=${(event) => setNote(event.target.value)} /></label>`}
     ${command && html`<${Copy} text=${command} label="The same as a command" />`}
   </>`;
 }
