@@ -1,7 +1,10 @@
 """Which modules travel to the workers: what the application's files can reach by import statements."""
 
+import ast
+import gc
 import importlib
 import sys
+import threading
 
 import pytest
 
@@ -106,3 +109,25 @@ def test_relative_to_the_importing_file_not_to_where_the_command_runs(project, t
 def test_files_of_any_encoding_and_broken_ones(project):
     shipped = project({"lazy_app.py": "def f():\n    import lazy_broken\n", "lazy_broken.py": "def (:\n"})
     assert shipped["lazy_broken"] == "def (:\n"
+
+
+def test_a_file_is_parsed_while_another_thread_parses():
+    """Python 3.11 counts the depth of trees for all threads, and raises SystemError where it differs."""
+    beside = []
+
+    def parse_beside(_phase, _info):
+        if not beside and sys._getframe(1).f_code is ast.parse.__code__:
+            beside.append(threading.Thread(target=ast.parse, args=("a = [b + c]",)))
+            beside[0].start()
+            beside[0].join()
+
+    text = "\n".join(f"import module_{number}" for number in range(300))
+    before = gc.get_threshold()
+    gc.callbacks.append(parse_beside)
+    gc.set_threshold(200)
+    try:
+        assert len(imported_names(text, "")) == 300
+    finally:
+        gc.callbacks.remove(parse_beside)
+        gc.set_threshold(*before)
+    assert beside

@@ -9,11 +9,13 @@ that are found by a computed name, and data files, travel beside them (`user_fil
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import os
 import site
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
@@ -22,6 +24,8 @@ from pathlib import Path
 import ridgeline
 from ridgeline.engine.process import shipped_packages
 
+_PARSING = threading.Lock()
+_TRIES = 20
 _IMPORTERS = frozenset({"import_module", "__import__"})
 
 
@@ -49,7 +53,7 @@ def imported_names(text: str, package: str) -> frozenset[str]:
     Of `from a import b` both `a` and `a.b`: `b` may be a module. None of a file that cannot be parsed.
     """
     try:
-        tree = ast.parse(text)
+        tree = _parsed(text)
     except (SyntaxError, ValueError, RecursionError):
         return frozenset()
     found: set[str] = set()
@@ -64,6 +68,18 @@ def imported_names(text: str, package: str) -> frozenset[str]:
         elif isinstance(node, ast.Call):
             found.update(_called(node))
     return frozenset(found)
+
+
+def _parsed(text: str) -> ast.Module:
+    """The tree of a file. Raises as `ast.parse`.
+
+    Python 3.11 counts the depth of trees for all threads together. A thread that parses beside another one,
+    such as that of another region, or of a notebook, may get a SystemError about it. It tries again.
+    """
+    for _ in range(_TRIES):
+        with _PARSING, contextlib.suppress(SystemError):
+            return ast.parse(text)
+    return ast.parse(text)
 
 
 def _base(node: ast.ImportFrom, package: str) -> str:
