@@ -78,7 +78,7 @@ def _restarted(info: InfoAnswer) -> list[Phrase]:
     if not restarts:
         return []
     why = f"the driver {one_line(info['restartReason'])}"
-    return [Phrase().say(f"started again {plural(restarts, 'time')}: ").show(why, "graph")]
+    return [Phrase().say("started again ").show(plural(restarts, "time"), "log").say(": ").show(why, "graph")]
 
 
 def _running(overview: OverviewAnswer, promises: list[Phrase], *, broken: bool) -> SentenceAnswer:

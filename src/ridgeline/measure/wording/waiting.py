@@ -149,7 +149,9 @@ def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
             phrase = (
                 Phrase().say("source ").show(one_line(row["operator"]), "sources", source=row["operator"])
             )
-            phrases.append(phrase.say(f" does not answer ({one_line(row['problem'] or '')})"))
+            phrase.say(" does not answer (")
+            phrase.show(one_line(row["problem"] or ""), "sources", source=row["operator"])
+            phrases.append(phrase.say(")"))
         if len(silent) > _SHOWN:
             phrases.append(Phrase().show(plural(len(silent) - _SHOWN, "more source"), "sources").say(" too"))
     if application["verdict"] == "stuck":
@@ -175,10 +177,10 @@ def _does_not_move(overview: OverviewAnswer) -> Phrase:
     for container in progress["containers"]:
         if container["silent"]:
             age = container["lastHeartbeatAgeSeconds"]
-            lasting = "" if age is None else f" for {soon(age)}"
             slot = _slot(overview, container["id"])
-            phrase.say("; ").show(f"container {container['id']}", "slots", **slot)
-            phrase.say(f" is silent{lasting}")
+            phrase.say("; ").show(f"container {container['id']}", "slots", **slot).say(" is silent")
+            if age is not None:
+                phrase.say(" for ").show(soon(age), "slots", **slot)
             break
     return phrase
 
