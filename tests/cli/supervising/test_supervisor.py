@@ -144,6 +144,23 @@ def test_a_driver_that_was_killed_is_started_again_and_nothing_is_lost_or_twice(
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_kill_of_a_frozen_driver_ends_its_supervisor_too(ridgeline_process, tmp_path):
+    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
+    words = ("run", "app.py", "--master", "local[2]", "--checkpoint", "state", "--supervise")
+    process = ridgeline_process(*words, "--back-off", "100ms-1s")
+    lines_from(process, "window 0: ", "window ")
+    os.kill(driver_of(process), signal.SIGSTOP)
+    out, error = (killing := ridgeline_process("kill", "fed", "--yes")).communicate()
+    assert killing.returncode == 0, error
+    assert f"the supervisor {process.pid} got SIGTERM" in out
+    assert "fed has ended" in out
+    stderr = process.communicate()[1]
+    assert process.returncode == 128 + signal.SIGKILL
+    assert "started again" not in stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_poison_tuple_ends_it_and_a_supervisor_that_is_killed_ends_its_driver(ridgeline_process, tmp_path):
     (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
     words = ("run", "app.py", "--master", "local[2]", "--checkpoint", "state", "--supervise")

@@ -55,8 +55,7 @@ def stop(remote: Change) -> None:
     """
     target = _target(remote)
     if _here(target) and not _answers(target, remote):
-        _signal(target, signal.SIGTERM)
-        _wait_for_end(target, remote)
+        _end_here(target, remote, signal.SIGTERM)
         return
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 
@@ -64,7 +63,7 @@ def stop(remote: Change) -> None:
     waiting = Waiting(remote.no_wait, remote.timeout)
     ChangeSender(client, remote.app, waiting, remote.as_json).end("/shutdown", remote.note)
     if not remote.no_wait:
-        _wait_for_end(target, remote, quiet=True)
+        _wait_for_end(target, remote)
 
 
 def kill(
@@ -73,9 +72,9 @@ def kill(
 ) -> None:
     """End an application at once, by its name; the windows under way are void.
 
-    You are asked first. If its web service does not answer, its process on this machine gets SIGKILL. If it
-    runs elsewhere on YARN, YARN ends it. The next start with its checkpoint runs the windows
-    again, and fences off what might be left of this one.
+    You are asked first. If its web service does not answer, its process on this machine gets SIGKILL, and
+    its supervisor ends before that. If it runs elsewhere on YARN, YARN ends it. The next start with its
+    checkpoint runs the windows again, and fences off what might be left of this one.
 
     Example: `ridgeline kill payments --store /shared/streams --yes`
 
@@ -93,8 +92,7 @@ def kill(
         waiting = Waiting(remote.no_wait, remote.timeout)
         ChangeSender(client, remote.app, waiting, remote.as_json).end("/kill", remote.note)
     elif _here(target):
-        _signal(target, signal.SIGKILL)
-        _wait_for_end(target, remote)
+        _end_here(target, remote, signal.SIGKILL)
     else:
         _kill_at_cluster(target, remote)
     _note_end(target, remote)
@@ -139,8 +137,33 @@ def _here(target: Target) -> bool:
     )
 
 
-def _signal(target: Target, number: signal.Signals) -> None:
-    pid = target.entry.pid
+def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
+    """End the process of an application on this machine, after its supervisor, which would start another.
+
+    A supervisor passes SIGTERM on. Raises CommandError, RidgelineError.
+    """
+    from ridgeline.cli.supervising.link import supervisor_of
+    from ridgeline.service.registry import process_identity
+
+    above = supervisor_of(target.entry.pid)
+    identity = None if above is None else process_identity(above)
+    if above is not None and identity is not None:
+        _signal(target, above, signal.SIGTERM, "the supervisor")
+    if number == signal.SIGKILL or identity is None:
+        _signal(target, target.entry.pid, number)
+    _wait_for_end(target, remote)
+    if remote.no_wait:
+        return
+    deadline = _CLOCK.monotonic() + remote.timeout
+    while above is not None and identity is not None and process_identity(above) == identity:
+        if _CLOCK.monotonic() > deadline:
+            msg = f"the supervisor of `{remote.app}`, process {above}, still runs; end it with `kill {above}`"
+            raise RidgelineError(msg)
+        _CLOCK.wait(_POLL_SECONDS)
+    write(f"{remote.app} has ended")
+
+
+def _signal(target: Target, pid: int, number: signal.Signals, what: str = "the process") -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -148,10 +171,10 @@ def _signal(target: Target, number: signal.Signals) -> None:
     except PermissionError:
         msg = f"the process {pid} is another user's; ask `{target.entry.user}` to end it"
         raise CommandError(msg) from None
-    write(f"the process {pid} got {number.name}")
+    write(f"{what} {pid} got {number.name}")
 
 
-def _wait_for_end(target: Target, remote: Change, *, quiet: bool = False) -> None:
+def _wait_for_end(target: Target, remote: Change) -> None:
     """Wait until its process is gone. Raises RidgelineError after `--timeout`."""
     if remote.no_wait:
         return
@@ -163,8 +186,6 @@ def _wait_for_end(target: Target, remote: Change, *, quiet: bool = False) -> Non
             )
             raise RidgelineError(msg)
         _CLOCK.wait(_POLL_SECONDS)
-    if not quiet:
-        write(f"{remote.app} has ended")
 
 
 def _confirmed(question: str) -> bool:

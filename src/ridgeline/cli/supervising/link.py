@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from ridgeline.api.clock import SystemClock
@@ -163,6 +164,7 @@ def link() -> Link | None:
         given = json.loads(text)
         end = socket.socket(fileno=given.pop("end"))
         end.set_inheritable(False)
+        given.pop("by", None)
         given["attributes"] = tuple(given.pop("attributes", ()))
         return Link(end, **given)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -172,7 +174,21 @@ def link() -> Link | None:
 
 def encode(end: socket.socket, given: Mapping[str, Any]) -> str:
     """The value of `VARIABLE` for a driver with this end of the connection."""
-    return json.dumps({"end": end.fileno(), **given})
+    return json.dumps({"end": end.fileno(), "by": os.getpid(), **given})
+
+
+def supervisor_of(pid: int) -> int | None:
+    """The process that supervises a driver of this machine; None: it has none, or that is not known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        parent = int(stat.rpartition(")")[2].split()[1])
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")  # as it was started
+        prefix = f"{VARIABLE}=".encode()
+        text = next(one.removeprefix(prefix) for one in words if one.startswith(prefix))
+        by = json.loads(text)["by"]
+    except (OSError, StopIteration, ValueError, LookupError, TypeError):
+        return None
+    return parent if by == parent else None  # another parent took it over when its supervisor died
 
 
 @contextlib.contextmanager
