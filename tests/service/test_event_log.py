@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -324,6 +325,37 @@ def test_a_log_that_logrotate_copies_and_cuts_is_two_whole_logs(tmp_path, run, a
     assert isinstance(after[0], ApplicationPlanned)
     assert after[-len(run.events[cut:]) :] == run.events[cut:]
     assert "begins in the middle" in notes[0]
+
+
+@pytest.mark.crash
+def test_who_is_killed_while_it_mends_a_cut_log_loses_no_line(tmp_path, run):
+    path = tmp_path / "run.jsonl"
+    log = EventLogWriter(str(path), pytest.fail)
+    windows = [number for number, one in enumerate(run.events) if isinstance(one, WindowCommitted)]
+    first, second = windows[1] + 1, windows[2] + 1
+    for event in run.events[:first]:
+        log.write(event)
+    before = path.stat().st_size
+    for event in run.events[first:second]:
+        log.write(event)
+    since = path.read_bytes()[before:]
+    path.write_bytes(since)  # cut by another program just before these lines
+
+    event = run.events[second]
+    for place, step in ((os, "fsync"), (Path, "rename"), (os, "open")):
+        child = os.fork()
+        if child == 0:
+            setattr(place, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            log.write(event)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, step
+        assert path.read_bytes() == since
+    for event in run.events[second:]:
+        log.write(event)
+    log.close()
+    after = list(read_event_log(str(path)))
+    assert after[-len(run.events[first:]) :] == run.events[first:]
+    assert [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
 
 
 def test_two_runs_do_not_write_the_same_log(tmp_path, run):

@@ -371,7 +371,7 @@ def import_state(
     """
     from ridgeline.api.clock import SystemClock
     from ridgeline.cli.running.starting import planners
-    from ridgeline.engine.driver.checkpoint.upkeep.importing import import_states
+    from ridgeline.engine.driver.checkpoint.upkeep.importing import Listing, import_states
     from ridgeline.regions.importing import region_to_import
     from ridgeline.regions.planning import WHOLE
 
@@ -379,11 +379,12 @@ def import_state(
     planner_of = planners(configured, written, {})
     planner = planner_of(configured.app, WHOLE)
     plan = planner.first(folder, configured.app.name)
-    one = region_to_import(configured.app, plan, planner_of, folder, source, operator or (), region)
+    listing = Listing(source)
+    one = region_to_import(configured.app, plan, planner_of, folder, listing, operator or (), region)
     with _written(folder, "import again: nothing has changed"):
         found = import_states(
             folder if one is None else one.folder,
-            source,
+            listing,
             plan if one is None else one.plan,
             planner if one is None else one.planner,
             SystemClock(),

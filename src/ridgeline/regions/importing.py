@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import CheckpointError, did_you_mean, listed
 from ridgeline.api.support.files import is_local, local_path
-from ridgeline.engine.driver.checkpoint.upkeep.importing import regions_in
+from ridgeline.engine.driver.checkpoint.upkeep.importing import Listing, regions_in
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.planning import MakePlanner, PlannedRegion, plan_regions, read_kept
@@ -19,12 +18,13 @@ def region_to_import(
     whole: Plan,
     make_planner: MakePlanner,
     folder: str,
-    source: Path,
+    listing: Listing,
     operators: Collection[str],
     region: str | None,
 ) -> PlannedRegion | None:
     """The region whose states an import replaces; None of an application without several.
 
+    `listing`: of the folder with the rows.
     `operators`: the names of those wanted, none: all. `region`: as the user says it. An import is one record
     of one journal, so it is into one region. Raises CheckpointError, ValidationError.
     """
@@ -41,7 +41,7 @@ def region_to_import(
         msg = f"`{root.uri}` has no window yet: there is no state to replace"
         raise CheckpointError(msg)
     planned = plan_regions(app, whole, make_planner, root.uri, kept)
-    name = region or _only(regions_in(source, operators), planned)
+    name = region or _only(regions_in(listing, operators), planned)
     found = next((one for one in planned if one.name == name), None)
     if found is None:
         names = [one.name for one in planned]

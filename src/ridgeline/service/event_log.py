@@ -652,11 +652,29 @@ class _Lines(_Locked):
         return os.fstat(self._descriptor).st_size < self.size
 
     def begin_again(self, lines: Iterable[str]) -> None:
-        """Write these lines first, then what came since it was made empty. Raises OSError."""
+        """Write these lines first, then what came since it was made empty. Raises OSError, RidgelineError.
+
+        That is a file beside it, which takes its place as a whole: who is killed meanwhile loses nothing.
+        """
         since = self._path.read_bytes() if os.fstat(self._descriptor).st_size else b""
-        os.ftruncate(self._descriptor, 0)
-        self._waiting[:0] = [*(line.encode("utf-8", "surrogatepass") + b"\n" for line in lines), since]
-        self.size = 0
+        data = b"".join([*(line.encode("utf-8", "surrogatepass") + b"\n" for line in lines), since])
+        hidden = self._path.with_name(f".{self._path.name}.new")
+        new = -1
+        try:
+            with open(hidden, "wb", opener=trust.private_opener) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            new = trust.private_opener(str(hidden), os.O_WRONLY | os.O_APPEND)
+            _lock(new, self._path)  # before others can find it
+            hidden.rename(self._path)
+        except BaseException:
+            hidden.unlink(missing_ok=True)
+            if new >= 0:
+                os.close(new)
+            raise
+        os.close(self._descriptor)
+        self._descriptor, self.size = new, len(data)
         self.flush()
 
     def remove(self) -> None:

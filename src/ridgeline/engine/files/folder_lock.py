@@ -20,10 +20,12 @@ class FolderInUseError(CheckpointError):
 class FolderLock:
     """Locks a folder by the file `lock` in it. It ends with the process, however the process dies.
 
+    `by`: the command that holds it for a short time, for others' errors; "": a driver.
+
     Raises FolderInUseError if another process holds it, OSError.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, by: str = "") -> None:
         self._file = open(f"{folder}/lock", "a+", opener=trust.private_opener)  # noqa: SIM115
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,14 +33,16 @@ class FolderLock:
             self._file.seek(0)
             owner = self._file.read().strip() or "another process"
             self._file.close()
-            remedy = "stop it first, or give another `--checkpoint`"
+            first = "wait until it has ended" if owner.startswith("`") else "stop it first"
+            remedy = f"{first}, or give another `--checkpoint`"
             msg = f"checkpoint folder `{folder}` is in use by {owner}; {remedy}"
             raise FolderInUseError(msg) from None
         except OSError:
             self._file.close()
             raise
         self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        what = f"`{by}`, " if by else ""
+        self._file.write(f"{what}process {os.getpid()} on {socket.gethostname()}\n")
         self._file.flush()
 
     def release(self) -> None:
@@ -47,10 +51,10 @@ class FolderLock:
         self._file.close()
 
 
-def locked(folder: str) -> FolderLock | None:
+def locked(folder: str, by: str = "") -> FolderLock | None:
     """A folder's lock; None on some network file systems, which have none. Raises as `FolderLock`."""
     try:
-        return FolderLock(folder)
+        return FolderLock(folder, by)
     except OSError as error:
         if error.errno in _UNLOCKABLE:
             return None

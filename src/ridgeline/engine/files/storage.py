@@ -186,9 +186,12 @@ class LocalStorage(DriverStorage):
         with self._open(name) as file:
             return os.pread(file.fileno(), size, offset)
 
-    def lock(self) -> FolderLock | None:
-        """Lock the folder for this process; None where there are no locks. Raises CheckpointError."""
-        return locked(self.uri)
+    def lock(self, by: str = "") -> FolderLock | None:
+        """Lock the folder for this process; None where there are no locks. Raises CheckpointError.
+
+        `by`: as of `FolderLock`.
+        """
+        return locked(self.uri, by)
 
     def appended(self, name: str) -> AppendedFile:
         """A file that `create` has made, to append to. Raises FileNotFoundError, UntrustedError."""

@@ -13,7 +13,7 @@ import pytest
 from ridgeline import SystemClock
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.upkeep.contents import runs_of, verify
-from ridgeline.engine.driver.checkpoint.upkeep.importing import import_states
+from ridgeline.engine.driver.checkpoint.upkeep.importing import Listing, import_states
 from ridgeline.plan.planner import plan_application
 from ridgeline.regions.importing import region_to_import
 from ridgeline.testing import run_local
@@ -47,7 +47,7 @@ def test_regions_continue_and_take_their_states(tmp_path: Path, archive: Path, m
         pq.write_table(held.set_column(held.schema.get_field_index("value"), "value", values), path)
         app = application()
         whole = plan_application(app)
-        one = region_to_import(app, whole, planner_of, str(state), rows, ["totals"], None)
+        one = region_to_import(app, whole, planner_of, str(state), Listing(rows), ["totals"], None)
         assert one is not None
         import_states(
             one.folder,

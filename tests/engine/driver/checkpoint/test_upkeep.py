@@ -195,6 +195,15 @@ def test_a_run_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_a_start_while_a_command_holds_the_folder_names_the_command(tmp_path: Path) -> None:
+    stopped(tmp_path / "state")
+    with ExitStack() as locks:
+        pruning.find(str(tmp_path / "state"), SystemClock(), locks)
+        said = r"in use by `ridgeline checkpoint prune`, process \d+ on .*; wait until it has ended, or give"
+        with pytest.raises(CheckpointError, match=said):
+            run_local(application(), checkpoint=str(tmp_path / "state"))
+
+
 def test_a_run_that_continued_since_it_was_copied_is_not_removed_for_the_old_copy(tmp_path: Path) -> None:
     source, target = str(tmp_path / "state"), str(tmp_path / "copy")
     run_local(application(), windows=2, checkpoint=source)

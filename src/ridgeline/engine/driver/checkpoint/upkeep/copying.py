@@ -64,7 +64,7 @@ def copy(
     with ExitStack() as locks:
         if read_if_there(open_folder(source), REGIONS) is not None:
             for run in runs_of(source):
-                lock(run, locks)
+                lock(run, locks, "ridgeline checkpoint copy")
         return _copy(source, target, places or {}, step or _nothing)
 
 
@@ -272,13 +272,14 @@ def _copy_file(source: Storage, name: str, to: Storage, size: int | None) -> int
 # Move -------------------------------------------------------------------------------------------------------
 
 
-def lock(run: Run, locks: ExitStack) -> None:
-    """Keep drivers from a run's folder. Raises CheckpointError if one is at work in it, OSError.
+def lock(run: Run, locks: ExitStack, by: str = "ridgeline checkpoint move") -> None:
+    """Keep drivers from a run's folder, for the command `by`.
 
+    Raises CheckpointError if a driver is at work in it, OSError.
     On an object store, which has no locks, a driver is fenced off: it stops at its next commit.
     """
     if isinstance(run.storage, LocalStorage):
-        held = run.storage.lock()
+        held = run.storage.lock(by)
         if held is not None:
             locks.callback(held.release)
         return

@@ -83,7 +83,7 @@ class _Rows:
     kinds: Collection[str]
 
 
-class _Listing:
+class Listing:
     """A folder that `export-state` has written. Raises CheckpointError if it is none, or not whole."""
 
     def __init__(self, folder: Path) -> None:
@@ -146,18 +146,17 @@ def _check_listed(states: Sequence[Mapping[str, Any]]) -> None:
         raise ValueError(msg)
 
 
-def regions_in(source: Path, operators: Collection[str]) -> list[str]:
+def regions_in(listing: Listing, operators: Collection[str]) -> list[str]:
     """The regions whose states an import of a folder would replace. Raises CheckpointError.
 
     `operators`: the names of those wanted, none: all.
     """
-    listing = _Listing(source)
     return list(dict.fromkeys(str(one.get("region", "")) for one in _chosen(listing, operators)))
 
 
 def import_states(  # noqa: PLR0913  each says one thing
     uri: str,
-    source: Path,
+    source: Path | Listing,
     plan: Plan,
     planner: Planner,
     clock: Clock,
@@ -170,10 +169,11 @@ def import_states(  # noqa: PLR0913  each says one thing
 ) -> Imported:
     """Replace states of a run's last window by the rows in a folder; the run continues from there.
 
-    No driver may be at work. `uri`, `plan`, `planner` are those of `region`, if the application has several.
-    `operators`: the names of those wanted, none: all in the folder. `any_window`:
-    also rows of another window or run. `pickles`: read them, which may run code. `step`: called with the name
-    of each step, before it. Raises CheckpointError, StateError, OSError; nothing has changed then.
+    No driver may be at work. `source`: the folder, or what was read of it. `uri`, `plan`, `planner` are those
+    of `region`, if the application has several. `operators`: the names of those wanted, none: all in the
+    folder. `any_window`: also rows of another window or run. `pickles`: read them, which may run code.
+    `step`: called with the name of each step, before it. Raises CheckpointError, StateError, OSError; nothing
+    has changed then.
     """
     step = step or _nothing
     if not is_local(uri):
@@ -188,7 +188,7 @@ def import_states(  # noqa: PLR0913  each says one thing
     if last is None:
         msg = f"`{storage.uri}` has no window yet: there is no state to replace"
         raise CheckpointError(msg)
-    listing = _Listing(source)
+    listing = source if isinstance(source, Listing) else Listing(source)
     listing.choose(region)
     _check_window(listing, last, described(storage, application), application, any_window=any_window)
     chosen = _chosen(listing, operators)
@@ -213,7 +213,7 @@ def _nothing(_step: str) -> None:
 
 
 def _check_window(
-    listing: _Listing, last: Manifest, run: str | None, application: str, *, any_window: bool
+    listing: Listing, last: Manifest, run: str | None, application: str, *, any_window: bool
 ) -> None:
     """Raise CheckpointError if rows are of another application, run or window."""
     if listing.application != application:
@@ -230,7 +230,7 @@ def _check_window(
         raise CheckpointError(msg)
 
 
-def _chosen(listing: _Listing, operators: Collection[str]) -> list[dict[str, Any]]:
+def _chosen(listing: Listing, operators: Collection[str]) -> list[dict[str, Any]]:
     known = {one["operator"] for one in listing.states}
     for name in operators:
         if name not in known:
@@ -271,7 +271,7 @@ def _groups(plan: Plan) -> dict[str, list[PhysicalOperator]]:
 
 
 def _read(
-    listing: _Listing,
+    listing: Listing,
     listed: Mapping[str, Any],
     groups: Mapping[str, Sequence[PhysicalOperator]],
     *,

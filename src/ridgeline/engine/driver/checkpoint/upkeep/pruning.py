@@ -34,6 +34,7 @@ from ridgeline.engine.driver.checkpoint.upkeep.contents import (
 from ridgeline.engine.files.storage import LocalStorage, Storage
 from ridgeline.engine.state import state_files
 
+_COMMAND = "ridgeline checkpoint prune"
 _HOUR, _DAY = 3600.0, 86_400.0
 _ENDED = re.compile(rf"{recording.FOLDER}/([^/]+)\.ended\.json")
 
@@ -95,7 +96,7 @@ def _is_free(run: Run, locks: ExitStack) -> bool:
     if not isinstance(run.storage, LocalStorage):
         return True  # nothing young is removed there
     try:
-        held = run.storage.lock()
+        held = run.storage.lock(_COMMAND)
     except CheckpointError:
         return False
     if held is not None:
@@ -241,7 +242,7 @@ def _unused(path: Path, locks: ExitStack) -> bool:
     for one in [path, *path.glob("regions/*")]:
         if (one / "lock").exists():
             try:
-                held = LocalStorage(str(one)).lock()
+                held = LocalStorage(str(one)).lock(_COMMAND)
             except CheckpointError:
                 return False
             if held is not None:
