@@ -160,7 +160,6 @@ class ServiceOptions(AccessOptions):
         str | None,
         Option(
             metavar="URL",
-            variable="RIDGELINE_STORE",
             help="A folder or URI for applications by name. The checkpoint is `URL/NAME`, and commands on "
             "any host find the application (`ridgeline ps --store URL`).",
             panel="Store of applications",

@@ -203,6 +203,19 @@ def test_wrong_words_start_nothing(ridgeline_command, tmp_path, words, text):
     assert not (tmp_path / "store" / ".ridgeline").exists()
 
 
+def test_the_store_of_the_environment_is_for_submit_and_its_sisters_not_for_run(
+    ridgeline_command, tmp_path, monkeypatch
+):
+    """Else each plain run would continue what another one has left there."""
+    monkeypatch.setenv("RIDGELINE_STORE", str(tmp_path / "store"))
+    wrong = ("--supervise", "-D", "total.nothing=1")
+    assert "`--supervise` needs `--checkpoint`" in ridgeline_command("run", TINY, *wrong).stderr
+    assert "`Total` has no property `nothing`" in ridgeline_command("submit", TINY, *wrong).stderr
+    (tmp_path / "store").mkdir()
+    assert ridgeline_command("ps").stdout == "there is no application in the store\n"
+    assert "`submit` needs a store" in ridgeline_command("submit", TINY, "--store", "").stderr
+
+
 def test_words_of_submit_alone_do_not_reach_the_driver():
     own = ["--wait", "--timeout", "5", "--token", "secret", "--name=a"]
     given = ["app.py", *own, "--master", "m", "-D", "a.b=1", "--", "--name", "x"]

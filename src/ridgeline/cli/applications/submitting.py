@@ -35,6 +35,7 @@ _OWN = {"--name": 1, "--deploy-mode": 1, "--timeout": 1, "--detach": 0, "--wait"
 """Options of `submit` that `run` does not have, and how many words follow each."""
 _SECRET = {"--token": "RIDGELINE_TOKEN", "--read-token": "RIDGELINE_READ_TOKEN"}
 """Options that travel in the environment: words of a command can be read by all users of a machine."""
+_STORE = "RIDGELINE_STORE"
 _REPLACED = {"--store": 1, "--store-name": 1, "--checkpoint": 1}
 
 
@@ -67,7 +68,8 @@ def submit(
     It returns once the application runs, with the address of its page. From then on `ridgeline ps`, `attach`,
     `logs`, `stop` and `kill` find it by its name, on any host that reaches the store. Its checkpoint is
     `STORE/NAME`: the same command continues from there. Options are those of `run`. An option `--name` of the
-    application itself stands behind `--`.
+    application itself stands behind `--`. Without `--store` the store is that of `RIDGELINE_STORE`, which
+    `run` does not read.
 
     Example: `ridgeline submit payments.py --name payments --store /shared/streams --master spark://host:7077
     --archives env.tar.gz`
@@ -78,14 +80,15 @@ def submit(
     if detach and wait:
         msg = "`--detach` and `--wait` exclude each other; give one of them"
         raise CommandError(msg)
-    settings = settings.beside(configuration(context).run.conf, context.args)
-    _check_mode(deploy_mode, settings.master)
-    store = settings.service.store
+    store = _store(context, settings)
     if not store:
         msg = (
             "`submit` needs a store, which keeps name and checkpoint; give `--store URL` or `RIDGELINE_STORE`"
         )
         raise CommandError(msg)
+    settings = replace(settings, service=replace(settings.service, store=store))
+    settings = settings.beside(configuration(context).run.conf, context.args)
+    _check_mode(deploy_mode, settings.master)
     configured = load_configured(context, settings.written)
     configured.plan()  # faults are shown here, and not in the log of the driver
     from ridgeline.service.store.folder import EntryFolder
@@ -111,6 +114,13 @@ def submit(
     except KeyboardInterrupt:
         write(f"{name} goes on without this command; `ridgeline stop {name} --store {folder.uri}` ends it")
         raise typer.Exit(130) from None
+
+
+def _store(context: typer.Context, settings: RunSettings) -> str | None:
+    """The store of the option, else of the environment, else of configuration; None for none."""
+    source = context.get_parameter_source("store")
+    given = source is not None and source.name == "COMMANDLINE"
+    return settings.service.store if given else os.environ.get(_STORE) or settings.service.store
 
 
 def _check_mode(mode: str, master: str) -> None:
@@ -251,7 +261,7 @@ def _log_file(name: str) -> Path:
 def _wait_until_it_runs(submitted: _Submitted, timeout: float) -> None:
     """Wait for the first sign that it runs, and say where it is. Raises RidgelineError if it fails."""
     deadline = _CLOCK.monotonic() + timeout
-    said = ""
+    said, attempt = "", 0
     while True:
         how = submitted.standing()
         entry = None if how is None else how.found.entry
@@ -261,6 +271,11 @@ def _wait_until_it_runs(submitted: _Submitted, timeout: float) -> None:
             if said == "starting":
                 write(f"{submitted.name}: has the name, and starts Spark on {entry.master}")
                 sys.stdout.flush()
+        above = None if entry is None else entry.supervisor
+        if how is not None and above is not None and above.attempt > attempt:
+            attempt = above.attempt
+            write(f"{submitted.name}: {how.words}")
+            sys.stdout.flush()
         if entry is not None and entry.state in {"running", "ended"}:
             _say_where(submitted, entry.address, entry.id)
             return
