@@ -184,6 +184,11 @@ class JoinedRun:
         return bool(self._runs) and all(run.paused for run in self._runs)
 
     @property
+    def stopping(self) -> bool:
+        """True once no window of any region begins any more, as a user has asked."""
+        return bool(self._runs) and all(one.stopping for one in self._runs)
+
+    @property
     def slots(self) -> int | None:
         """How many slots the containers of all regions could have now; None if a region does not say."""
         found = [run.slots for run in self._runs]

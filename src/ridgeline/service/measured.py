@@ -41,7 +41,7 @@ from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.export.telemetry import exporting_metrics, exporting_traces, sending_lineage, traces_of
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.origin import Origin
+from ridgeline.service.origin import Origin, supervisor_in
 from ridgeline.service.policy_thread import PolicyThread
 from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.service.registry import Entry, own_entry, register
@@ -80,10 +80,12 @@ def announce(
     started: float,
     info: Mapping[str, Any] | RunInfo,
     console: Console,
+    supervisor: int = 0,
 ) -> Iterator[None]:
     """Until the end of the block this user's other commands find the application, if that can be.
 
-    A token that was made is shown. `number`: the application's id. `info`: as of `run_info`.
+    A token that was made is shown. `number`: the application's id. `info`: as of `run_info`. `supervisor`:
+    as of `own_entry`.
     """
     if server.token is not None and own_token is None:
         console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
@@ -104,6 +106,7 @@ def announce(
                 checkpoint=info["checkpoint"],
                 folders=_folders(plan),
                 certificate="" if server.tls is None else server.tls.fingerprint,
+                supervisor=supervisor,
             )
             registered.callback(register(entry).close)
             if server.tls is not None:
@@ -204,7 +207,9 @@ class MeasuredRun:
             self._master = self._master if context is None else str(context.master)
             application = self._plan.logical.application
             store, name = self._service.store, self._service.store_name
-            self._presence = presence_of(store, name, application, self._master, self._warn, self._clock)
+            self._presence = presence_of(
+                store, name, application, self._master, self._warn, self._clock, supervisor_in(self._origin)
+            )
             if self._presence is not None:
                 surroundings.enter_context(self._presence)
             if self._service.event_log is not None:
@@ -330,7 +335,14 @@ class MeasuredRun:
             self._presence.running(run.checkpoint.run_id, run.checkpoint.epoch, server, spark_id())
         if server is not None:
             announced = announce(
-                server, self._service.token, self._plan, number, at, event.info, self._console
+                server,
+                self._service.token,
+                self._plan,
+                number,
+                at,
+                event.info,
+                self._console,
+                supervisor_in(self._origin),
             )
             surroundings.enter_context(announced)
 

@@ -32,6 +32,8 @@ class Origin:
         """How often a supervisor has started a driver again."""
         self.restart_reason = ""
         """Why, the last time."""
+        self.supervisor = 0
+        """The process that starts a driver again; 0 for none."""
 
     def command(self, folder: str) -> str:
         """The command that continues on a checkpoint folder."""
@@ -45,6 +47,11 @@ class Origin:
             if self._rows is None:
                 self._rows = self._make()
             return self._rows
+
+
+def supervisor_in(origin: Origin | None) -> int:
+    """The process that starts a driver again; 0 for none."""
+    return 0 if origin is None else origin.supervisor
 
 
 def effective(app: Application, resolved: Resolved, source: str = "code") -> list[Row]:

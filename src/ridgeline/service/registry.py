@@ -7,12 +7,14 @@ import json
 import math
 import os
 import re
+import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pydantic
 
@@ -35,7 +37,8 @@ class Entry:
 
     `process`: distinguishes the driver's process from a later one with the same `pid`; empty: not known.
     `started`: seconds since 1970. `folders`: where it was started, and where its modules are. `certificate`:
-    the fingerprint of what it presents (`sha256:...`); empty: it speaks no TLS.
+    the fingerprint of what it presents (`sha256:...`); empty: it speaks no TLS. `supervisor`: the process
+    that starts its driver again, 0 for none, and `supervisor_process` as `process`.
     """
 
     id: str
@@ -50,6 +53,8 @@ class Entry:
     process: str = ""
     folders: tuple[str, ...] = ()
     certificate: str = ""
+    supervisor: int = 0
+    supervisor_process: str = ""
 
 
 _ENTRY = pydantic.TypeAdapter(Entry)
@@ -78,8 +83,12 @@ def own_entry(  # noqa: PLR0913  what an entry has
     checkpoint: str = "",
     folders: Iterable[str] = (),
     certificate: str = "",
+    supervisor: int = 0,
 ) -> Entry:
-    """The entry of an application that this process runs. `folders`: where its modules are."""
+    """The entry of an application that this process runs. `folders`: where its modules are.
+
+    `supervisor`: the process that has started this one, and would start it again; 0 for none.
+    """
     pid = os.getpid()
     return Entry(
         id,
@@ -94,6 +103,8 @@ def own_entry(  # noqa: PLR0913  what an entry has
         process_identity(pid) or "",
         tuple(dict.fromkeys([os.path.realpath(Path.cwd()), *folders])),
         certificate,
+        supervisor,
+        (supervisor and process_identity(supervisor)) or "",
     )
 
 
@@ -111,6 +122,13 @@ def folder() -> Path:
     return Path.home() / ".ridgeline" / "applications"
 
 
+def _folders() -> list[Path]:
+    """Where entries of this user may be: a service of the system has no `XDG_RUNTIME_DIR`."""
+    if os.environ.get("RIDGELINE_HOME"):
+        return [folder()]
+    return list(dict.fromkeys([folder(), Path.home() / ".ridgeline" / "applications"]))
+
+
 def register(entry: Entry) -> Registration:
     """Make a running application known to this user's other commands.
 
@@ -118,16 +136,7 @@ def register(entry: Entry) -> Registration:
     """
     place = folder()
     try:
-        _make_private(place)
-        path = place / (_UNSAFE.sub("_", entry.id).lstrip(".") + _SUFFIX)
-        descriptor, temporary = tempfile.mkstemp(prefix=".", dir=place)  # readable for its owner only
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(asdict(entry), file)
-            Path(temporary).replace(path)  # at once: other commands read the folder at any time
-        except BaseException:
-            Path(temporary).unlink()
-            raise
+        path = write_entry(place, entry.id, asdict(entry))
     except OSError as error:
         msg = (
             f"the application cannot be registered in `{place}`: {error.strerror}; set `RIDGELINE_HOME` to "
@@ -145,15 +154,43 @@ def running() -> list[Entry]:
     others can write to the registry.
     """
     found = []
-    with contextlib.suppress(OSError):
-        trust.check_entry(str(folder()), *_REFUSAL)
-        for path in sorted(folder().glob(f"[!.]*{_SUFFIX}")):
-            entry = _read(path)
-            if entry is not None and _alive(entry):
-                found.append(entry)
-            elif entry is None or entry.host == socket.gethostname():
-                _remove_own(path)
+    for path, data in read_entries():
+        entry = _decoded(data)
+        if entry is not None and _alive(entry):
+            found.append(entry)
+        elif entry is None or entry.host == socket.gethostname():
+            remove_own(path)
     return sorted(found, key=lambda entry: (entry.started, entry.id))
+
+
+def write_entry(place: Path, name: str, values: Mapping[str, Any]) -> Path:
+    """Write a file of JSON into a folder that no one else can read; its path. Raises OSError, UntrustedError.
+
+    Other commands read the folder at any time, so the file is there as a whole or not at all.
+    """
+    _make_private(place)
+    path = place / (_UNSAFE.sub("_", name).lstrip(".") + _SUFFIX)
+    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=place)  # readable for its owner only
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(values, file)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink()
+        raise
+    return path
+
+
+def read_entries(inside: str = "") -> Iterator[tuple[Path, bytes | None]]:
+    """The files of the registry, or of a folder in it, with what they hold; None for what is not to be read.
+
+    Raises UntrustedError if others can write to the registry.
+    """
+    for place in (one / inside for one in _folders()):
+        with contextlib.suppress(OSError):
+            trust.check_entry(str(place), *_REFUSAL)
+            for path in sorted(place.glob(f"[!.]*{_SUFFIX}")):
+                yield path, _own_content(path)
 
 
 def find(text: str = "") -> Entry:
@@ -243,6 +280,32 @@ def _started_by_ps(pid: int) -> str | None:
     return asked.stdout.strip() or None
 
 
+def send_signal(pid: int, process: str, number: signal.Signals) -> bool:
+    """Send a signal to a process of that identity; False if it is gone.
+
+    A later process with the same id never gets it, where the system has descriptors of processes (Linux).
+    Raises PermissionError.
+    """
+    if not process or pid <= 0:
+        return False
+    descriptor = -1
+    try:
+        with contextlib.suppress(AttributeError, NotImplementedError):
+            descriptor = os.pidfd_open(pid)
+        if process_identity(pid) != process:
+            return False
+        if descriptor < 0:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
+    except (ProcessLookupError, OverflowError):
+        return False
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    return True
+
+
 def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> str:
     """The error if no application of `entries`, or several (`chosen`), are meant by `text`."""
     if not entries:
@@ -263,13 +326,19 @@ def _make_private(place: Path) -> None:
     trust.private_folder(str(place), *_REFUSAL)
 
 
-def _read(path: Path) -> Entry | None:
+def _own_content(path: Path) -> bytes | None:
+    """The beginning of a file of this user; None of another's, which is not believed."""
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.getuid():
-                return None  # what others put there is not believed
-            return _ENTRY.validate_json(file.read(_LONGEST), strict=True)
-    except (OSError, ValueError):
+            return file.read(_LONGEST) if os.fstat(file.fileno()).st_uid == os.getuid() else None
+    except OSError:
+        return None
+
+
+def _decoded(data: bytes | None) -> Entry | None:
+    try:
+        return _ENTRY.validate_json(data or b"", strict=True)
+    except ValueError:
         return None
 
 
@@ -288,7 +357,8 @@ def _alive(entry: Entry) -> bool:
     return True
 
 
-def _remove_own(path: Path) -> None:
+def remove_own(path: Path) -> None:
+    """Remove a file of this user, if that can be."""
     with contextlib.suppress(OSError):
         if path.stat().st_uid == os.getuid():
             path.unlink()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -14,6 +15,7 @@ from ridgeline.cli.supervising.link import Link, judged
 from ridgeline.cli.supervising.supervisor import Failures, Policy
 from ridgeline.engine.files.folder_lock import FolderInUseError
 from support.crash.processes import parent
+from support.waiting import wait_until
 
 APP = """
 import os, signal
@@ -122,11 +124,13 @@ def test_a_driver_that_was_killed_is_started_again_and_nothing_is_lost_or_twice(
     ridgeline_process, ridgeline_command, tmp_path
 ):
     (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
-    words = ("run", "app.py", "--master", "local[2]", "--checkpoint", "state", "--supervise")
+    words = ("run", "app.py", "--master", "local[2]", "--store", "store", "--supervise")
     process = ridgeline_process(*words, "--back-off", "100ms-1s")
     lines_from(process, "window 0: ", "window ")
     os.kill(driver_of(process), signal.SIGKILL)
     lines_from(process, "window ", "window ")
+    (row,) = json.loads(ridgeline_command("ps", "--store", "store", "--json").stdout)["apps"]
+    assert (row["state"], row["epoch"]) == ("running", 2)
     info = json.loads(ridgeline_command("get-app-info", "fed", "--json").stdout)
     assert info["restarts"] == 1
     assert info["restartReason"].startswith("was killed by SIGKILL")
@@ -157,6 +161,42 @@ def test_kill_of_a_frozen_driver_ends_its_supervisor_too(ridgeline_process, tmp_
     stderr = process.communicate()[1]
     assert process.returncode == 128 + signal.SIGKILL
     assert "started again" not in stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_in_the_pause_before_a_start_the_name_is_taken_and_stop_ends_the_supervisor(
+    ridgeline_process, ridgeline_command, tmp_path
+):
+    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
+    words = ("run", "app.py", "--master", "local[2]", "--store", "store", "--supervise")
+    process = ridgeline_process(*words, "--back-off", "10m")
+    lines_from(process, "window 0: ", "window ")
+
+    def rows(*store):
+        return json.loads(ridgeline_command("ps", "--json", *store).stdout)["apps"]
+
+    def between():
+        found = [*rows(), *rows("--store", "store")]
+        return found if [one["state"] for one in found] == ["restarting"] * 2 else None
+
+    os.kill(driver_of(process), signal.SIGKILL)
+    for row in wait_until(between, "the pause"):
+        assert re.match(
+            r"restarts in (10|9) min .*\(attempt 1\), after: was killed by SIGKILL", row["sentence"]
+        )
+    second = ridgeline_process(*words)
+    _, error = second.communicate()
+    assert second.returncode == 2
+    assert f"`fed` is under a supervisor already, process {process.pid} on " in error
+    found = ridgeline_command("status", "fed", "--store", "store")
+    assert "`fed` cannot be asked now: restarts in " in found.stderr
+    out = ridgeline_command("stop", "fed", "--store", "store").stdout
+    assert out == f"the supervisor {process.pid} got SIGTERM\nfed has ended\n"
+    _, error = process.communicate()
+    assert (process.returncode, "stopped before it was started again" in error) == (0, True)
+    assert rows() == []
+    assert rows("--store", "store")[0]["sentence"] == "stopped before it was started again"
 
 
 @pytest.mark.spark

@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +102,33 @@ def test_a_killed_driver_is_dead_and_its_name_is_free(store, presence):
     presence().claim("x")
     assert EntryFolder(store).read("one").entry.start == 2
     assert [path.name for path in Path(EntryFolder(store).claims("one")).iterdir()] == ["00000002"]
+
+
+def test_after_a_quick_reboot_the_driver_of_before_keeps_no_one_waiting_for_long(store, presence):
+    """Its process cannot be looked at: by its boot id it is of another machine of that name."""
+    folder = EntryFolder(store)
+    folder.write(entry("one", host=socket.gethostname(), pid=1, process="other-boot:1"))
+    at = time.time() - 7
+    os.utime(place(store, "one"), (at, at))
+    presence().claim("x")
+    assert folder.read("one").entry.start == 2
+
+    made = entry("two", host=socket.gethostname(), pid=1, process="other-boot:1")
+    folder.write(made)
+    over = threading.Event()
+
+    def beat():
+        while not over.wait(0.2):
+            folder.write(made)
+
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
+        with pytest.raises(NameTakenError, match=r"`two` runs already: process 1 on"):
+            presence("two").claim("x")
+    finally:
+        over.set()
+        beating.join()
 
 
 def test_a_claim_of_a_driver_that_died_before_its_entry_holds_nothing_up(store, presence):

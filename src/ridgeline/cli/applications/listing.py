@@ -10,7 +10,12 @@ from rich.text import Text
 
 from ridgeline.cli.remote.options import AsJson, Store, Token
 
-_STYLES = {"dead": "red", "failed": "red", "damaged": "yellow", "foreign": "yellow", "running": "green"}
+_STYLES = {
+    **dict.fromkeys(("dead", "failed"), "red"),
+    **dict.fromkeys(("damaged", "foreign", "restarting"), "yellow"),
+    "running": "green",
+}
+_LIVING = {"starting", "running", "restarting"}
 _COLUMNS = ("name", "state", "sentence", "host", "address", "age", "epoch")
 
 
@@ -25,14 +30,15 @@ def ps(
     """List applications: those of yours on this machine, and with `--store` all of a store.
 
     Each has its state, the sentence that it says of itself, and how old its last heartbeat is. One that is
-    `dead` ran when its last heartbeat came: its process is gone, or its heartbeats have stopped. All are
-    asked at once, three seconds at most.
+    `dead` ran when its last heartbeat came: its process is gone, or its heartbeats have stopped. One that is
+    `restarting` waits for its supervisor to start the next driver. All are asked at once, three seconds at
+    most.
 
     Example: `ridgeline ps --store s3a://bucket/streams`
     """
     from ridgeline.cli.remote import shared
 
-    rows = [row for row in _rows(store, token) if not running or row["state"] in {"starting", "running"}]
+    rows = [row for row in _rows(store, token) if not running or row["state"] in _LIVING]
     shared.show({"apps": rows}, lambda _width: [_table(rows) if rows else _none(store)], as_json=as_json)
 
 
@@ -47,6 +53,7 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
     from ridgeline.service import registry
     from ridgeline.service.store.folder import EntryFolder
     from ridgeline.service.store.standing import ask, standings
+    from ridgeline.service.supervised import supervised
 
     here = registry.running()
     place = store_of(store)
@@ -59,6 +66,10 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
     others = [one for one in here if one.id not in known]
     rows = [_row_in_store(one) for one in found]
     rows += [_row_here(entry, said) for entry, said in zip(others, ask(others), strict=True)]
+    shown = {(one.host, one.supervisor) for one in here}
+    in_store = [one.found.entry for one in found if one.lives and one.found.entry is not None]
+    shown |= {(one.host, one.supervisor.pid) for one in in_store if one.supervisor is not None}
+    rows += [_row_held(one) for one in supervised() if (one.host, one.pid) not in shown]
     return sorted(rows, key=lambda row: (row["name"], row["started"] or 0))
 
 
@@ -99,6 +110,28 @@ def _row_here(entry: Any, said: Any) -> dict[str, Any]:
         "epoch": int(epoch) if epoch.isdigit() else None,
         "pid": entry.pid,
         "started": entry.started,
+        "ageSeconds": None,
+        "inStore": False,
+    }
+
+
+def _row_held(one: Any) -> dict[str, Any]:
+    """An application of a supervisor of this machine whose driver cannot be asked, as JSON values."""
+    from ridgeline.api.support.masking import printable
+
+    return {
+        "name": printable(one.name),
+        "state": one.state,
+        "sentence": printable(one.words()),
+        "says": "",
+        "host": one.host,
+        "address": "",
+        "run": "",
+        "user": one.user,
+        "checkpoint": printable(one.checkpoint),
+        "epoch": None,
+        "pid": one.driver,
+        "started": one.started,
         "ageSeconds": None,
         "inStore": False,
     }

@@ -13,6 +13,7 @@ from ridgeline.service import registry
 from ridgeline.service.store.entry import is_name
 from ridgeline.service.store.folder import EntryFolder, Found
 from ridgeline.service.store.standing import Standing, reachable, registry_entry, standing
+from ridgeline.service.supervised import RESTARTING, supervised
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -20,19 +21,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An application that was named: how to ask it, and what the store says (None: it is in none)."""
+    """An application that was named: how to ask it, and what the store says (None: it is in none).
+
+    `held`: how it stands by its supervisor on this machine, if it cannot be asked now.
+    """
 
     entry: registry.Entry
     how: Standing | None = None
+    held: str = ""
 
     def client(self, token: str | None, ca: str | None = None, cert: str | None = None) -> Client:
         """A client of its web service. Raises CommandError if it has none that can be asked from here."""
         from ridgeline.cli.remote.client import Client
 
+        if self.held:
+            msg = f"`{self.entry.name}` cannot be asked now: {self.held}"
+            raise CommandError(msg)
         found = None if self.how is None else self.how.found.entry
         if self.how is not None and found is not None:
             if not self.how.lives:
                 raise CommandError(not_running(self.how))
+            if self.how.state == RESTARTING:
+                msg = f"`{found.name}` cannot be asked now: {self.how.words}"
+                raise CommandError(msg)
             if not found.address:
                 what = "is starting" if found.state == "starting" else "runs without a web service"
                 msg = f"`{found.name}` {what}, so it cannot be asked; `ridgeline ps` says how it stands"
@@ -63,6 +74,8 @@ def locate(app: str, store: str | None) -> Target:
         try:
             return Target(registry.find(app))
         except RidgelineError as error:
+            if (between := held(app)) is not None:
+                return between
             hint = "; for one in a store give `--store URL`" if "://" not in app else ""
             msg = f"{error}{hint}"
             raise CommandError(msg) from None
@@ -73,6 +86,9 @@ def locate(app: str, store: str | None) -> Target:
         own = [one for one in here if app in {one.name, one.id}]
         if own:
             return Target(registry.find(app))
+        restarts = found is not None and found.entry is not None and found.entry.restarts
+        if not restarts and (between := held(app)) is not None:
+            return between
     if found is None:
         names = [one.name for one in folder.entries()]
         hint = did_you_mean(app, names) if names else "the store has no application"
@@ -84,6 +100,36 @@ def locate(app: str, store: str | None) -> Target:
         raise CommandError(msg)
     by_id = {one.id: one for one in here}
     return Target(by_id.get(found.entry.id) or registry_entry(found.entry, None), how)
+
+
+def held(app: str) -> Target | None:
+    """The application of that name whose supervisor lives on this machine, and whose driver is not there yet.
+
+    Raises CommandError if several have that name.
+    """
+    found = supervised(app) if app else []
+    if not found:
+        return None
+    if len(found) > 1:
+        pids = ", ".join(str(one.pid) for one in found)
+        msg = f"several applications `{app}` are supervised here; `kill PID` ends one of the processes {pids}"
+        raise CommandError(msg)
+    (one,) = found
+    entry = registry.Entry(
+        "",
+        one.name,
+        "",
+        None,
+        one.driver,
+        one.host,
+        one.started,
+        one.user,
+        one.checkpoint,
+        one.driver_process,
+        supervisor=one.pid,
+        supervisor_process=one.process,
+    )
+    return Target(entry, held=one.words())
 
 
 def _found(folder: EntryFolder, app: str) -> Found | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 _CLOCK = SystemClock()
 _POLL_SECONDS = 0.1
+_SUPERVISOR_SECONDS = 5.0
+"""How long a supervisor may take to end once its driver is killed."""
 
 
 def attach(
@@ -47,16 +48,22 @@ def attach(
 def stop(remote: Change) -> None:
     """End an application after the windows under way, by its name: all results are published.
 
-    If its web service does not answer and it runs on this machine, its process gets SIGTERM.
+    If its web service does not answer and it runs on this machine, its process gets SIGTERM. A supervisor
+    ends too, also while it waits to start the next driver. One on another host is asked by a word in the
+    store, which it reads every three seconds.
 
     Example: `ridgeline stop payments --store /shared/streams`
 
     Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
     """
     target = _target(remote)
-    if _here(target) and not _answers(target, remote):
-        _end_here(target, remote, signal.SIGTERM)
-        return
+    if not _answers(target, remote):
+        if _supervised_here(target) or _here(target):
+            _end_here(target, remote, signal.SIGTERM)
+            return
+        if _supervised_elsewhere(target):
+            _ask_supervisor(target, remote, "stop")
+            return
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 
     client = target.client(remote.token, remote.ca, remote.cert)
@@ -73,8 +80,9 @@ def kill(
     """End an application at once, by its name; the windows under way are void.
 
     You are asked first. If its web service does not answer, its process on this machine gets SIGKILL, and
-    its supervisor ends before that. If it runs elsewhere on YARN, YARN ends it. The next start with its
-    checkpoint runs the windows again, and fences off what might be left of this one.
+    its supervisor ends before that. If it runs elsewhere, its supervisor is asked by a word in the store, and
+    YARN ends it. The next start with its checkpoint runs the windows again, and fences off what might be left
+    of this one.
 
     Example: `ridgeline kill payments --store /shared/streams --yes`
 
@@ -91,8 +99,11 @@ def kill(
         client = target.client(remote.token, remote.ca, remote.cert)
         waiting = Waiting(remote.no_wait, remote.timeout)
         ChangeSender(client, remote.app, waiting, remote.as_json).end("/kill", remote.note)
-    elif _here(target):
+    elif _supervised_here(target) or _here(target):
         _end_here(target, remote, signal.SIGKILL)
+    elif _supervised_elsewhere(target):
+        _ask_supervisor(target, remote, "kill")
+        return
     else:
         _kill_at_cluster(target, remote)
     _note_end(target, remote)
@@ -137,55 +148,125 @@ def _here(target: Target) -> bool:
     )
 
 
-def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
-    """End the process of an application on this machine, after its supervisor, which would start another.
-
-    A supervisor passes SIGTERM on. Raises CommandError, RidgelineError.
-    """
-    from ridgeline.cli.supervising.link import supervisor_of
+def _supervised_here(target: Target) -> bool:
+    """Whether its supervisor is a process of this machine that lives."""
     from ridgeline.service.registry import process_identity
 
-    above = supervisor_of(target.entry.pid)
-    identity = None if above is None else process_identity(above)
-    if above is not None and identity is not None:
-        _signal(target, above, signal.SIGTERM, "the supervisor")
-    if number == signal.SIGKILL or identity is None:
-        _signal(target, target.entry.pid, number)
-    _wait_for_end(target, remote)
-    if remote.no_wait:
-        return
-    deadline = _CLOCK.monotonic() + remote.timeout
-    while above is not None and identity is not None and process_identity(above) == identity:
-        if _CLOCK.monotonic() > deadline:
-            msg = f"the supervisor of `{remote.app}`, process {above}, still runs; end it with `kill {above}`"
-            raise RidgelineError(msg)
-        _CLOCK.wait(_POLL_SECONDS)
-    write(f"{remote.app} has ended")
+    entry = target.entry
+    return bool(
+        entry.supervisor
+        and entry.supervisor_process
+        and entry.host == socket.gethostname()
+        and process_identity(entry.supervisor) == entry.supervisor_process
+    )
 
 
-def _signal(target: Target, pid: int, number: signal.Signals, what: str = "the process") -> None:
+def _supervised_elsewhere(target: Target) -> bool:
+    """Whether its supervisor is a process of another host, which reads the store."""
+    entry = target.entry
+    return target.how is not None and bool(entry.supervisor) and entry.host != socket.gethostname()
+
+
+def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
+    """End the processes of an application on this machine: first its supervisor, which would start a driver.
+
+    A supervisor passes SIGTERM on. One that does not end is killed by SIGKILL if its driver is to be.
+    Raises CommandError, RidgelineError.
+    """
+    from ridgeline.service.supervised import of_process
+
+    entry = target.entry
+    supervised = _supervised_here(target)
+    if supervised:
+        _signal(target, entry.supervisor, entry.supervisor_process, signal.SIGTERM, "the supervisor")
+    if number == signal.SIGKILL or not supervised:
+        _signal(target, entry.pid, entry.process, number)
+    above = of_process(entry.supervisor, entry.supervisor_process) if supervised else None
+    if number == signal.SIGKILL and above is not None and above.driver != entry.pid:  # the next one already
+        _signal(target, above.driver, above.driver_process, number)
+    if number == signal.SIGKILL and supervised and not _gone_within(target, _SUPERVISOR_SECONDS, asked=True):
+        _signal(target, entry.supervisor, entry.supervisor_process, signal.SIGKILL, "the supervisor")
+    if not remote.no_wait:
+        _wait_for_end(target, remote, asked=supervised)
+        write(f"{remote.app} has ended")
+
+
+def _signal(
+    target: Target, pid: int, process: str, number: signal.Signals, what: str = "the process"
+) -> None:
+    """Send a signal to a process that is still the one that was meant. Raises CommandError."""
+    from ridgeline.service.registry import send_signal
+
     try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return
+        if send_signal(pid, process, number):
+            write(f"{what} {pid} got {number.name}")
     except PermissionError:
         msg = f"the process {pid} is another user's; ask `{target.entry.user}` to end it"
         raise CommandError(msg) from None
-    write(f"{what} {pid} got {number.name}")
 
 
-def _wait_for_end(target: Target, remote: Change) -> None:
-    """Wait until its process is gone. Raises RidgelineError after `--timeout`."""
+def _gone_within(target: Target, seconds: float, *, asked: bool) -> bool:
+    """Wait until no process of it is left on this machine, so long at most.
+
+    `asked`: its supervisor was asked to end. Else it is, once it would start another driver.
+    """
+    from ridgeline.service.supervised import RESTARTING, of_process
+
+    entry = target.entry
+    deadline = _CLOCK.monotonic() + seconds
+    while _here(target) or _supervised_here(target):
+        if _CLOCK.monotonic() > deadline:
+            return False
+        if entry.supervisor and not asked:
+            above = of_process(entry.supervisor, entry.supervisor_process)
+            if above is not None and above.state == RESTARTING:  # the driver was killed while it ended
+                _signal(target, entry.supervisor, entry.supervisor_process, signal.SIGTERM, "the supervisor")
+                asked = True
+        _CLOCK.wait(_POLL_SECONDS)
+    return True
+
+
+def _wait_for_end(target: Target, remote: Change, *, asked: bool = False) -> None:
+    """Wait until its processes are gone. `asked`: as above. Raises RidgelineError after `--timeout`."""
+    if not remote.no_wait and not _gone_within(target, remote.timeout, asked=asked):
+        msg = f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
+        raise RidgelineError(msg)
+
+
+def _ask_supervisor(target: Target, remote: Change, what: Literal["stop", "kill"]) -> None:
+    """Leave a word in the store for a supervisor on another host, and wait until it has done it.
+
+    Raises CommandError, RidgelineError.
+    """
+    from ridgeline.cli.applications.resolving import store_of
+    from ridgeline.cli.remote.change_request import who
+    from ridgeline.service.store.folder import EntryFolder
+
+    entry = target.entry
+    folder = EntryFolder(store_of(remote.store) or "")
+    word = {"word": what, "pid": entry.supervisor, "process": entry.supervisor_process, "who": who()}
+    folder.write_word(entry.name, {**word, "at": _CLOCK.wall(), "note": remote.note})
+    write(f"asked its supervisor, process {entry.supervisor} on `{entry.host}`, by a word in the store")
     if remote.no_wait:
         return
     deadline = _CLOCK.monotonic() + remote.timeout
-    while _here(target):
+    while True:
+        found = folder.read(entry.name)
+        now = None if found is None else found.entry
+        if now is None or now.supervisor is None or now.supervisor.pid != entry.supervisor:
+            break
+        if now.state not in {"starting", "running"} and not now.restarts:
+            break
         if _CLOCK.monotonic() > deadline:
+            taken = folder.read_word(entry.name) is None
+            does = "has read it, and its driver still runs" if taken else "has not read it, and may be gone"
             msg = (
-                f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
+                f"after {remote.timeout:g} s the supervisor {does}; run `ridgeline kill {remote.app}` on "
+                f"`{entry.host}`, or start it again with its checkpoint once it is dead: that fences it off"
             )
             raise RidgelineError(msg)
         _CLOCK.wait(_POLL_SECONDS)
+    write(f"{remote.app} has ended")
 
 
 def _confirmed(question: str) -> bool:
@@ -225,5 +306,5 @@ def _note_end(target: Target, remote: Change) -> None:
         folder = EntryFolder(store or "")
         now = folder.read(entry.name)
         last = None if now is None else now.entry
-        if last is not None and last.start == entry.start and last.state in {"starting", "running"}:
+        if last is not None and last.start == entry.start and last.state != "ended":
             folder.write(replace(last, state="failed", reason=f"killed by {who()}"))

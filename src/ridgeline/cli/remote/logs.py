@@ -95,7 +95,7 @@ def _show_what_is_left(app: str, store: str, lines: int) -> bool:
     from ridgeline.cli.output import write
 
     how = locate(app, store).how
-    if how is None or how.lives or not (file := driver_log(how)):
+    if how is None or (how.lives and how.state != "restarting") or not (file := driver_log(how)):
         return False
     make_console().print(f"`{app}` is {how.state}: {how.words}; its driver printed, in `{file}`:")
     with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123

@@ -107,6 +107,10 @@ class RunCommand:
                 self.print_how_to_continue()
             raise OutputGoneError
 
+    def asked_to_end(self) -> bool:
+        """Whether a user has asked that it ends."""
+        return self._stopper.event.is_set() or (self._run is not None and self._run.stopping)
+
     def print_how_to_continue(self) -> None:
         """To standard error: what is committed, and the command that continues from it."""
         if self._checkpoint:

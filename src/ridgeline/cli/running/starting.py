@@ -12,7 +12,7 @@ from ridgeline.cli.arguments import Written
 from ridgeline.cli.configuration import Configured, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.supervising.link import failure_reported, link
+from ridgeline.cli.supervising.link import NAMED, failure_reported, link
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -36,7 +36,8 @@ def start(context: typer.Context, settings: RunSettings) -> None:
         settings = settings.supervised(supervisor)
     with failure_reported():
         running = _prepared(context, settings)
-    with reporting_errors(running.print_how_to_continue), failure_reported(), open_channel(_log(settings)):
+    ended = reporting_errors(running.print_how_to_continue)
+    with ended, failure_reported(running.asked_to_end), open_channel(_log(settings)):
         if supervisor is None:
             running.run()
             return
@@ -55,6 +56,11 @@ def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
     settings = settings.stored(application.app.name)
+    supervisor = link()
+    if supervisor is not None:
+        store = settings.service.store
+        name = (store and settings.service.store_name) or application.app.name
+        supervisor.report(NAMED, name=name, store=store, checkpoint=settings.options.checkpoint)
 
     planner_of = planners(application, settings.written, settings.resume)
     planner = planner_of(application.app, WHOLE)
@@ -70,10 +76,10 @@ def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
         source = "code" if form_of(settings.written.target) is None else "specification"
         return [*run_rows(configuration(context).run), *effective(application.app, resolved, source)]
 
-    supervisor = link()
     origin = Origin(settings.command, rows)
     if supervisor is not None:
         origin.restarts, origin.restart_reason = supervisor.restarts, supervisor.reason
+        origin.supervisor = supervisor.by
     return RunCommand(planner, first, settings, run_several, origin)
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from ridgeline.api.clock import SystemClock
@@ -49,6 +49,10 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def end(self, number: int) -> None:
+        """Take a signal that was not sent, as by a word in the store. From any thread."""
+        self._handle(number, None)
+
     def _handle(self, number: int, _frame: object) -> None:
         self.count += 1
         self.stopped.set()
@@ -64,13 +68,20 @@ class Child:
     """
 
     def __init__(
-        self, words: Sequence[str], given: Mapping[str, Any], signals: Signals, folder: str | None = None
+        self,
+        words: Sequence[str],
+        given: Mapping[str, Any],
+        signals: Signals,
+        folder: str | None = None,
+        report: Callable[[Mapping[str, Any]], None] = lambda _report: None,
     ) -> None:
+        """`folder`: where it runs. `report`: called with each of its reports but lines of its log."""
         self.ran_since: float | None = None
         self.failed: Mapping[str, Any] = {}
         self.ended = False
         self.lines: deque[str] = deque(maxlen=LAST_LINES)
         self._ready = False
+        self._report = report
         self._end, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603  ours
@@ -116,6 +127,8 @@ class Child:
 
     def _take(self, report: Mapping[str, Any]) -> None:
         """Keep what the driver reports. The thread of `_read` calls it."""
+        if report["what"] != LINE:
+            self._report(report)
         match report["what"]:
             case what if what == READY:
                 self._ready = True

@@ -26,15 +26,25 @@ def start_supervised(context: typer.Context, settings: RunSettings, command: str
 
         start(context, settings)
         return
+    from ridgeline.cli.supervising.announcing import Announcer
     from ridgeline.cli.supervising.child import Signals
     from ridgeline.cli.supervising.supervisor import Supervisor
 
-    settings.beside(configuration(context).run.conf, context.args)
-    supervisor = Supervisor([command, *words_of(context)], settings.supervision.policy(), saying(settings))
+    settings = settings.beside(configuration(context).run.conf, context.args)
+    say = saying(settings)
     with Signals() as signals:
-        code = supervisor.run(signals)
+        announcer = Announcer(signals, say, lambda: _use_store(settings))
+        words = [command, *words_of(context)]
+        code = Supervisor(words, settings.supervision.policy(), say, announcer).run(signals)
     if code:
         raise typer.Exit(code)
+
+
+def _use_store(settings: RunSettings) -> None:
+    """Reach the store as the driver does."""
+    from ridgeline.cli.applications.submitting import use_store
+
+    use_store(settings)
 
 
 def saying(settings: RunSettings) -> Callable[[str], None]:

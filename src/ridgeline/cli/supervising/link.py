@@ -13,10 +13,9 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any, Protocol
 
 from ridgeline.api.clock import SystemClock
@@ -39,7 +38,7 @@ from ridgeline.engine.process.log_channel import CHANNEL
 
 VARIABLE = "RIDGELINE_SUPERVISOR"
 """The environment variable that has the driver's end, and what the supervisor knows, as JSON."""
-READY, RUNNING, FAILED, ENDED, LINE = "ready", "running", "failed", "ended", "line"
+READY, NAMED, RUNNING, FAILED, ENDED, LINE = "ready", "named", "running", "failed", "ended", "line"
 _LONGEST_LINE = 2_000
 _LONGEST_TEXT = 10_000
 """Characters of a text in a report: an error may have a whole table in it."""
@@ -63,7 +62,7 @@ class Link:
 
     `restarts`: how often it has started a driver again. `reason`: why, the last time. `begun`: a driver
     before has run, so nothing is rewound or forgotten again. `checkpoint`, `attributes`: what a supervisor
-    says beside the command.
+    says beside the command. `by`: its process.
     """
 
     end: socket.socket
@@ -72,6 +71,7 @@ class Link:
     begun: bool = False
     checkpoint: str | None = None
     attributes: tuple[str, ...] = ()
+    by: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _cut: bool = False
 
@@ -164,7 +164,6 @@ def link() -> Link | None:
         given = json.loads(text)
         end = socket.socket(fileno=given.pop("end"))
         end.set_inheritable(False)
-        given.pop("by", None)
         given["attributes"] = tuple(given.pop("attributes", ()))
         return Link(end, **given)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -177,29 +176,21 @@ def encode(end: socket.socket, given: Mapping[str, Any]) -> str:
     return json.dumps({"end": end.fileno(), "by": os.getpid(), **given})
 
 
-def supervisor_of(pid: int) -> int | None:
-    """The process that supervises a driver of this machine; None: it has none, or that is not known."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        parent = int(stat.rpartition(")")[2].split()[1])
-        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")  # as it was started
-        prefix = f"{VARIABLE}=".encode()
-        text = next(one.removeprefix(prefix) for one in words if one.startswith(prefix))
-        by = json.loads(text)["by"]
-    except (OSError, StopIteration, ValueError, LookupError, TypeError):
-        return None
-    return parent if by == parent else None  # another parent took it over when its supervisor died
-
-
 @contextlib.contextmanager
-def failure_reported() -> Iterator[None]:
-    """Report the error that ends the block to the supervisor, if there is one."""
+def failure_reported(asked_to_end: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Report the error that ends the block to the supervisor, if there is one.
+
+    `asked_to_end`: whether the run was to end anyway, so that no driver is to follow.
+    """
     supervisor = link()
     try:
         yield
     except Exception as error:
         if supervisor is not None:
-            supervisor.report(FAILED, **judged(error, begun=supervisor.begun))
+            report = judged(error, begun=supervisor.begun)
+            if asked_to_end():
+                report["again"] = False
+            supervisor.report(FAILED, **report)
         raise
 
 
@@ -215,10 +206,10 @@ def judged(error: Exception, *, begun: bool) -> dict[str, Any]:
     if isinstance(error, OperatorError):
         failure = error.failure
         same = f"{failure.operator} {failure.partition} {failure.window_id} {failure.error.partition(':')[0]}"
-    return {"error": text, "again": _again(error, begun=begun), "same": same}
+    return {"error": text, "again": mendable(error, begun=begun), "same": same}
 
 
-def _again(error: Exception, *, begun: bool) -> bool:
+def mendable(error: Exception, *, begun: bool) -> bool:
     """Whether a driver that is started again might get further."""
     if isinstance(error, FencedError):
         return False  # it would take the folder from the driver that has taken it from this one

@@ -15,10 +15,12 @@ from rich.console import Console
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.cli.errors import FAILED, KILLED_BY, NOT_VALID
 from ridgeline.cli.output import OUTPUT_GONE
+from ridgeline.cli.supervising.announcing import Announcer
 from ridgeline.cli.supervising.child import Child, Signals
 from ridgeline.measure.wording.units import duration
 
 _log = logging.getLogger(__name__)
+STOPPED = "stopped before it was started again"
 POISON = 3
 """So often the same fault at the same window is met before the driver is not started again."""
 
@@ -87,7 +89,7 @@ class Failures:
 class Supervisor:
     """Runs `ridgeline WORDS` again and again.
 
-    `given`: fields of `Link` that each driver is to know. `say`: prints a line.
+    `say`: prints a line. `announcer`: says elsewhere how it stands.
     """
 
     def __init__(
@@ -95,31 +97,48 @@ class Supervisor:
         words: Sequence[str],
         policy: Policy,
         say: Callable[[str], None],
-        given: Mapping[str, Any] | None = None,
+        announcer: Announcer,
         clock: Clock | None = None,
     ) -> None:
         self._words = words
-        self._given = dict(given or {})
+        self._given: dict[str, Any] = {}
         self._failures = Failures(policy)
         self._say = say
         self._clock = clock or SystemClock()
         self._restarts = 0
+        self._announcer = announcer
+        self._final = ""
 
     def run(self, signals: Signals) -> int:
         """Supervise drivers until one ends in order; the exit code. Call it in the main thread."""
-        while True:
-            known = {"restarts": self._restarts, "begun": False, **self._given}
-            child = Child(self._words, known, signals)
-            code = child.wait()
-            if child.ran_since is not None:
-                self._given["begun"] = True
-            pause = self.judge(child, code, signals)
-            if pause is None:
-                return exit_code(code)
-            if self._clock.wait(pause, signals.stopped):
-                self._say("stopped before it was started again")
-                return 0
-            self._restarts += 1
+        announcer = self._announcer
+        try:
+            while True:
+                child = self._start(signals, announcer)
+                code = child.wait()
+                if child.ran_since is not None:
+                    self._given["begun"] = True
+                pause = self.judge(child, code, signals)
+                if pause is None:
+                    if not child.ended:
+                        announcer.over("failed", f"{reason_of(child, code)}{self._final}")
+                    return exit_code(code)
+                announcer.restarting(pause, self._given["reason"])
+                if self._clock.wait(pause, signals.stopped):
+                    announcer.over("ended", STOPPED)
+                    self._say(STOPPED)
+                    return 0
+                self._restarts += 1
+        finally:
+            announcer.close()
+
+    def _start(self, signals: Signals, announcer: Announcer) -> Child:
+        """Start a driver, and say so."""
+        known = {"restarts": self._restarts, "begun": False, **self._given}
+        with announcer.quiet():
+            child = Child(self._words, known, signals, report=announcer.report)
+            announcer.started(child.process.pid, self._restarts)
+        return child
 
     def judge(self, child: Child, code: int, signals: Signals) -> float | None:
         """The seconds after which the driver is started again; None: it is over. Says which and why."""
@@ -130,6 +149,7 @@ class Supervisor:
         ran = child.ran_seconds()
         pause, final = self._failures.next(self._clock.monotonic(), ran, child.failed, code)
         if final:
+            self._final = f"; it is not started again: {final}"
             self._say(f"the driver {reason}; it is not started again: {final}")
             for line in child.lines:
                 self._say(f"  its log said: {line}")

@@ -48,7 +48,7 @@ from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.export.telemetry import exporting_metrics
 from ridgeline.service.measured import MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.origin import Origin
+from ridgeline.service.origin import Origin, supervisor_in
 from ridgeline.service.regions.serving import serving
 from ridgeline.service.store.presence import ended_by, presence_of
 
@@ -122,7 +122,13 @@ class _Regions:
         self._log = OperatorLog()
         """The lines that operators of all regions say."""
         self._presence = presence_of(
-            service.store, service.store_name, self._name, options.where, self._warn, clock
+            service.store,
+            service.store_name,
+            self._name,
+            options.where,
+            self._warn,
+            clock,
+            supervisor_in(origin),
         )
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
@@ -239,7 +245,7 @@ class _Regions:
         try:
             self._start(stop)
             if not stop.is_set():
-                server.begin(self._service.token, self._clock.wall())
+                server.begin(self._service.token, self._clock.wall(), supervisor_in(self._origin))
                 if self._presence is not None:
                     checkpoint = run.checkpoint
                     self._presence.running(checkpoint.run_id, checkpoint.epoch, server.web, spark_id())

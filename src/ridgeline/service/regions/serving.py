@@ -34,14 +34,15 @@ class Serving:
         self._surroundings = surroundings
         self._console = console
 
-    def begin(self, own_token: str | None, started: float) -> None:
+    def begin(self, own_token: str | None, started: float, supervisor: int = 0) -> None:
         """All regions have started: register the application for this user's other commands."""
         if self.web is None:
             return
         checkpoint = self._run.checkpoint
         number = f"{checkpoint.run_id}-{checkpoint.epoch}"
         info = run_info("", checkpoint.storage.uri, {})
-        announced = announce(self.web, own_token, self._run.plan, number, started, info, self._console)
+        plan, console = self._run.plan, self._console
+        announced = announce(self.web, own_token, plan, number, started, info, console, supervisor)
         self._surroundings.enter_context(announced)
 
 

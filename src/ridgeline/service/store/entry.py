@@ -20,6 +20,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 @dataclass(frozen=True, slots=True)
+class StoreSupervisor:
+    """The process on the host of an application that starts its driver again. `process`: as of its driver.
+
+    `attempt`: the number of the start that it waits for, 0: for none; `restart_in`: seconds until then, from
+    when the entry was written.
+    """
+
+    pid: int
+    process: str
+    attempt: int = 0
+    restart_in: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class StoreEntry:
     """An application in a store. It has no tokens.
 
@@ -29,6 +43,7 @@ class StoreEntry:
     `process`: distinguishes the driver's process from a later one with the same `pid`.
     `started`, `heartbeat`: seconds since 1970 by the clock of its host. `cluster_id`: Spark's id of it.
     `log`: what its driver prints, a file of its host. `submission`: of the command that started it.
+    `supervisor`: None for a driver that nothing starts again.
     """
 
     name: str
@@ -52,12 +67,18 @@ class StoreEntry:
     checkpoint: str = ""
     log: str = ""
     submission: str = ""
+    supervisor: StoreSupervisor | None = None
     format: int = _FORMAT
 
     @property
     def id(self) -> str:
         """The id that the application has in other places; empty while it starts."""
         return f"{self.run}-{self.epoch}" if self.run else ""
+
+    @property
+    def restarts(self) -> bool:
+        """Whether its driver has ended, and its supervisor waits until it starts the next one."""
+        return self.state not in LIVING and self.supervisor is not None and self.supervisor.attempt > 0
 
 
 _ENTRY = pydantic.TypeAdapter(StoreEntry)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.fs
 
@@ -23,6 +25,7 @@ from ridgeline.service.store.entry import LONGEST, StoreEntry, check_name, decod
 
 PLACE = ".ridgeline/applications"
 CLAIMS = ".ridgeline/claims"
+WORDS = ".ridgeline/words"
 _SUFFIX = ".json"
 _AT_ONCE = 16
 _FOLDERS_NEEDED = frozenset({"hdfs", "local", "abfs"})
@@ -55,7 +58,7 @@ class EntryFolder:
         self.uri = local_path(store) if self.is_local else store.rstrip("/")
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._made = False
+        self._made: set[str] = set()
         self._resolved: tuple[pyarrow.fs.FileSystem, str] | None = None
 
     def checkpoint(self, name: str) -> str:
@@ -95,11 +98,44 @@ class EntryFolder:
     def write(self, entry: StoreEntry) -> None:
         """Write an entry in the place of the one before; no reader sees half of it."""
         with self._explained("written"):
-            place = f"{PLACE}/{check_name(entry.name)}{_SUFFIX}"
+            self._replace(f"{PLACE}/{check_name(entry.name)}{_SUFFIX}", encoded(entry))
+
+    def write_word(self, name: str, word: Mapping[str, Any]) -> None:
+        """Leave a word for the supervisor of an application, in the place of the one before."""
+        with self._explained("written"):
+            self._replace(f"{WORDS}/{check_name(name)}{_SUFFIX}", json.dumps(word).encode())
+
+    def read_word(self, name: str) -> Mapping[str, Any] | None:
+        """The word for the supervisor of an application; None if there is none that could be trusted."""
+        place = f"{WORDS}/{check_name(name)}{_SUFFIX}"
+        with self._explained("read"):
+            try:
+                if self.is_local:
+                    path = Path(self.uri, place)
+                    trust.check(str(path), f"the word for `{name}`", _REMEDY)
+                    with path.open("rb") as file:
+                        trust.check_found(
+                            os.fstat(file.fileno()), str(path), f"the word for `{name}`", _REMEDY
+                        )
+                        data = file.read(LONGEST)
+                else:
+                    filesystem, base = self._reached()
+                    with filesystem.open_input_stream(f"{base}/{place}") as stream:
+                        data = bytes(stream.read(LONGEST))
+                word = json.loads(data)
+            except (FileNotFoundError, PermissionError, UntrustedError, ValueError, RecursionError):
+                return None
+        return word if isinstance(word, dict) else None
+
+    def remove_word(self, name: str) -> None:
+        """Remove the word for the supervisor of an application, if there is one."""
+        place = f"{WORDS}/{check_name(name)}{_SUFFIX}"
+        with self._explained("written"), contextlib.suppress(FileNotFoundError):
             if self.is_local:
-                self._replace_local(place, encoded(entry))
+                Path(self.uri, place).unlink()
             else:
-                self._replace_remote(place, encoded(entry))
+                filesystem, base = self._reached()
+                filesystem.delete_file(f"{base}/{place}")
 
     def now(self) -> float:
         """The time by the store's clock, or by this machine's where this user may write no file there."""
@@ -119,6 +155,12 @@ class EntryFolder:
             return float(info.mtime.timestamp()) if info.mtime is not None else self._clock.wall()
         except (OSError, pyarrow.ArrowException):
             return self._clock.wall()
+
+    def _replace(self, place: str, data: bytes) -> None:
+        if self.is_local:
+            self._replace_local(place, data)
+        else:
+            self._replace_remote(place, data)
 
     # Local folders ------------------------------------------------------------------------------------------
 
@@ -154,16 +196,16 @@ class EntryFolder:
     def _replace_local(self, place: str, data: bytes) -> None:
         """Write a hidden file beside it, then rename it."""
         path = Path(self.uri, place)
-        if not self._made:
+        if str(path.parent) not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._made = True
+            self._made.add(str(path.parent))
         hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
             with open(hidden, "xb", opener=trust.private_opener) as file:
                 file.write(data)
             hidden.replace(path)
         except FileNotFoundError:
-            self._made = False  # the folder was removed: the next time makes it
+            self._made.clear()  # the folder was removed: the next time makes it
             raise
         except BaseException:
             with contextlib.suppress(OSError):
@@ -198,10 +240,11 @@ class EntryFolder:
             with filesystem.open_output_stream(path) as stream:
                 stream.write(data)
             return
-        if not self._made:
-            filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-            self._made = True
-        hidden = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}"
+        folder = path.rpartition("/")[0]
+        if folder not in self._made:
+            filesystem.create_dir(folder, recursive=True)
+            self._made.add(folder)
+        hidden = f"{folder}/.{uuid.uuid4().hex}"
         with filesystem.open_output_stream(hidden) as stream:
             stream.write(data)
         filesystem.move(hidden, path)

@@ -19,9 +19,18 @@ from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.observe.identity import run_info
 from ridgeline.service.registry import process_identity
-from ridgeline.service.store.entry import ENDED, FAILED, RUNNING, STARTING, StoreEntry, check_name
-from ridgeline.service.store.folder import EntryFolder
+from ridgeline.service.store.entry import (
+    ENDED,
+    FAILED,
+    RUNNING,
+    STARTING,
+    StoreEntry,
+    StoreSupervisor,
+    check_name,
+)
+from ridgeline.service.store.folder import EntryFolder, Found
 from ridgeline.service.store.standing import BEAT_SECONDS, DAMAGED, FOREIGN, Standing, standing
+from ridgeline.service.supervised import RESTARTING
 
 if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
@@ -68,7 +77,9 @@ class Presence(Claim):
         master: str,
         warn: Callable[[str], None],
         clock: Clock | None = None,
+        supervisor: int = 0,
     ) -> None:
+        """`supervisor`: the process that has started this one, and would start it again; 0 for none."""
         self._clock = clock or SystemClock()
         self._folder = EntryFolder(store, self._clock)
         self._warn = warn
@@ -76,6 +87,8 @@ class Presence(Claim):
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._failed = False
+        self._silent = 0.0
+        """When the entry was written that may be of a driver from before this host was started again."""
         self._web: WebServer | None = None
         submission = Submission.of_environment()
         pid, now = os.getpid(), self._clock.wall()
@@ -94,6 +107,7 @@ class Presence(Claim):
             deploy_mode=submission.mode,
             log=submission.log,
             submission=submission.id,
+            supervisor=supervisor_of(supervisor),
         )
 
     def claim(self, checkpoint: str, storage_of: Callable[[str], DriverStorage] = LocalStorage) -> None:
@@ -144,13 +158,41 @@ class Presence(Claim):
                 if again is None or again.entry is not None:
                     return 0
                 self._warn(f"the entry of `{name}` in the store is replaced: {found.fault}")
-            elif how.lives or how.state == FOREIGN:
+            elif (how.lives and not self._follows(found.entry)) or how.state == FOREIGN:
+                if self._may_be_of_before(found):
+                    return 0
                 raise NameTakenError(taken(how))
             last = found.entry.start if found.entry is not None else 0
         claimed = max((int(one) for one in storage.names("") if one.isdigit()), default=0)
         if claimed > last:
             self._refuse_starting(storage, f"{claimed:08d}")
         return max(last, claimed) + 1
+
+    def _follows(self, entry: StoreEntry | None) -> bool:
+        """Whether the supervisor of this driver has started that one, whose process is gone."""
+        mine = self._entry
+        if entry is None or mine.supervisor is None or entry.supervisor is None or entry.host != mine.host:
+            return False
+        same = (entry.supervisor.pid, entry.supervisor.process) == (
+            mine.supervisor.pid,
+            mine.supervisor.process,
+        )
+        return same and process_identity(entry.pid) != entry.process
+
+    def _may_be_of_before(self, found: Found) -> bool:
+        """Whether a driver of this host may have died with it: wait a second for its next heartbeat.
+
+        A host that is started again quickly would else find its own driver of before, and give up.
+        """
+        entry = found.entry
+        boot = self._entry.process.partition(":")[0]
+        if entry is None or entry.host != self._entry.host or entry.process.partition(":")[0] in {"", boot}:
+            return False
+        if self._silent not in {0.0, found.written}:
+            return False  # it lives, on another host of that name
+        self._silent = found.written
+        self._clock.wait(1.0)
+        return True
 
     def _create(self, storage: DriverStorage, start: int) -> bool:
         """Claim a start; False if another driver was quicker."""
@@ -259,9 +301,17 @@ def presence_of(
     master: str,
     warn: Callable[[str], None],
     clock: Clock,
+    supervisor: int = 0,
 ) -> Presence | None:
     """The presence of an application in a store; None without one. Raises RidgelineError for a bad name."""
-    return None if store is None else Presence(store, name or application, application, master, warn, clock)
+    if store is None:
+        return None
+    return Presence(store, name or application, application, master, warn, clock, supervisor)
+
+
+def supervisor_of(pid: int) -> StoreSupervisor | None:
+    """The part of an entry about a supervisor; None for no process."""
+    return StoreSupervisor(pid, process_identity(pid) or "") if pid else None
 
 
 def ended_by(outcome: Outcome) -> str:
@@ -274,6 +324,11 @@ def taken(how: Standing) -> str:
     found, entry = how.found, how.found.entry
     if entry is None:
         return f"the name `{found.name}` is taken in this store: {found.fault}; give another name"
+    if how.state == RESTARTING and entry.supervisor is not None:
+        return (
+            f"`{entry.name}` is under a supervisor already, process {entry.supervisor.pid} on "
+            f"`{entry.host}`: {how.words}; `ridgeline stop {entry.name}` ends it, or give another name"
+        )
     does = "runs" if entry.state == RUNNING else "is starting"
     run = f", run {entry.id}" if entry.id else ""
     address = f", at {entry.address}" if entry.address else ""

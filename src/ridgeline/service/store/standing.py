@@ -16,6 +16,7 @@ from ridgeline.service import registry
 from ridgeline.service.listing.asking import ANSWER_SECONDS, Asking, ListedAnswer, key_of
 from ridgeline.service.store.entry import LIVING, StoreEntry
 from ridgeline.service.store.folder import EntryFolder, Found
+from ridgeline.service.supervised import RESTARTING, restart_words
 
 BEAT_SECONDS = 3.0
 """How often an application writes its entry."""
@@ -30,8 +31,9 @@ _ANSWERS = {"starting", "ok", "behind", "stuck", "failed", "ended", "refused"}
 class Standing:
     """How an application stands.
 
-    `state`: that of its entry, `dead`, `damaged`, or `foreign`: of a user who is not trusted. `age`:
-    seconds since its entry was written, by the store's clock. `words`: the reason, or what it says itself.
+    `state`: that of its entry, `restarting`, `dead`, `damaged`, or `foreign`: of a user who is not trusted.
+    `age`: seconds since its entry was written, by the store's clock. `words`: the reason, or what it says
+    itself.
     """
 
     found: Found
@@ -42,8 +44,8 @@ class Standing:
 
     @property
     def lives(self) -> bool:
-        """Whether it starts or runs."""
-        return self.state in LIVING
+        """Whether it starts, runs, or is started again by its supervisor."""
+        return self.state in LIVING or self.state == RESTARTING
 
 
 def standings(
@@ -77,16 +79,40 @@ def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
     entry, age = found.entry, max(0.0, now - found.written)
     if entry is None:
         return Standing(found, DAMAGED if found.trusted else FOREIGN, age, found.fault)
+    if entry.restarts:
+        return _between(found, entry, age)
     if entry.state not in LIVING:
         return Standing(found, entry.state, age, entry.reason)
     alive = _process(entry)
     answers = said is not None and said["state"] in _ANSWERS
     if alive is False:
-        return Standing(found, DEAD, age, f"its process {entry.pid} on `{entry.host}` is gone")
+        return _gone(found, entry, age)
     if alive is None and age > DEAD_SECONDS and not answers:
         what = f"it has written no heartbeat for {age:.0f} s"
         return Standing(found, DEAD, age, f"{what}, and {_silence(entry, said)}")
     return Standing(found, entry.state, age, _words(entry, said), said)
+
+
+def _gone(found: Found, entry: StoreEntry, age: float) -> Standing:
+    """How an application stands whose driver is known to be gone: its supervisor may not have said so yet."""
+    gone = f"its process {entry.pid} on `{entry.host}` is gone"
+    if entry.supervisor is not None and _there(entry, entry.supervisor.pid, entry.supervisor.process):
+        words = f"{gone}; its supervisor, process {entry.supervisor.pid}, is there"
+        return Standing(found, RESTARTING, age, words)
+    return Standing(found, DEAD, age, gone)
+
+
+def _between(found: Found, entry: StoreEntry, age: float) -> Standing:
+    """How an application stands that waits for its next driver."""
+    above = entry.supervisor
+    assert above is not None  # noqa: S101  it restarts
+    alive = _there(entry, above.pid, above.process)
+    if alive is False or (alive is None and age > DEAD_SECONDS):
+        what = "is gone" if alive is False else f"has written nothing for {age:.0f} s"
+        why = f"its supervisor, process {above.pid} on `{entry.host}`, {what}; its driver {entry.reason}"
+        return Standing(found, DEAD, age, why)
+    words = restart_words(above.restart_in - age, above.attempt, entry.reason)
+    return Standing(found, RESTARTING, age, words)
 
 
 def _silence(entry: StoreEntry, said: ListedAnswer | None) -> str:
@@ -108,12 +134,17 @@ def _words(entry: StoreEntry, said: ListedAnswer | None) -> str:
 
 def _process(entry: StoreEntry) -> bool | None:
     """Whether its process is there; None if that is not known here, as of other hosts."""
-    if entry.host != socket.gethostname() or not entry.process:
+    return _there(entry, entry.pid, entry.process)
+
+
+def _there(entry: StoreEntry, pid: int, process: str) -> bool | None:
+    """Whether a process of its host is there; None if that is not known here."""
+    if entry.host != socket.gethostname() or not process:
         return None
     own = (registry.process_identity(os.getpid()) or "").partition(":")[0]
-    if not own or own != entry.process.partition(":")[0]:
+    if not own or own != process.partition(":")[0]:
         return None  # another machine of that name, or from before it was started again
-    return registry.process_identity(entry.pid) == entry.process
+    return registry.process_identity(pid) == process
 
 
 def reachable(entry: StoreEntry) -> bool:
@@ -145,6 +176,8 @@ def registry_entry(entry: StoreEntry, token: str | None) -> registry.Entry:
         entry.checkpoint,
         entry.process,
         certificate=entry.certificate,
+        supervisor=0 if entry.supervisor is None else entry.supervisor.pid,
+        supervisor_process="" if entry.supervisor is None else entry.supervisor.process,
     )
 
 
@@ -174,7 +207,9 @@ def _clock(folder: EntryFolder, found: Sequence[Found]) -> Callable[[], float]:
     odd = any(
         not 0 <= now + 1 - one.written <= DEAD_SECONDS
         for one in found
-        if one.entry is not None and one.entry.state in LIVING and _process(one.entry) is None
+        if one.entry is not None
+        and (one.entry.state in LIVING or one.entry.restarts)
+        and _process(one.entry) is None
     )
     if not odd:
         return clock.wall
