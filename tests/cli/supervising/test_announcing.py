@@ -240,8 +240,8 @@ def test_another_host_ends_a_supervisor_by_a_word_in_the_store(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", '{"word": "stop"', "[" * 100_000, '{"word": "stop", "pid": "x"}', None],
-    ids=["empty", "list", "cut", "deep", "other", "writable"],
+    ["", "[]", '{"word": "stop"', "[" * 100_000, '{"word": "stop", "pid": "x"}', "NONE", None],
+    ids=["empty", "list", "cut", "deep", "other", "none", "writable"],
 )
 def test_a_word_that_is_damaged_or_of_others_ends_nothing(announce, ends, said, store, text):
     one = announce("one", store)
@@ -251,6 +251,8 @@ def test_a_word_that_is_damaged_or_of_others_ends_nothing(announce, ends, said, 
     path = Path(store, ".ridgeline", "words", "one.json")
     if text is None:
         path.chmod(0o666)
+    elif text == "NONE":
+        EntryFolder(store).write_word("one", {**word, "word": ["stop"]})
     else:
         path.write_text(text)
     one.restarting(60.0, "was killed by SIGKILL")  # which looks at the store at once

@@ -19,7 +19,7 @@ from ridgeline.service import supervised
 from ridgeline.service.supervised import RESTARTING, RUNNING
 
 if TYPE_CHECKING:
-    from ridgeline.service.store.entry import StoreEntry
+    from ridgeline.service.store.entry import StoreEntry, StoreSupervisor
     from ridgeline.service.store.folder import EntryFolder
 
 _BEAT_SECONDS = 3.0
@@ -65,6 +65,8 @@ class Announcer:
         self._last: tuple[str, str] | None = None
         """State and reason that the entry gets at the end; None: it stays as its driver has left it."""
         self._failed: set[str] = set()
+        self._obeyed: Mapping[str, Any] = {}
+        """The last word that it has done: one that cannot be removed counts once."""
 
     def started(self, pid: int, restarts: int) -> None:
         """Take note of a driver that was started."""
@@ -168,10 +170,10 @@ class Announcer:
         word = folder.read_word(record.name)
         if word is None or (word.get("pid"), word.get("process")) != (record.pid, record.process):
             return
-        what, who = word.get("word"), printable(str(word.get("who", "somebody")))[:200]
-        if what not in {_STOP, _KILL}:
+        what, who = str(word.get("word")), printable(str(word.get("who", "a user")))[:200]
+        if what not in {_STOP, _KILL} or word == self._obeyed:
             return
-        folder.remove_word(record.name)
+        self._obeyed = word
         self._say(f"`{who}` asks in the store to {what} it")
         if what == _KILL:
             self.over("failed", f"killed by {who}")
@@ -180,6 +182,7 @@ class Announcer:
             from ridgeline.service.registry import send_signal
 
             send_signal(record.driver, record.driver_process, signal.SIGKILL)
+        folder.remove_word(record.name)
 
     def _write(self, folder: EntryFolder) -> None:
         """Write into the entry what holds between two drivers, and at the end. Raises RidgelineError."""
@@ -189,25 +192,24 @@ class Announcer:
                 return
             found = folder.read(record.name)
             entry = None if found is None else found.entry
-            if entry is None or not self._is_mine(entry):
+            above = None if entry is None else self._own(entry)
+            if entry is None or above is None:
                 return
             if last is None:
                 left = max(0.0, record.due - self._clock.monotonic())
-                above = replace(entry.supervisor, attempt=record.restarts + 1, restart_in=left)  # type: ignore[type-var]  # it is mine
-                changed = replace(entry, state="failed", reason=mask_text(record.reason)[:2000])
+                above = replace(above, attempt=record.restarts + 1, restart_in=left)
+                state, reason = "failed", mask_text(record.reason)[:2000]
             else:
-                above = replace(entry.supervisor, attempt=0, restart_in=0.0)  # type: ignore[type-var]  # it is mine
-                changed = replace(entry, state=last[0], reason=last[1])
-            folder.write(replace(changed, supervisor=above, heartbeat=self._clock.wall()))
+                above, (state, reason) = replace(above, attempt=0, restart_in=0.0), last
+            now = self._clock.wall()
+            folder.write(replace(entry, state=state, reason=reason, supervisor=above, heartbeat=now))
 
-    def _is_mine(self, entry: StoreEntry) -> bool:
-        """Whether a driver of this supervisor has written an entry, and no other one since."""
-        above = entry.supervisor
-        return (
-            above is not None
-            and entry.host == socket.gethostname()
-            and (above.pid, above.process) == (self._record.pid, self._record.process)
-        )
+    def _own(self, entry: StoreEntry) -> StoreSupervisor | None:
+        """This supervisor in an entry; None if a driver of another one, or of none, has written it since."""
+        above, record = entry.supervisor, self._record
+        if above is None or entry.host != socket.gethostname():
+            return None
+        return above if (above.pid, above.process) == (record.pid, record.process) else None
 
 
 def _user() -> str:
