@@ -142,6 +142,8 @@ def _check_mode(mode: str, master: str) -> None:
             "`--deploy-mode cluster` on Kubernetes is not there: install the Helm chart "
             "`deploy/helm/ridgeline`, whose pod runs the driver in client mode"
         )
+    elif not master.startswith("yarn"):
+        msg = f"`--deploy-mode cluster` with `{master}` is not there; submit with `--supervise` on a host"
     else:
         msg = (
             "`--deploy-mode cluster` on YARN is not there: use `spark-submit --deploy-mode cluster` with a "
