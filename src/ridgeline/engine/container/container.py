@@ -22,6 +22,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import OperatorError, StateError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.container.chain import Chain, Ran, Relay, chains
+from ridgeline.engine.container.exact_recording import record_exactly
 from ridgeline.engine.container.feed import FedRows, count_reading
 from ridgeline.engine.container.inbox import receive
 from ridgeline.engine.container.recording import record
@@ -427,6 +428,9 @@ class Container:
         if request.recording:
             tag = runtime.context.container_attempt
             report.recorded = record(runtime.spec, request, {**inputs, **emitted}, self._storage.write, tag)
+        if request.exact:
+            tag, write = runtime.context.container_attempt, self._storage.write
+            report.exact = record_exactly(runtime, request, {**inputs, **emitted}, write, tag)
         return report, emitted
 
     def _route(

@@ -16,6 +16,7 @@ from ridgeline.stram.changes import (
     Pause,
     Resume,
     Shutdown,
+    StartExactRecording,
     StartRecording,
     StopRecording,
 )
@@ -48,7 +49,7 @@ class Requests:
             if isinstance(what, EditPlan):
                 self._reporter.change(asked)
                 self._live.changes.add(asked)
-            elif isinstance(what, StartRecording | StopRecording):
+            elif isinstance(what, StartRecording | StartExactRecording | StopRecording):
                 self.asked[asked.change.number] = asked
                 self._process(ChangeAsked(asked.change))
                 del self.asked[asked.change.number]
