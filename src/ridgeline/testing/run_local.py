@@ -159,7 +159,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         return run_regions(app, plan, planner_of, storage, clock, run_of, edits, windows, capture=capture)
     run = run_of(Planned(planner, plan), storage, edits)
     run.until = until
-    return _finished(run.steps(app.name, windows, capture=capture))
+    return finished(run.steps(app.name, windows, capture=capture))
 
 
 class Planned(NamedTuple):
@@ -169,7 +169,7 @@ class Planned(NamedTuple):
     plan: Plan
 
 
-def _finished(steps: Generator[object, None, LocalRun]) -> LocalRun:
+def finished(steps: Generator[object, None, LocalRun]) -> LocalRun:
     """Take all steps of a run. Raises what they raise."""
     while True:
         try:
@@ -209,6 +209,8 @@ class InProcessRun:
         """Set: it ends after the windows under way."""
         self.until: Callable[[LocalRun], bool] | None = None
         """Asked before each window; once it returns True, it ends after those under way."""
+        self.inspects = True
+        """Whether what operators hold is looked at after each window, which takes time."""
 
     def steps(
         self, application: str, windows: int | None, *, capture: bool
@@ -291,7 +293,14 @@ class InProcessRun:
         """A run on the checkpoint, whose collecting sinks continue, and the executor of its containers."""
         clock, seed = self._clock, self._interleave
         executor = LocalExecutor(
-            plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._injector
+            plan,
+            self._storage,
+            clock,
+            owned.run_id,
+            self._container_clock,
+            seed,
+            self._injector,
+            inspects=self.inspects,
         )
         committer = None if seed is None else CommitLater(Random(seed))  # noqa: S311  no secret
         observe = partial(self._observe, result)

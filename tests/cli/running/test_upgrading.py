@@ -90,7 +90,10 @@ def test_a_version_that_breaks_its_promise_gives_way_to_the_one_before(
     assert refused.exit_code == 2
     assert refused.stdout.endswith("nothing was changed: `sums` runs on\n")
     told = [
-        (["three.py", "--shadow", "5m"], "`--shadow` is not there yet"),
+        (["two.py", "--shadow", "soon"], "`--shadow`: "),
+        (["two.py", "--shadow", "0s"], "a time above zero is needed"),
+        (["two.py", "--accept-differences"], "is about `--shadow`"),
+        (["two.py", "--shadow", "1m", "--leave-out", "stor"], "did you mean `store`"),
         (["one.py", "--rollback-if", "x"], "is the file that runs"),
         (["two.py", "--rollback-if", "x"], "APP makes no promise `x`"),
         (["two.py", "--rollback-if", "window_latency_p50", "--within", "1s"], "give more"),

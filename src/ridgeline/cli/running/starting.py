@@ -32,6 +32,12 @@ def start(context: typer.Context, settings: RunSettings) -> None:
     from ridgeline.engine.process.log_channel import open_channel
 
     supervisor = link()
+    if supervisor is not None and supervisor.shadow is not None:
+        from ridgeline.cli.running.shadow_side import run_side
+
+        with failure_reported():
+            run_side(context, settings, supervisor)
+        return
     if supervisor is not None:
         settings = settings.supervised(supervisor)
     with failure_reported():

@@ -17,6 +17,7 @@ from ridgeline.cli import completing
 from ridgeline.cli.configuration import configuration, load_configured, words_of
 from ridgeline.cli.errors import NOT_VALID, CommandError
 from ridgeline.cli.output import write
+from ridgeline.cli.running.shadow_options import ShadowOptions
 from ridgeline.cli.running.way_back import WayBack, command_of
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.validating import judged, print_verdicts
@@ -41,6 +42,7 @@ def upgrade(
         ),
     ],
     settings: RunSettings,
+    shadowed: ShadowOptions,
     rollback_if: Annotated[
         str | None,
         typer.Option(
@@ -53,10 +55,6 @@ def upgrade(
     within: Annotated[
         str, typer.Option(metavar="TIME", help="How long `--rollback-if` looks at the new version.")
     ] = "10m",
-    shadow: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Not there yet: refused.", show_default=False),
-    ] = None,
     check_only: Annotated[
         bool, typer.Option("--check-only", help="Say what would become of its state, and change nothing.")
     ] = False,
@@ -75,19 +73,13 @@ def upgrade(
     from ridgeline.cli.running.starting import start
     from ridgeline.cli.supervising.link import link
 
-    asked = any(settings.resume.values())
+    asked = any(settings.resume.values()) or settings.supervision.supervise
     settings = _whole(settings)
     if link() is not None:  # the process that the command below has started for the new version
         start(context, settings)
         return
-    if shadow is not None:
-        msg = "`--shadow` is not there yet: no second version runs beside the first one; run both in process "
-        msg += "from a copy of its state, on its inputs: `ridgeline compare OLD NEW --state DIR --for TIME`"
-        raise CommandError(msg)
-    if settings.supervision.supervise:
-        msg = "`--supervise` is not there yet for upgrades: stop the version before, and start the new one "
-        raise CommandError(msg + "by `ridgeline run --supervise`")
-    seconds = _seconds(within)
+    beside = shadowed.wanted()
+    seconds = _seconds("--within", within)
     entry = _found(running, settings)
     settings = replace(settings, options=replace(settings.options, checkpoint=entry.checkpoint))
     settings.beside(configuration(context).run.conf, context.args)  # refused while the version before runs
@@ -108,22 +100,49 @@ def upgrade(
     if rollback_if is not None:
         back = WayBack(entry, command_of(client, entry, settings), rollback_if, seconds)
         settings = back.prepared(settings, configured.plan())
+    if beside is not None:
+        from ridgeline.cli.running.shadowing import Shadow
+
+        plan = configured.plan()
+        Shadow(client, entry, settings, beside, ["upgrade", *words_of(context)], plan).run()
+        entry = _found(running, settings)  # its driver may have been started again meanwhile
+        client = Client(entry.url, entry.token)
+        if back is not None:
+            back.entry = entry
     if check_only or (
         back is None and not asked and _is_changed_live(client, running, context, settings, entry.checkpoint)
     ):
         return
     _stop(client, running, entry)
-    if back is None:
-        start(context, settings)
+    _start(context, settings, entry.checkpoint, back)
+
+
+def _start(context: typer.Context, settings: RunSettings, checkpoint: str, back: WayBack | None) -> None:
+    """Start the new version, watched or supervised as it is asked for. Raises typer.Exit with its code."""
+    from ridgeline.cli.running.starting import start
+    from ridgeline.cli.supervising.child import Signals
+    from ridgeline.cli.supervising.command import supervisor_of
+
+    supervised, words = settings.supervision.supervise, ["upgrade", *words_of(context)]
+    if back is not None:
+        if supervised:
+            back.supervises = lambda signals: supervisor_of(context, settings, "upgrade", signals, back.given)
+        back.watch(words)
+    elif supervised:
+        with Signals() as signals:
+            given = {"checkpoint": checkpoint}
+            code = supervisor_of(context, settings, "upgrade", signals, given).run(signals)
+        if code:
+            raise typer.Exit(code)
     else:
-        back.watch(["upgrade", *words_of(context)])
+        start(context, settings)
 
 
-def _seconds(text: str) -> float:
+def _seconds(option: str, text: str) -> float:
     try:
         return parse_duration(text)
     except ValueError as error:
-        msg = f"`--within`: {error}"
+        msg = f"`{option}`: {error}"
         raise CommandError(msg) from None
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,8 @@ from ridgeline.service import registry
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
-    from ridgeline.cli.supervising.child import Child
+    from ridgeline.cli.supervising.child import Child, Signals
+    from ridgeline.cli.supervising.supervisor import Supervisor
     from ridgeline.plan.execution import Plan
 
 _CLOCK = SystemClock()
@@ -77,6 +78,8 @@ class WayBack:
     promise: str
     seconds: float
     broken: str = ""
+    supervises: Callable[[Signals], Supervisor] | None = None
+    """Makes the supervisor of the new version, which restarts it once the way back is closed."""
     attributes: list[str] = field(default_factory=list)
     """Attributes that the new version gets beside those of its command."""
     _deadline: float = math.inf
@@ -103,6 +106,11 @@ class WayBack:
         attributes = [*(settings.written.attributes or ()), *self.attributes]
         return replace(settings, written=replace(settings.written, attributes=attributes))
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """Fields of `Link` for drivers of the new version."""
+        return {"checkpoint": self.entry.checkpoint, "attributes": self.attributes}
+
     def watch(self, words: Sequence[str]) -> None:
         """Run the new version by `ridgeline WORDS`; the one before from its last window if that fails.
 
@@ -116,8 +124,8 @@ class WayBack:
         last = read_last(LocalStorage(self.entry.checkpoint), self.entry.name)
         over = threading.Event()
         with Signals() as signals:
-            given = {"checkpoint": self.entry.checkpoint, "attributes": self.attributes}
-            child = Child(words, given, signals)
+            supervisor = None if self.supervises is None else self.supervises(signals)
+            child = Child(words, self.given, signals) if supervisor is None else supervisor.start(signals)
             watcher = threading.Thread(
                 target=self._look, args=(child.process.pid, over), name="upgrade", daemon=True
             )
@@ -128,9 +136,13 @@ class WayBack:
             watcher.join()
             why = "" if signals.count and not self.broken else self._why_back(child, code, ended)
             if not why or last is None:
+                if supervisor is not None:
+                    code = supervisor.run(signals, child)
                 if code:
                     raise typer.Exit(exit_code(code))
                 return
+            if supervisor is not None:
+                supervisor.leave()
             show_cursor()
             again = [*self.words, _FROM_WINDOW, str(last.window_id)]
             write(f"{why}: back to the version before, `{shlex.join(again)}`")

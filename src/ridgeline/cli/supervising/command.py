@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,6 +13,10 @@ from ridgeline.cli.configuration import configuration, words_of
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.supervising.link import link
+
+if TYPE_CHECKING:
+    from ridgeline.cli.supervising.child import Signals
+    from ridgeline.cli.supervising.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
@@ -26,18 +31,29 @@ def start_supervised(context: typer.Context, settings: RunSettings, command: str
 
         start(context, settings)
         return
-    from ridgeline.cli.supervising.announcing import Announcer
     from ridgeline.cli.supervising.child import Signals
-    from ridgeline.cli.supervising.supervisor import Supervisor
 
     settings = settings.beside(configuration(context).run.conf, context.args)
-    say = saying(settings)
     with Signals() as signals:
-        announcer = Announcer(signals, say, lambda: _use_store(settings))
-        words = [command, *words_of(context)]
-        code = Supervisor(words, settings.supervision.policy(), say, announcer).run(signals)
+        code = supervisor_of(context, settings, command, signals).run(signals)
     if code:
         raise typer.Exit(code)
+
+
+def supervisor_of(
+    context: typer.Context,
+    settings: RunSettings,
+    command: str,
+    signals: Signals,
+    given: Mapping[str, Any] | None = None,
+) -> Supervisor:
+    """The supervisor of processes of this command. `given`: what each driver is to know."""
+    from ridgeline.cli.supervising.announcing import Announcer
+    from ridgeline.cli.supervising.supervisor import Supervisor
+
+    words, say = [command, *words_of(context)], saying(settings)
+    announcer = Announcer(signals, say, lambda: _use_store(settings))
+    return Supervisor(words, settings.supervision.policy(), say, announcer, given)
 
 
 def _use_store(settings: RunSettings) -> None:

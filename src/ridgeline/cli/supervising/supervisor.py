@@ -89,7 +89,8 @@ class Failures:
 class Supervisor:
     """Runs `ridgeline WORDS` again and again.
 
-    `say`: prints a line. `announcer`: says elsewhere how it stands.
+    `say`: prints a line. `announcer`: says elsewhere how it stands. `given`: fields of `Link` that each
+    driver is to know.
     """
 
     def __init__(
@@ -98,10 +99,11 @@ class Supervisor:
         policy: Policy,
         say: Callable[[str], None],
         announcer: Announcer,
+        given: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._words = words
-        self._given: dict[str, Any] = {}
+        self._given = dict(given or {})
         self._failures = Failures(policy)
         self._say = say
         self._clock = clock or SystemClock()
@@ -109,12 +111,15 @@ class Supervisor:
         self._announcer = announcer
         self._final = ""
 
-    def run(self, signals: Signals) -> int:
-        """Supervise drivers until one ends in order; the exit code. Call it in the main thread."""
+    def run(self, signals: Signals, child: Child | None = None) -> int:
+        """Supervise drivers until one ends in order; the exit code. Call it in the main thread.
+
+        `child`: the first of them, if it was started before.
+        """
         announcer = self._announcer
         try:
             while True:
-                child = self._start(signals, announcer)
+                child = child or self.start(signals)
                 code = child.wait()
                 if child.ran_since is not None:
                     self._given["begun"] = True
@@ -129,16 +134,21 @@ class Supervisor:
                     self._say(STOPPED)
                     return 0
                 self._restarts += 1
+                child = None
         finally:
             announcer.close()
 
-    def _start(self, signals: Signals, announcer: Announcer) -> Child:
+    def start(self, signals: Signals) -> Child:
         """Start a driver, and say so."""
-        known = {"restarts": self._restarts, "begun": False, **self._given}
+        known, announcer = {"restarts": self._restarts, "begun": False, **self._given}, self._announcer
         with announcer.quiet():
             child = Child(self._words, known, signals, report=announcer.report)
             announcer.started(child.process.pid, self._restarts)
         return child
+
+    def leave(self) -> None:
+        """Supervise no longer: a driver that was started has ended, and another command follows it."""
+        self._announcer.close()
 
     def judge(self, child: Child, code: int, signals: Signals) -> float | None:
         """The seconds after which the driver is started again; None: it is over. Says which and why."""

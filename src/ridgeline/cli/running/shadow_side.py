@@ -1,0 +1,76 @@
+"""One version beside the application that runs: the process that `upgrade --shadow` starts for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ridgeline.cli import options
+from ridgeline.cli.configuration import load_configured
+from ridgeline.cli.running.shadow_recording import ShadowRecording
+from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.supervising.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ridgeline.plan.edits import Edit
+    from ridgeline.plan.execution import Plan
+    from ridgeline.testing.shadow.beside import Job
+
+PRINTED = "printed"
+"""The file in the folder of a job that gets what the version prints."""
+_NICE = 10
+
+
+def run_side(context: typer.Context, settings: RunSettings, link: Link) -> None:
+    """Run the version that the command line names as the job says that the link has.
+
+    It gives way to the one at work where processors are short. Raises what the version does.
+    """
+    from ridgeline.cli.running.stopping import Stopper, in_thread
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.testing.shadow.beside import STOP, Beside, Job
+    from ridgeline.testing.shadow.standing_in import Stage, stand_in
+
+    job = Job(**(link.shadow or {}))
+    with Path(job.folder, PRINTED).open("ab") as printed:  # the terminal is for what the command says
+        for number in (1, 2):
+            os.dup2(printed.fileno(), number)
+    os.nice(_NICE)
+    configured = load_configured(context, settings.written)
+
+    def planner_of(stage: Stage) -> Planner:
+        def make(kept: Mapping[str, object], kept_edits: Sequence[Edit], edits: Sequence[Edit]) -> Plan:
+            return stand_in(configured.plan(kept, kept_edits, edits), stage)
+
+        return Planner(
+            make,
+            options.properties(settings.written.properties or ()),
+            known=lambda: configured.resolve().properties,
+            resume=settings.resume,
+        )
+
+    def stop() -> None:
+        Path(job.folder, STOP).touch()
+
+    beside = Beside(job, configured.app.name, planner_of)
+    with Stopper(stop, stop) as stopper:
+        link.follow(stopper, partial(_orphaned, job))
+        in_thread(beside.run)
+
+
+def _orphaned(job: Job) -> None:
+    """End this process, and what belongs to its command, which is gone: the recording, and all copies."""
+    with contextlib.suppress(Exception):
+        recording = ShadowRecording(job.checkpoint, job.recording)
+        recording.stop()
+        recording.forget()
+    shutil.rmtree(job.root, ignore_errors=True)
+    os._exit(1)
