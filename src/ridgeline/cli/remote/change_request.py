@@ -61,10 +61,6 @@ class ChangeSender:
         row = self._waited(self.client.post(path, **given, **self._asking()))
         shared.show(row, lambda _width: [Text(_outcome(row))], as_json=self.as_json)
 
-    def ask(self, path: str, body: dict[str, Any]) -> Any:
-        """Ask for something at one path, and wait for it; the change. Raises CommandError if refused."""
-        return self._waited(self.client.post(path, **body))
-
     def act(self, path: str, note: str, done: str) -> None:
         """Ask the run as a whole for something, and print that it is `done`."""
         row = self._waited(self.client.post(path, note=note or None, **self._asking()))

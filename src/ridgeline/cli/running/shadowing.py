@@ -92,6 +92,10 @@ class _Side:
         return text.splitlines()[-_LAST_LINES:]
 
 
+class _StoppedError(Exception):
+    """Ctrl-C or SIGTERM came before both versions have started."""
+
+
 @dataclass
 class Shadow:
     """One comparison. `words`: of the command that starts the new version, which has this `plan`."""
@@ -118,16 +122,19 @@ class Shadow:
         from ridgeline.cli.supervising.child import Signals
 
         self._check()
+        stopped = False
         with Signals() as signals, tempfile.TemporaryDirectory(prefix="ridgeline-shadow-") as root:
             try:
                 with ExitStack() as after:
-                    recording = self._record(after)
-                    before = self._copy(Path(root))
+                    recording = self._record(after, signals)
+                    before = self._copy(Path(root), signals)
                     self._start(Path(root), recording, signals, after)
                     self._follow(recording, signals)
+            except _StoppedError:
+                stopped = True
             finally:
                 self._end_line()
-            if signals.count:
+            if stopped or signals.count:
                 self._unchanged("stopped")
                 raise typer.Exit(KILLED_BY + signal.SIGINT)
             self._judge(before)
@@ -151,13 +158,11 @@ class Shadow:
                 msg = f"`--leave-out {name}`: APP has no such output; {did_you_mean(name, sorted(names))}"
                 raise CommandError(msg)
 
-    def _record(self, after: ExitStack) -> ShadowRecording:
-        """Begin to record; it ends with `after`."""
-        from ridgeline.cli.remote.change_request import ChangeSender, Waiting
-
+    def _record(self, after: ExitStack, signals: Signals) -> ShadowRecording:
+        """Begin to record; it ends with `after`. Raises RidgelineError, _StoppedError."""
         lasting = self.wanted.seconds + _SPARE_SECONDS
         free = shutil.disk_usage(self.entry.checkpoint).free
-        body = {
+        body: dict[str, Any] = {
             "exact": True,
             "windows": min(
                 _MOST_WINDOWS,
@@ -165,17 +170,39 @@ class Shadow:
             ),
             "maxMb": max(1, min(_MOST_MB, free // 2 // _MB)),
         }
-        row = ChangeSender(self.client, self.entry.name, Waiting()).ask("/recordings", body)
+        row = self.client.post("/recordings", **body)
+        deadline = _CLOCK.monotonic() + _COPY_SECONDS
+        try:
+            while row["state"] == "QUEUED":
+                _check_stopped(signals)
+                self._check_moves(deadline)
+                row = self.client.get(f"/changes/{row['id']}", wait=1)
+        except BaseException:
+            with contextlib.suppress(RidgelineError):
+                self.client.post(f"/changes/{row['id']}/withdraw")
+            raise
+        if row["state"] != "APPLIED":
+            raise CommandError(row["reason"] or "the recording was withdrawn; ask again")
         self._recording, self._first = row["result"], row["window"]
         recording = ShadowRecording(self.entry.checkpoint, row["result"])
         after.callback(recording.forget)
         after.callback(recording.stop)
         return recording
 
-    def _copy(self, root: Path) -> Any:
+    def _check_moves(self, deadline: float) -> None:
+        """Raise RidgelineError if the application has come to no window up to a time."""
+        if _CLOCK.monotonic() > deadline:
+            name = self.entry.name
+            msg = (
+                f"`{name}` has come to no window for {duration(_COPY_SECONDS)}, so nothing can be compared; "
+            )
+            msg += f"`ridgeline progress {name}` shows where it stands, `ridgeline resume` ends a pause"
+            raise RidgelineError(msg)
+
+    def _copy(self, root: Path, signals: Signals) -> Any:
         """Copy the checkpoint as of the window before the first one that is recorded, or a later one.
 
-        Returns the last window of the copy. Raises RidgelineError.
+        Returns the last window of the copy. Raises RidgelineError, _StoppedError.
         """
         from ridgeline.engine.driver.checkpoint.planning import read_last
         from ridgeline.engine.driver.checkpoint.upkeep.copying import copy
@@ -184,10 +211,8 @@ class Shadow:
         name, place = self.entry.name, self.entry.checkpoint
         deadline = _CLOCK.monotonic() + _COPY_SECONDS
         while (last := read_last(LocalStorage(place), name)) is None or last.window_id < self._first - 1:
-            if _CLOCK.monotonic() > deadline:
-                msg = f"`{name}` has committed no window for {duration(_COPY_SECONDS)}, so nothing can be "
-                msg += "compared; `ridgeline status` says what it waits for"
-                raise RidgelineError(msg)
+            self._check_moves(deadline)
+            _check_stopped(signals)
             _CLOCK.wait(_POLL_SECONDS)
         size = sum(one.stat().st_size for one in _files(Path(place)))
         free, copies = shutil.disk_usage(root).free, 2 if self._old_words() else 1
@@ -200,7 +225,7 @@ class Shadow:
         target = str(root / NEW / "state")
         (root / NEW).mkdir(mode=0o700)
         try:
-            copy(place, target, without=("recordings",))
+            copy(place, target, step=lambda _: _check_stopped(signals), without=("recordings",))
         except OSError as error:
             msg = f"the checkpoint could not be copied to `{target}`: {error}; let `TMPDIR` be another folder"
             raise CommandError(msg) from error
@@ -245,7 +270,8 @@ class Shadow:
         }
         if words := self._old_words():
             (root / OLD).mkdir(mode=0o700)
-            copy(str(root / NEW / "state"), str(root / OLD / "state"))
+            state = str(root / NEW / "state")
+            copy(state, str(root / OLD / "state"), step=lambda _: _check_stopped(signals))
             starts[OLD] = words, self.entry.folders[0], {}
         for name, (words, folder, names) in starts.items():
             place = root / name
@@ -411,32 +437,37 @@ class Shadow:
         """The lines of the report."""
         span = f"windows {progress.first} to {progress.last} ({progress.windows:,})"
         yield f"shadow of `{self.entry.name}`: {span}, {plural(len(progress.outputs), 'output')}"
-        own = {} if old is None else old.progress.outputs
+        own = None if old is None else old.progress
+        if own is not None and (own.error or not own.over or own.last is None):
+            self._no_old = f"it failed beside: {own.error or 'it was killed'}"
+            own = None
         for name, found in progress.outputs.items():
-            yield from _of_output(name, found, own.get(name), self._no_old)
+            yield from _of_output(name, found, own, self._no_old)
         for name in progress.missing:
             yield f"  {name}: the new version has no such output"
         for name, rows in progress.new.items():
             yield f"  {name}: only in the new version, {plural(rows, 'row')}"
-        yield from self._costs(progress, old)
+        yield from self._costs(progress, own)
 
-    def _costs(self, progress: Progress, old: _Side | None) -> Iterator[str]:
+    def _costs(self, progress: Progress, old: Progress | None) -> Iterator[str]:
         """How long windows took, and how much processor time, of both."""
         new = _cost(progress)
         if old is None:
-            yield f"  a window took {new}; the version before was not run beside: {self._no_old}"
+            yield f"  a window took {new}; there is nothing of the version before: {self._no_old}"
             return
-        if old.progress.error or not old.progress.windows:
-            why = old.progress.error or "it has run no window"
-            yield f"  a window took {new}; the version before failed beside: {why}"
-            return
-        yield f"  a window took {new}; with the version before {_cost(old.progress)}"
+        yield f"  a window took {new}; with the version before {_cost(old)}"
         parts = [
             f"{name} {1000 * seconds / progress.windows:.1f} ms ("
-            f"{1000 * old.progress.operators.get(name, 0.0) / old.progress.windows:.1f} before)"
+            f"{1000 * old.operators.get(name, 0.0) / old.windows:.1f} before)"
             for name, seconds in sorted(progress.operators.items(), key=lambda one: -one[1])[:5]
         ]
         yield f"  processor time of operators, a window: {', '.join(parts)}"
+
+
+def _check_stopped(signals: Signals) -> None:
+    """Raise _StoppedError once Ctrl-C or SIGTERM has come."""
+    if signals.count:
+        raise _StoppedError
 
 
 def _cost(progress: Progress) -> str:
@@ -451,8 +482,8 @@ def _differs(progress: Progress) -> bool:
     return bool(progress.missing) or any(one.windows for one in progress.outputs.values())
 
 
-def _of_output(name: str, found: Compared, own: Compared | None, no_old: str) -> Iterator[str]:
-    """The lines on one output. `own`: the same of the version before, run again; None without."""
+def _of_output(name: str, found: Compared, old: Progress | None, no_old: str) -> Iterator[str]:
+    """The lines on one output. `old`: what the version before made of the same; None without."""
     if not found.windows:
         yield f"  {name}: {plural(found.before, 'row')}, equal"
         return
@@ -474,8 +505,9 @@ def _of_output(name: str, found: Compared, own: Compared | None, no_old: str) ->
     if found.first:
         yield f"    in window {found.windows[0]}, the first one:"
         yield from (f"      {text}" for text in found.first)
-    if own is None:
-        yield f"    whether the version before repeats what it published is not known: {no_old}"
+    own = None if old is None else old.outputs.get(name)
+    if old is None or old.last is None or own is None or found.windows[0] > old.last:
+        yield f"    whether the version before repeats what it published is not known: {no_old or 'too slow'}"
     elif both := set(own.windows) & set(found.windows):
         yield f"    the version before does not repeat what it published either, in {len(both)} of these:"
         yield "      it depends on more than its inputs (time of day, chance, what it asks outside), or its"
