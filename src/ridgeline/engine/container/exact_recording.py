@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import capped, described
 from ridgeline.api.operator import InputOperator, has_finished
@@ -35,8 +36,6 @@ class Batch(NamedTuple):
 
     def opened(self) -> Tuples:
         """The tuples, by the columns that they were written with."""
-        from ridgeline.api.columns.schema import Schema, holds_pickles
-
         table = pa.ipc.open_stream(self.rows).read_all().combine_chunks()
         (batch,) = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
         times: OpenedTimes

@@ -172,7 +172,8 @@ def _made(kind: Any, stage: Stage, *, is_output: bool) -> type[Operator]:
     else:
         changed = [name for name in _AFTER if getattr(kind, name) is not getattr(Operator, name)]
         if not changed:
-            return kind  # type: ignore[no-any-return]
+            unchanged: type[Operator] = kind
+            return unchanged
         body |= {name: getattr(Operator, name) for name in changed}
     return type(kind.__name__, (StandIn, kind), body)
 
