@@ -112,9 +112,9 @@ def test_an_exact_recording_ends_where_inputs_or_outputs_become_others() -> None
 
 def read_twice(app: Application) -> Application:
     """The application with another sink."""
-    (stream,) = [one for one in app.streams if one.name == "sums"]
-    source: Any = stream.source
-    app.add_stream("again", source, app.add_operator("again", CollectorSink(source.schema.type)).input)
+    stream: Any = app.streams.pop()
+    again = app.add_operator("again", CollectorSink(stream.source.schema.type))
+    app.add_stream(stream.name, stream.source, *stream.sinks, again.input)
     return app
 
 

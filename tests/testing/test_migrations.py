@@ -343,7 +343,7 @@ def test_four_versions_follow_each_other_and_go_back(
         run = run_local(of_version(load, version, steps), checkpoint=storage, windows=7, attributes=kept)
         position = assert_as_the_loop(run, version, position)
     first = of_version(load, ONE, [])
-    with pytest.raises(StateError):
+    with pytest.raises(CheckpointError, match="its state has been through the migration"):
         run_local(first, checkpoint=storage, windows=1)
 
     # By rewinds, each to the last window of the version, with its own code.
