@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import socket
+import threading
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
@@ -29,6 +32,10 @@ class TcpWay(NamedTuple):
         return f"{'tls' if self.tls else 'tcp'}:{host}:{self.port}"
 
 
+_LOOKUP_SECONDS = 1.0
+"""A server for names that does not answer would keep the thread for ten seconds, which serves all peers."""
+_known: dict[str, list[tuple[int, str]]] = {}
+"""The addresses that a name had the last time."""
 Way: TypeAlias = UnixWay | TcpWay
 
 
@@ -68,9 +75,49 @@ class Target(NamedTuple):
 def targets(way: Way) -> list[Target]:
     """Where a socket may connect to, in turn; nowhere if a Unix socket's file is not seen from here.
 
-    A host that is given by name is looked up, which may block. Raises OSError if that fails.
+    A host that is given by name is looked up, which may block for a second. If that fails, what was found
+    before is taken. Raises OSError if nothing was.
     """
     if isinstance(way, UnixWay):
         return [Target(socket.AF_UNIX, way.path, tls=False)] if Path(way.path).exists() else []
-    found = socket.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM)
-    return [Target(family, (str(place[0]), way.port), way.tls) for family, _, _, _, place in found]
+    return [Target(family, (host, way.port), way.tls) for family, host in _hosts(way.host)]
+
+
+def _hosts(name: str) -> list[tuple[int, str]]:
+    """The families and addresses of a host."""
+    with contextlib.suppress(socket.gaierror):  # it is an address
+        return _looked_up(name, socket.AI_NUMERICHOST)
+    found: list[tuple[int, str]] = []
+    errors: list[OSError] = []
+
+    def look() -> None:
+        try:
+            found.extend(_looked_up(name))
+        except OSError as error:
+            errors.append(error)
+
+    looking = threading.Thread(target=look, name="ridgeline-names", daemon=True)
+    looking.start()
+    looking.join(_LOOKUP_SECONDS)
+    if found:
+        _known[name] = list(found)
+    elif name not in _known:
+        if errors:
+            raise errors[0]
+        raise OSError(errno.ETIMEDOUT, f"its name was not found within {_LOOKUP_SECONDS:g} s")
+    return _known[name]
+
+
+def _looked_up(name: str, flags: int = 0) -> list[tuple[int, str]]:
+    found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, str(place[0])) for family, _, _, _, place in found]
+
+
+def own_address(way: TcpWay) -> str | None:
+    """The address with which this host reaches another one; None if it does not know the other's name."""
+    with contextlib.suppress(OSError):
+        for family, host in _hosts(way.host):
+            with socket.socket(family, socket.SOCK_DGRAM) as asking:  # sends nothing
+                asking.connect((host, way.port))
+                return str(asking.getsockname()[0])
+    return None

@@ -48,6 +48,7 @@ class Dialing:
         self.where = ""
         self._ways = ways_of(address)
         self._targets: list[Target] = []
+        self._tried: set[Target] = set()
         self._place: str | tuple[str, int] = ""
         self._failed = f"nothing of `{address}` is seen from this host"
 
@@ -77,7 +78,8 @@ class Dialing:
         while self._ways and not self._targets:
             way = self._ways.pop(0)
             try:
-                self._targets = targets(way)
+                self._targets = [one for one in targets(way) if one not in self._tried]
+                self._tried.update(self._targets)
             except OSError as error:
                 self._failed = f"{way}: {error.strerror}"
                 self._refused_by_all = False

@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from ridgeline.api.clock import Clock
@@ -30,7 +31,8 @@ class Listen:
 
     `unix`: also on a Unix socket, for peers on the same host. Its private folder is made in `folder`
     (default: the one for temporary files). `host`: what a TCP port is bound to, None for none; peers connect
-    to `advertised` (default: `host`). `ports`: first and last port to try, (0, 0) for any free one.
+    to `advertised` (default: `host`). If that name is not known, they connect to `also` (default: the address
+    that the port is bound to). `ports`: first and last port to try, (0, 0) for any free one.
     `certificate`: TLS on the TCP port; None: in the clear.
     """
 
@@ -38,6 +40,7 @@ class Listen:
     folder: str | None = None
     host: str | None = None
     advertised: str | None = None
+    also: str | None = None
     ports: tuple[int, int] = (0, 0)
     certificate: Certificate | None = None
 
@@ -45,10 +48,18 @@ class Listen:
 class Listener:
     """One socket that listens; `close` ends it and removes its file."""
 
-    def __init__(self, bound: socket.socket, way: Way, certificate: Certificate | None = None) -> None:
+    def __init__(
+        self,
+        bound: socket.socket,
+        way: Way,
+        certificate: Certificate | None = None,
+        others: tuple[Way, ...] = (),
+    ) -> None:
+        """`way`: how peers reach it; `others`: how else."""
         bound.setblocking(False)  # noqa: FBT003
         self.socket = bound
         self.way = way
+        self.ways = way, *others
         self.certificate = certificate
 
     def close(self) -> None:
@@ -69,9 +80,18 @@ def listeners(listen: Listen) -> list[Listener]:
             bound = _tcp(listen.host, listen.ports)
             port = bound.getsockname()[1]
             way = TcpWay(listen.advertised or listen.host, port, listen.certificate is not None)
-            found.append(Listener(bound, way, listen.certificate))
+            also = listen.also or _own(bound)
+            others = (way._replace(host=also),) if also and also != way.host else ()
+            found.append(Listener(bound, way, listen.certificate, others))
         undo.pop_all()
         return found
+
+
+def _own(bound: socket.socket) -> str | None:
+    """The one address that a socket is bound to; None if it has all, or only one of this host's own."""
+    host = str(bound.getsockname()[0])
+    address = ip_address(host.partition("%")[0])
+    return None if address.is_unspecified or address.is_loopback else host
 
 
 class Reception:
@@ -90,7 +110,7 @@ class Reception:
     @property
     def address(self) -> str:
         """As `Network.address`."""
-        return ",".join(str(listener.way) for listener in self._listeners)
+        return ",".join(str(way) for listener in self._listeners for way in listener.ways)
 
     @property
     def paused(self) -> bool:
