@@ -20,6 +20,7 @@ from ridgeline.measure.slot_events import (
     SlotSpeculated,
     SlotsReduced,
     SlotsSized,
+    StoreSilent,
 )
 from ridgeline.measure.topology import Topology
 
@@ -644,6 +645,7 @@ RunEvent = (
     | SlotMisplaced
     | SlotSilent
     | SlotsSized
+    | StoreSilent
     | StateCompacted
     | StateWarning
     | ApplicationChanged

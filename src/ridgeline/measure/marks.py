@@ -27,6 +27,7 @@ from ridgeline.measure.slot_events import (
     SlotSpeculated,
     SlotsReduced,
     SlotsSized,
+    StoreSilent,
 )
 
 _KEPT = 1_000
@@ -51,6 +52,7 @@ class MarkFold:
             SlotMisplaced: self._slots,
             SlotSpeculated: self._slots,
             SlotsSized: self._sized,
+            StoreSilent: self._store,
             SourceAsked: self._source,
             OutputAsked: self._output,
             PromiseChanged: self._promise,
@@ -105,6 +107,9 @@ class MarkFold:
 
     def _silent(self, event: SlotSilent) -> None:
         self._add(event.at, "slot", "good" if event.again else "bad", event.text)
+
+    def _store(self, event: StoreSilent) -> None:
+        self._add(event.at, "store", "good" if event.again else "bad", event.text)
 
     def _slots(self, event: SlotsReduced | SlotMisplaced | SlotSpeculated) -> None:
         window = event.window_id if isinstance(event, SlotSpeculated) else None

@@ -92,6 +92,7 @@ from ridgeline.measure.slot_events import (
     SlotSpeculated,
     SlotsReduced,
     SlotsSized,
+    StoreSilent,
 )
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
@@ -166,6 +167,7 @@ class Measurement:
             **dict.fromkeys(
                 (SlotsReduced, SlotMisplaced, SlotSpeculated, SlotSilent, SlotsSized), self.counts.slots.add
             ),
+            StoreSilent: self._store,
             StateCompacted: self.counts.compact,
             StateWarning: self.counts.warn,
         }
@@ -294,6 +296,9 @@ class Measurement:
     def _output_asked(self, event: OutputAsked) -> None:
         self._progress.output_asked(event)
         self.counts.outputs.asked(event)
+
+    def _store(self, event: StoreSilent) -> None:
+        self._progress.store(event)
 
     def _slot_lost(self, event: SlotLost) -> None:
         self.counts.slots.add(event)

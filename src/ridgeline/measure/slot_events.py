@@ -1,8 +1,12 @@
-"""Events of slots: who has come, is gone, is late, or is in the wrong place."""
+"""Events of slots, who has come, is gone, late or in the wrong place; and of the store that they need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_END = 70
+"""Characters of an error that is longer than twice as many, at its begin and its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +148,50 @@ class SlotMisplaced:
             f"slot {self.slot} stays on `{self.host}`: Spark did not start it on {wanted}, "
             "where a locality or a rule needs it; has that host a free core?"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSilent:
+    """The store of the checkpoint has not answered for `seconds`: nothing is committed meanwhile.
+
+    `place`: the checkpoint. `host`: the host whose slot cannot reach it; "" for the driver. `tries`: attempts
+    so far. `error`: the last one, "" if nothing came back at all. `again`: it answers again.
+    """
+
+    at: float
+    place: str
+    seconds: float
+    tries: int = 0
+    error: str = ""
+    host: str = ""
+    again: bool = False
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        if self.again:
+            return f"{self._where} answers again after {self.seconds:.0f} s: nothing is lost, windows go on"
+        what = f"{self._where} has not answered for {self.seconds:.0f} s{self._cause}"
+        return f"{what}; nothing is committed and nothing is lost meanwhile, it is tried until it answers"
+
+    @property
+    def problem(self) -> str:
+        """The store and since when it does not answer, and why; for answers, which outlast the moment."""
+        since = datetime.fromtimestamp(self.at - self.seconds, UTC).isoformat(timespec="seconds")
+        return f"{self._where} has not answered since {since}{self._cause}"
+
+    @property
+    def _where(self) -> str:
+        from_here = f" cannot be reached from `{self.host}`: it" if self.host else ""
+        return f"the checkpoint's store (`{self.place}`){from_here}"
+
+    @property
+    def _cause(self) -> str:
+        if not self.error:
+            return ""
+        attempts = "1 attempt" if self.tries == 1 else f"{self.tries} attempts"
+        tried = f"{attempts}, last error: " if self.tries else ""
+        error = self.error  # a client's text names all that it has called: where and why stand at its ends
+        if len(error) > 2 * _END:
+            error = f"{error[:_END].rstrip()} ... {error[-_END:].lstrip()}"
+        return f" ({tried}{error})"

@@ -38,6 +38,7 @@ from ridgeline.measure.slot_events import (
     SlotSpeculated,
     SlotsReduced,
     SlotsSized,
+    StoreSilent,
 )
 from ridgeline.measure.topology import Topology
 from ridgeline.measure.tracing.ids import run_of, trace_text
@@ -127,6 +128,7 @@ class EventLines:
             SlotSpeculated: self._speculated,
             SlotSilent: self._silent,
             SlotsSized: self._sized,
+            StoreSilent: self._store,
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
@@ -243,6 +245,9 @@ class EventLines:
         self._write(logging.WARNING, event.text)
 
     def _silent(self, event: SlotSilent) -> None:
+        self._write(logging.WARNING, event.text)
+
+    def _store(self, event: StoreSilent) -> None:
         self._write(logging.WARNING, event.text)
 
     def _sized(self, event: SlotsSized) -> None:

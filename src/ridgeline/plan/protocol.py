@@ -17,6 +17,11 @@ StateVersion = tuple[str, ...]
 Small deltas get another name when their window is committed, which says where in the journal they lie.
 """
 
+STORE = "the checkpoint's store"
+"""A container names it in the place of a callback if the store did not answer: no operator is to blame."""
+EXCHANGE = "the exchange between slots"
+"""The same where slots cannot reach each other."""
+
 
 class ExactPart(NamedTuple):
     """The exact recording of a partition in a window: so many tuples, as bytes or in a file of a size.

@@ -76,6 +76,7 @@ def _application(
         "caughtUpAt": _caught_up(lots) if verdict is Verdict.CATCHING_UP else None,
         "asOf": min(as_of, default=None),
         "stuckOutputs": list(chain.from_iterable(one["stuckOutputs"] for one in running)),
+        "stuckStores": list(chain.from_iterable(one["stuckStores"] for one in running)),
         "unreachable": list(chain.from_iterable(one["unreachable"] for one in running)),
         "verdict": verdict.value,
         "windowsBehind": max(late, default=None),

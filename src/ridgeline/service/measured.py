@@ -28,7 +28,7 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
-from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized
+from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized, StoreSilent
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.identity import RunInfo, own_host, run_info
@@ -383,7 +383,7 @@ class MeasuredRun:
     def _observe(self, event: RunEvent) -> None:
         """Pass an event to the watch. A failure of it is reported once and never ends the run."""
         if (
-            isinstance(event, StateWarning | SlotsReduced | SlotSilent)
+            isinstance(event, StateWarning | SlotsReduced | SlotSilent | StoreSilent)
             or (isinstance(event, SlotMisplaced) and event.host)
             or (isinstance(event, SlotsSized) and event.before)
         ):

@@ -17,6 +17,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.fold import ProgressFold
+from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
 from support.measure.simulated_window import operator_ended
 
@@ -164,6 +165,7 @@ def test_before_anything_has_happened():
         "asOf": None,
         "unreachable": [],
         "stuckOutputs": [],
+        "stuckStores": [],
     }
     assert found["sources"][0]["verdict"] == "unknown"
 
@@ -174,6 +176,28 @@ def test_an_output_is_stuck_until_its_results_get_through():
     assert strict(fold, 5.0)["application"]["stuckOutputs"] == ["`write` is stuck: the server is away"]
     fold.output_asked(OutputAsked(6.0, "write"))
     assert strict(fold, 7.0)["application"]["stuckOutputs"] == []
+
+
+def test_a_store_that_does_not_answer_makes_an_application_stuck():
+    fold = made()
+    silent = StoreSilent(1_000_012.0, "s3a://states/app", 12.0, 3, "Connection refused")
+    fold.store(silent)
+    found = strict(fold, 20.0)["application"]
+    assert found["verdict"] == "stuck"
+    since = "has not answered since 1970-01-12T13:46:40+00:00 (3 attempts, last error: Connection refused)"
+    assert found["stuckStores"] == [f"the checkpoint's store (`s3a://states/app`) {since}"]
+    fold.store(replace(silent, again=True))
+    assert strict(fold, 21.0)["application"]["stuckStores"] == []
+
+
+def test_a_host_reaches_the_store_again_once_a_window_is_committed():
+    fold = made()
+    fold.store(StoreSilent(30.0, "s3a://states/app", 30.0, error="timed out", host="beta"))
+    [why] = strict(fold, 31.0)["application"]["stuckStores"]
+    assert "cannot be reached from `beta`: it has not answered since" in why
+    begin(fold, 7, 31.0)
+    commit(fold, 7, 39.0)
+    assert strict(fold, 40.0)["application"]["stuckStores"] == []
 
 
 def test_heartbeats_of_other_windows_attempts_and_containers_do_not_count():
@@ -307,6 +331,7 @@ def test_partitions_add_up_to_one_source():
         "asOf": 19.4,
         "unreachable": [],
         "stuckOutputs": [],
+        "stuckStores": [],
         "verdict": "catching up",
         "windowsBehind": 0,
     }

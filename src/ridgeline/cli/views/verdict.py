@@ -57,7 +57,7 @@ def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
         )
         for number, part in enumerate(parts):
             line.append(f"{', ' if number else ': '}{part}")
-    for why in application.get("stuckOutputs", ()):
+    for why in (*application.get("stuckStores", ()), *application.get("stuckOutputs", ())):
         line.append("; ").append(printable(why), STYLES["stuck"])
     return line
 

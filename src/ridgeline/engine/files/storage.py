@@ -26,6 +26,10 @@ from ridgeline.engine.files.folder_lock import FolderLock, locked
 Buffer = bytes | mmap.mmap
 
 
+class UnavailableError(OSError):
+    """A store has not answered for long; what was asked for is not done, or it is not known whether it is."""
+
+
 class Storage(ABC):
     """A folder.
 
@@ -463,6 +467,8 @@ def explain(uri: str, error: OSError) -> str:
         what, remedy = "no space is left", "free some room"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         what, remedy = "it cannot be written", "give this user the right to write there"
+    elif isinstance(error, UnavailableError):
+        what, remedy = str(error), "see that this host reaches it"
     else:
         what, remedy = f"{type(error).__name__}: {error}", "mend it"
     again = "run again with the same `--checkpoint`; it goes on from the last committed window"

@@ -19,8 +19,9 @@ from ridgeline.api.errors import (
     StateError,
     described,
 )
-from ridgeline.engine.files.storage import explain
+from ridgeline.engine.files.storage import UnavailableError, explain
 from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.protocol import STORE
 
 _BEGIN = b'{"container"'
 
@@ -53,10 +54,12 @@ class InputLostError(BaseException):
 
 
 def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkpoint: str) -> Failure:
-    """The failure of a container: of a callback, of reading or writing state, or a fault of the engine."""
+    """The failure of a container: of a callback, of state, of a store, or a fault of the engine."""
     if isinstance(error, (OperatorError, CallbackInterrupt)):
         return error.failure
     trace = ""
+    if isinstance(error, UnavailableError):
+        return Failure(spec.application, "", 0, window_id, STORE, str(error), cluster=True)
     if isinstance(error, ContainerAbortError):
         callback, text = "emit_tuples", str(error)
     elif isinstance(error, (RidgelineError, OSError)):
@@ -69,6 +72,8 @@ def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkp
 
 def hosting_failure(error: Exception, checkpoint: str) -> Failure:
     """The failure of a slot that cannot make the containers that it is to host."""
+    if isinstance(error, UnavailableError):
+        return Failure("", "", 0, -1, STORE, str(error), cluster=True)
     text = explain(checkpoint, error) if isinstance(error, OSError) else described(error)
     trace = "".join(traceback.format_exception(error))
     return Failure("", "", 0, -1, "making its containers", text, traceback=trace)

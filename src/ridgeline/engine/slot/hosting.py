@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.container.container import Container
-from ridgeline.engine.files.storage import Storage, open_storage
+from ridgeline.engine.files.patience import open_patient
+from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.operator.failures import Failed, failure_of
 from ridgeline.engine.process import plan_distribution
 from ridgeline.engine.process.black_box import BlackBox, Turn
@@ -49,7 +50,7 @@ class Hosted:
     ) -> None:
         """Read the plan, unless it was `read` before. Raises what `plan_distribution.receive` raises."""
         self._on_wake = on_wake
-        self.storage: Storage = open_storage(checkpoint)
+        self.storage: Storage = open_patient(checkpoint)
         found = plan_distribution.receive(self.storage, plan) if read is None else read
         self.specs: dict[int, ContainerSpec] = {spec.id: spec for spec in found}
         self._run_id = run_id

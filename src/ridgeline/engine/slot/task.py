@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from ridgeline.api.errors import Failure
 from ridgeline.api.support import files
 from ridgeline.engine.container.feed import FedRows
-from ridgeline.engine.exchange.address import UnixWay, ways_of
+from ridgeline.engine.exchange.address import TcpWay, UnixWay, own_address, ways_of
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
@@ -26,7 +26,7 @@ from ridgeline.engine.exchange.network import BROKEN, CUT, LATE, STRAM, UNREACHA
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.streams import SILENT_SECONDS
-from ridgeline.engine.files.storage import open_storage
+from ridgeline.engine.files.patience import open_patient
 from ridgeline.engine.process import plan_distribution, stacks
 from ridgeline.engine.process.garbage import collect_again, short_pauses, spare_loaded
 from ridgeline.engine.process.heartbeat import HeartbeatSender, Send
@@ -59,9 +59,10 @@ class SlotTask:
     how often the task has joined before. So no two processes are the same peer, nor is one that was cut off.
     `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens. `secret`: the application's.
 
-    `listen`: where the slot does; if it has a host to bind to and none to advertise, the slot advertises the
-    name of its own. `s3`: how S3 is reached. `silent_seconds`: a host that acknowledges nothing for so long
-    is cut off. `redial_seconds`: so long a slot that was cut off tries to reach STRAM again.
+    `listen`: where the slot does. With a host to bind to and none to advertise, the slot advertises its own
+    name, and the address with which it reaches STRAM. `s3`: how S3 is reached. `silent_seconds`: a host that
+    acknowledges nothing for so long is cut off. `redial_seconds`: so long a slot that was cut off tries to
+    reach STRAM again.
     """
 
     slot: int
@@ -131,6 +132,9 @@ def _listen(task: SlotTask) -> Listen:
     if listen.host is not None and listen.advertised is None:
         listen = replace(listen, advertised=socket.gethostname())
     ways = [way for way in ways_of(task.stram) if isinstance(way, UnixWay)]
+    far = [way for way in ways_of(task.stram) if isinstance(way, TcpWay)]
+    if listen.host is not None and far:
+        listen = replace(listen, also=own_address(far[0]))
     seen = [folder for way in ways if (folder := Path(way.path).parent).is_dir()]
     return replace(listen, folder=str(seen[0])) if seen else listen
 
@@ -209,7 +213,7 @@ class Containers:
 
     def prepare(self, message: Prepare) -> None:
         """As `Hosting.prepare`."""
-        storage = open_storage(message.checkpoint) if self._hosted is None else self._hosted.storage
+        storage = open_patient(message.checkpoint) if self._hosted is None else self._hosted.storage
         self._coming = message.plan.name, plan_distribution.receive(storage, message.plan)
 
     def _read(self, message: Host) -> Specs | None:

@@ -24,6 +24,21 @@ ONE_DRIVER = "spark.ridgeline.checkpoint.oneDriver"
 """The user's promise that no two drivers run on a folder, for file systems that could not keep them apart."""
 
 
+_QUICK = {
+    "fs.s3a.attempts.maximum": "1",
+    "fs.s3a.connection.establish.timeout": "15s",
+    "fs.s3a.connection.timeout": "15s",
+    "fs.s3a.retry.interval": "250ms",
+    "fs.s3a.retry.limit": "1",
+}
+"""Of S3A, unless the user sets them: it fails soon, since `PatientStorage` tries again, and says so.
+
+By its own settings it would wait minutes after a cut network is mended.
+"""
+_filesystems: dict[tuple[str, str], Any] = {}
+"""Those with these settings, by Spark's application and by bucket."""
+
+
 class HadoopStorage(DriverStorage):
     """A folder of a Hadoop file system, for the driver: journal, epochs, the plan.
 
@@ -38,7 +53,7 @@ class HadoopStorage(DriverStorage):
         jvm, configuration = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001  the only way to Hadoop
         self._jvm = jvm
         self._hadoop = jvm.org.apache.hadoop
-        self._filesystem = self._hadoop.fs.Path(self.uri).getFileSystem(configuration)
+        self._filesystem = _filesystem(self.uri, context)
         base = self._base = self._filesystem.makeQualified(self._hadoop.fs.Path(self.uri))
         self._conditional = bool(self._filesystem.hasPathCapability(base, _CONDITIONAL))
         self._files: Any = (
@@ -157,6 +172,24 @@ class HadoopStorage(DriverStorage):
                         raise OSError(msg)
         except Py4JJavaError as error:
             raise _translated(error, "delete") from None
+
+
+def _filesystem(uri: str, context: Any) -> Any:
+    """Hadoop's file system of a folder; of S3A one that fails soon."""
+    configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001  the only way to Hadoop
+    hadoop = context._jvm.org.apache.hadoop  # noqa: SLF001
+    path = hadoop.fs.Path(uri)
+    if not uri.startswith("s3a:"):
+        return path.getFileSystem(configuration)
+    key = str(context.applicationId), str(path.toUri().getAuthority())
+    if key not in _filesystems:
+        own = hadoop.conf.Configuration(configuration)
+        for name, value in _QUICK.items():
+            sources = own.getPropertySources(name)
+            if sources is None or all(str(source).endswith("-default.xml") for source in sources):
+                own.set(name, value)
+        _filesystems[key] = hadoop.fs.FileSystem.newInstance(path.toUri(), own)
+    return _filesystems[key]
 
 
 def _translated(error: Py4JJavaError, name: str) -> OSError:

@@ -14,7 +14,8 @@ class MarkAnswer(InRegionAnswer, TypedDict):
 
     at: Annotated[float, "When, seconds since 1970."]
     kind: Annotated[
-        str, "`failure`, `slot`, `source`, `output`, `promise`, `change`, `decision`, or `end` of the run."
+        str,
+        "`failure`, `slot`, `store`, `source`, `output`, `promise`, `change`, `decision`, or `end` (of it).",
     ]
     level: Annotated[str, "`bad`, `good`, or `note` for neither."]
     text: Annotated[str, "It in a line."]

@@ -48,6 +48,7 @@ from ridgeline.measure.progress.rows import finite, infinite, operator_row, wind
 from ridgeline.measure.progress.settling import STUCK_SECONDS, STUCK_WINDOWS, Settling
 from ridgeline.measure.progress.sources import Done, PartitionedSource
 from ridgeline.measure.progress.windows import LATE_SHARE, WindowInFlight, WindowSchedule, WindowsInFlight
+from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.measure.topology import Topology
 
 _LATE_WINDOWS = 1.5  # so long it is called late after a window that was
@@ -82,6 +83,8 @@ class ProgressFold:
         """Those that the plan does not have, until it counts."""
         self._stuck_outputs: dict[str, str] = {}
         """Why committed results of outputs do not get through."""
+        self._stuck_stores: dict[str, str] = {}
+        """Why nothing can be committed, by the host that does not reach the store; "" is the driver's."""
         self._schedule = WindowSchedule(window_seconds, interval_seconds)
         self._windows = WindowsInFlight(window_seconds)
         self._settling = Settling()
@@ -306,6 +309,13 @@ class ProgressFold:
         else:
             self._stuck_outputs.pop(event.operator, None)
 
+    def store(self, event: StoreSilent) -> None:
+        """The checkpoint's store does not answer, or does again."""
+        if event.again:
+            self._stuck_stores.pop(event.host, None)
+        else:
+            self._stuck_stores[event.host] = event.problem
+
     def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
         """How much of the running window is done, whether it is or will be late, whether that is known.
 
@@ -331,6 +341,7 @@ class ProgressFold:
             if source.waiting:
                 source.flush(event.at, self._done(event.at, event.window_id))
             source.window_ended = True
+        self._stuck_stores = {host: why for host, why in self._stuck_stores.items() if not host}
         self._windows.committed(event)
         if self._settling.committed(event.window_id, event.at):
             self._restart_backlogs(event.at)
@@ -464,7 +475,7 @@ class ProgressFold:
             verdict = self._unless_settling(verdict, now)
             basis, backlog_records = "schedule" if schedule.backlog.known else Basis.UNKNOWN.value, UNKNOWN
         unreachable = [name for name, source in self._sources.items() if source.problem]
-        if self._hangs(now):
+        if self._hangs(now) or self._stuck_stores:
             verdict = Verdict.STUCK
         if unreachable:
             verdict = Verdict.UNREACHABLE
@@ -479,6 +490,7 @@ class ProgressFold:
             "asOf": min(answers, default=None),
             "unreachable": unreachable,
             "stuckOutputs": [f"`{name}` is {why}" for name, why in self._stuck_outputs.items()],
+            "stuckStores": list(self._stuck_stores.values()),
             "verdict": verdict.value,
             "windowsBehind": None
             if schedule.backlog.value is None

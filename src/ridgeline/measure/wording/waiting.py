@@ -139,7 +139,7 @@ def _grows(progress: ProgressAnswer) -> Phrase:
 
 
 def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
-    """Why the application is stuck: sources that do not answer, outputs, the operators that run."""
+    """Why the application is stuck: sources, the store, outputs, the operators that run."""
     progress = overview["progress"]
     application = progress["application"]
     phrases = []
@@ -156,6 +156,8 @@ def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
             phrases.append(Phrase().show(plural(len(silent) - _SHOWN, "more source"), "sources").say(" too"))
     if application["verdict"] == "stuck":
         phrases.append(_does_not_move(overview))
+    stores = application.get("stuckStores", ())
+    phrases += [Phrase().show(one_line(why), "slots") for why in stores[:_SHOWN]]
     outputs = application.get("stuckOutputs", ())
     phrases += [Phrase().show(one_line(why), "sinks") for why in outputs[:_SHOWN]]
     if len(outputs) > _SHOWN:

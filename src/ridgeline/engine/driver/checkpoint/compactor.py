@@ -11,6 +11,7 @@ import contextlib
 import os
 import pickle
 import queue
+import select
 import shutil
 import subprocess
 import sys
@@ -23,13 +24,15 @@ import ridgeline
 from ridgeline.api.errors import RidgelineError, StateError
 from ridgeline.api.support import files
 from ridgeline.engine.files.local_tier import folder_of
-from ridgeline.engine.files.storage import explain, open_storage
+from ridgeline.engine.files.patience import open_patient
+from ridgeline.engine.files.storage import UnavailableError, explain
 from ridgeline.engine.process import plan_distribution
 from ridgeline.engine.state.compaction import CompactionResult, CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles
 
 _NICENESS = 5
 """Windows take precedence where cores are few."""
+_AGAIN_SECONDS = 1.0
 
 
 class Compactor:
@@ -153,12 +156,15 @@ def serve() -> None:
         job = requests.get()
         try:
             if compactor is None:
-                storage = open_storage(uri)
+                storage = open_patient(uri)
                 specs = plan_distribution.receive(storage, plan)
                 compactor = StateCompactor(
                     SegmentFiles(storage, run_id), [operator for spec in specs for operator in spec.operators]
                 )
             _send(answers, compactor.compact(job))
+        except UnavailableError:  # the store: the driver says so, and a compaction can be made again
+            requests.put(job)
+            select.select([], [], [], _AGAIN_SECONDS)
         except StateError as error:
             _send(answers, error)
         except OSError as error:

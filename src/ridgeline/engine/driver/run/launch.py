@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
+from ridgeline.engine.driver.checkpoint.store_watch import StoreWatch
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run.committing import CommitBeside
@@ -32,6 +33,7 @@ from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.reporter import Observe
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has_ended
+from ridgeline.engine.files.patience import PatientDriverStorage
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.engine.process.plan_distribution import installed_modules
@@ -123,7 +125,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         use_s3(s3_settings(context))
         claim.with_spark(uri, partial(hadoop_storage, context=context))
         if checkpoint is None:
-            checkpoint = Checkpoint(hadoop_storage(uri, context), plan.logical.application, beside=True)
+            storage = PatientDriverStorage(hadoop_storage(uri, context), clock)
+            checkpoint = Checkpoint(storage, plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
         plan = _rewound(back, planner, plan, checkpoint, clock, opened)
@@ -136,7 +139,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             quieten_executors(context)
         if started:
             started(run)
-        with short_pauses():
+        with short_pauses(), _patiently(checkpoint, clock, stop, observe):
             collect_after(reports=len(plan.physical.operators))
             _drive(run, context, clock, stop, options.windows)
         orderly = True
@@ -277,6 +280,23 @@ def _end(
         finally:
             if stops:
                 give_back(context)
+
+
+@contextlib.contextmanager
+def _patiently(
+    checkpoint: Checkpoint, clock: Clock, stop: threading.Event, observe: Observe | None
+) -> Iterator[None]:
+    """Wait for a store that does not answer, and say so, until the run is over."""
+    storage = checkpoint.storage
+    if not isinstance(storage, PatientDriverStorage):
+        yield
+        return
+    storage.be_patient(stop)
+    try:
+        with StoreWatch(storage, clock, observe or (lambda _event: None)):
+            yield
+    finally:
+        storage.hurry()
 
 
 def _is_on_driver(context: SparkContext) -> bool:

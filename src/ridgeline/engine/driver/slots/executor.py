@@ -359,6 +359,7 @@ class SlotExecutor:
                 self._changing.take_prepared(slot, message)
                 self._spare.take_prepared(self._slots, group, slot, message, self._contents.files)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
+                self._health.store_failed(self._slots.members.get(slot), failure)
                 self._events.append(AttemptFailed(window_id, attempt, failure))
             case Failed(_, window_id, _, failure) if window_id >= 0:
                 raise OperatorError(failure)
@@ -443,7 +444,7 @@ class SlotExecutor:
     def _moved(self, reason: str) -> None:
         """Containers live elsewhere, without their states: all that is under way begins again."""
         self._void()
-        self._patience.window_ran()
+        self._patience.moved()
         if not self._attempts.waits:
             self._attempts.moved()
             self._events.append(ContainersMoved(reason))

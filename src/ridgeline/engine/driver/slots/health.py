@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
+from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.deaths import Deaths
@@ -13,9 +14,11 @@ from ridgeline.engine.driver.slots.group import SlotGone, SlotGroup
 from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
 from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog, Worker
 from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.files.patience import WORKER_SECONDS
 from ridgeline.engine.slot.messages import Unreachable
 from ridgeline.measure.events import RunEvent
-from ridgeline.measure.slot_events import SlotSilent
+from ridgeline.measure.slot_events import SlotSilent, StoreSilent
+from ridgeline.plan.protocol import EXCHANGE, STORE
 from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slots import Member
 
@@ -106,6 +109,7 @@ class SlotHealth:
         self._contents = contents
         self._clock = clock
         self._check_at = 0.0
+        self._observe = observe
         self._deaths = Deaths(contents.application, contents.run_id)
         self._suspects: dict[Peer, tuple[float, Failure]] = {}
         """The slots that another one could not reach, and what it means if they are not lost in time."""
@@ -144,11 +148,17 @@ class SlotHealth:
             member, event.reason, where, contents.operators, attempts.runs, ended=event.ended
         )
 
+    def store_failed(self, member: Member | None, failure: Failure) -> None:
+        """An attempt has failed in a slot; says so if the checkpoint's store did not answer there."""
+        if failure.callback == STORE and member is not None:
+            place = mask_text(self._contents.storage.uri)
+            now, error = self._clock.wall(), failure.error
+            self._observe(StoreSilent(now, place, WORKER_SECONDS, error=error, host=member.host))
+
     def suspect(self, slot: int, message: Unreachable) -> None:
         """A slot cannot reach another one: it may be lost, as will show soon."""
         what = f"slot {slot} cannot reach slot {message.peer.slot}: {message.detail}"
-        where = "the exchange between slots"
-        failure = Failure(self._contents.application, "", 0, -1, where, what, cluster=True)
+        failure = Failure(self._contents.application, "", 0, -1, EXCHANGE, what, cluster=True)
         self._suspects[message.peer] = self._clock.monotonic() + SUSPICION_SECONDS, failure
 
     def unreachable(self, group: SlotGroup, spare: int | None) -> Iterator[Failure]:

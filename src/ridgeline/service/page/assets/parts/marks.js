@@ -11,6 +11,7 @@ export const KINDS = {
   end: { glyph: "■", word: "end of the run" },
   promise: { glyph: "⚑", word: "promise" },
   slot: { glyph: "●", word: "slot" },
+  store: { glyph: "■", word: "store" },
   source: { glyph: "◀", word: "source" },
   output: { glyph: "▶", word: "output" },
   change: { glyph: "▲", word: "change" },
@@ -41,6 +42,7 @@ function signature({ overview, connection }) {
     stats.slotsSilent,
     stats.slotsRestarted,
     progress?.application?.stuckOutputs?.length,
+    progress?.application?.stuckStores?.length,
     progress?.application?.unreachable?.length,
   ].join();
 }

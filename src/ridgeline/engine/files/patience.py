@@ -1,0 +1,224 @@
+"""Storage that waits for a store which does not answer: an operation is tried again until it succeeds.
+
+Only errors of a network or of an overloaded store are tried again. All others are raised at once, such as a
+refused key. Each operation may be done twice. Files are written once under their names, and `journal.create`
+takes one that holds its own data for created.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.support.files import is_local
+from ridgeline.api.support.masking import mask_text
+from ridgeline.engine.files.storage import Buffer, DriverStorage, Storage, UnavailableError, open_storage
+
+_Result = TypeVar("_Result")
+WORKER_SECONDS = 30.0
+"""How long a worker waits within one attempt; less than a container may take for a window."""
+_STARTING_SECONDS = 10.0
+"""How long a driver waits at its start: a store that does not answer then may be a wrong address."""
+_STOPPING_SECONDS = 10.0
+"""How long a run that ends still waits."""
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.25, 2.0
+_NAMES_AT_ONCE = 1000
+_ERRORS = frozenset(
+    {
+        errno.ECONNABORTED,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+    }
+)
+_TEXTS = re.compile(
+    r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING"
+    r"|INTERNAL_FAILURE)"  # of pyarrow
+    r"|HTTP (?:response code |status )?(?:500|502|503|504)"
+    r"|^(?:AWSApiCallTimeout|AWSStatus500|AWSServiceThrottled|BindOn|Connect|ConnectTimeout|ConnectionPoolTimeout"
+    r"|EOF|HttpChannelEOF|HttpHostConnect|NoHttpResponse|NoRouteToHost|PortUnreachable|Retriable|SafeMode"
+    r"|Socket|SocketTimeout|SSL|Standby|UnknownHost)Exception:"  # of Hadoop, see `HadoopStorage`
+    r"|^AWSClientIOException:.*(?:Unable to execute HTTP request|[Tt]imed out|[Cc]onnection)",
+    re.DOTALL,
+)
+
+
+def is_unavailable(error: OSError) -> bool:
+    """True if a store, or the network to it, is to blame, so that a later try may succeed."""
+    if isinstance(error, (FileNotFoundError, FileExistsError, PermissionError)):
+        return False
+    return (
+        isinstance(error, (ConnectionError, TimeoutError, UnavailableError))
+        or error.errno in _ERRORS
+        or _TEXTS.search(str(error)) is not None
+    )
+
+
+class Trouble(NamedTuple):
+    """An operation that waits: since when (monotonic), how often it was tried, and the last error."""
+
+    since: float
+    tries: int
+    error: str
+
+
+class PatientStorage(Storage):
+    """A storage that waits up to `limit_seconds` for each operation, then raises UnavailableError."""
+
+    def __init__(
+        self, below: Storage, clock: Clock | None = None, limit_seconds: float = WORKER_SECONDS
+    ) -> None:
+        self.uri = below.uri
+        self._below = below
+        self._clock = clock or SystemClock()
+        self._limit_seconds = limit_seconds
+        self._asked: dict[int, Trouble] = {}
+        """The operations under way."""
+        self._numbers = itertools.count()
+        self.gave_up = False
+        """Whether an operation has failed since the store did not answer for too long."""
+
+    def trouble(self, silent_seconds: float) -> Trouble | None:
+        """The operation that has waited longest: it has failed, or not answered for so long. Any thread.
+
+        None if there is none.
+        """
+        before = self._clock.monotonic() - silent_seconds
+        waiting = [one for one in list(self._asked.values()) if one.tries or one.since <= before]
+        return min(waiting, key=lambda one: one.since, default=None)
+
+    def _try(self, operation: Callable[[], _Result], *, silent: bool = True) -> _Result:
+        """Do it until it succeeds. `silent`: it must answer soon, whatever its size."""
+        with self._noted(silent=silent) as number:
+            while True:
+                try:
+                    return operation()
+                except OSError as error:
+                    if not is_unavailable(error):
+                        raise
+                    self._failed(number, error)
+
+    @contextmanager
+    def _noted(self, *, silent: bool) -> Iterator[int]:
+        """Note an operation that is under way."""
+        number = next(self._numbers)
+        self._asked[number] = Trouble(self._clock.monotonic() if silent else float("inf"), 0, "")
+        try:
+            yield number
+        finally:
+            del self._asked[number]
+
+    def _failed(self, number: int, error: OSError) -> None:
+        """Note a failure, and wait for the next try. Raises UnavailableError if none is left."""
+        now = self._clock.monotonic()
+        since, tries, _ = self._asked[number]
+        since, text = min(since, now), " ".join(mask_text(str(error)).split())
+        self._asked[number] = Trouble(since, tries + 1, text)
+        if not self._may_wait(now - since):
+            self.gave_up = True
+            attempts = f"{tries + 1} attempt{'s' if tries else ''}"
+            what = f"the store has not answered for {now - since:.0f} s ({attempts})"
+            msg = f"{what}, last error: {text}"
+            raise UnavailableError(msg) from error
+        self._wait(min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(tries, 8)))
+
+    def _may_wait(self, seconds: float) -> bool:
+        """Whether to try again, after so long."""
+        return seconds < self._limit_seconds
+
+    def _wait(self, seconds: float) -> None:
+        self._clock.wait(seconds)
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        return self._try(lambda: self._below.read(name))
+
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """Some bytes of a file."""
+        return self._try(lambda: self._below.read_range(name, offset, size))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file."""
+        self._try(lambda: self._below.write(name, data))
+
+    def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
+        """Write a file in parts, which there are once only: a failure is UnavailableError at once."""
+        try:
+            return self._below.write_parts(name, parts)
+        except OSError as error:
+            if not is_unavailable(error):
+                raise
+            raise UnavailableError(" ".join(mask_text(str(error)).split())) from error
+
+    def map(self, name: str) -> Buffer | None:
+        """As `Storage.map`."""
+        return self._try(lambda: self._below.map(name))
+
+    def copy_out(self, name: str, path: str) -> None:
+        """Copy a file, from its beginning each time."""
+        self._try(lambda: self._below.copy_out(name, path), silent=False)
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder."""
+        return self._try(lambda: self._below.names(folder))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files, some at a time."""
+        rest = iter(names)
+        while some := list(itertools.islice(rest, _NAMES_AT_ONCE)):
+            self._try(lambda some=some: self._below.delete(some), silent=False)  # type: ignore[misc]
+
+
+class PatientDriverStorage(PatientStorage, DriverStorage):
+    """The driver's storage: it waits for some seconds at the start, without a limit from `be_patient` on."""
+
+    def __init__(self, below: DriverStorage, clock: Clock | None = None) -> None:
+        super().__init__(below, clock, _STARTING_SECONDS)
+        self._driver = below
+        self._stop: threading.Event | None = None
+        self._stopped_at: float | None = None
+
+    def be_patient(self, stop: threading.Event) -> None:
+        """Wait for the store from now on; some seconds only once `stop` is set."""
+        self._stop = stop
+
+    def hurry(self) -> None:
+        """Wait some seconds more only: the run is over."""
+        self._stopped_at = self._clock.monotonic() if self._stopped_at is None else self._stopped_at
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        """As `Storage.prepare`."""
+        self._below.prepare(folders)
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """As `DriverStorage.create`: False as well if an earlier try has created it."""
+        return self._try(lambda: self._driver.create(name, data, settled=settled))
+
+    def settle(self, names: Iterable[str]) -> None:
+        """As `DriverStorage.settle`."""
+        self._driver.settle(names)
+
+    def _may_wait(self, seconds: float) -> bool:
+        if self._stop is None:
+            return super()._may_wait(seconds)
+        if self._stop.is_set():
+            self.hurry()
+        stopped_at = self._stopped_at
+        return stopped_at is None or self._clock.monotonic() - stopped_at < _STOPPING_SECONDS
+
+
+def open_patient(uri: str) -> Storage:
+    """As `open_storage`: one that is not local waits for its store. Raises CheckpointError."""
+    storage = open_storage(uri)
+    return storage if is_local(uri) else PatientStorage(storage)
