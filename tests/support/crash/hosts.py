@@ -23,6 +23,8 @@ SPARK = Path(pyspark.__file__).parent
 SOURCES = Path(ridgeline.__file__).parent.parent
 
 _NUMBERS = itertools.count()
+_NO_NUMBER = "02:77:00:00:00:fe"
+"""No interface has it."""
 
 
 def _run(*command):
@@ -53,8 +55,9 @@ class Hosts:
         _run("ip", "addr", "add", f"{self.address}/24", "dev", self.bridge)
         _run("ip", "link", "set", self.bridge, "up")
         hosts = self.folder / "hosts"
-        lines = [f"{self._address(name)} {name}" for name in self.names]
-        hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        hosts.write_text(self._hosts_text())
+        silent = f"nameserver {self.net}.250\noptions timeout:5 attempts:2\n"  # nobody has that address
+        (self.folder / "resolv.conf").write_text(silent)
         for name in self.names:
             self._make_host(name, hosts)
         return self
@@ -87,6 +90,49 @@ class Hosts:
         """Undo `cut`."""
         _run("ip", "link", "set", self._link(name), "master", self.bridge)
 
+    def drop(self, sender, receiver):
+        """Lose all that a host sends to another one, without a word; `""` is this machine, the driver's.
+
+        The sender believes that the other's interface has a number which no interface has.
+        """
+        device, space = self._own_end(sender)
+        silent = ("lladdr", _NO_NUMBER, "nud", "permanent", "dev", device)
+        _run("ip", *space, "neigh", "replace", self._address(receiver), *silent)
+
+    def carry(self, sender, receiver):
+        """Undo `drop`."""
+        device, space = self._own_end(sender)
+        _run("ip", *space, "neigh", "del", self._address(receiver), "dev", device)
+
+    def half_open(self, name):
+        """Let a host be gone for all others, which no connection is told, as after a power failure."""
+        for other in ("", *self.names):
+            if other != name:
+                self.drop(other, name)
+                self.drop(name, other)
+
+    def close_again(self, name):
+        """Undo `half_open`."""
+        for other in ("", *self.names):
+            if other != name:
+                self.carry(other, name)
+                self.carry(name, other)
+
+    def slow(self, name, rate):
+        """Let a host send and get no more than `rate`, such as `1mbit`; None: as much as it can."""
+        for device, space in ((self._link(name), []), ("eth0", ["-n", self._namespace(name)])):
+            limits = ["rate", rate, "burst", "16kb", "latency", "400ms"]
+            command = ["tc", *space, "qdisc", "replace" if rate else "del", "dev", device, "root"]
+            _run(*command, *(["tbf", *limits] if rate else []))
+
+    def forget_names(self):
+        """Let no host's name be known any more; the server that is asked for them answers nothing."""
+        (self.folder / "hosts").write_text("127.0.0.1 localhost\n")
+
+    def know_names(self):
+        """Undo `forget_names`."""
+        (self.folder / "hosts").write_text(self._hosts_text())
+
     def unplug(self, name):
         """Take a host's cable out: its own system sees that."""
         _run("ip", "link", "set", self._link(name), "down")
@@ -112,10 +158,14 @@ class Hosts:
         space, link = self._namespace(name), self._link(name)
         _run("ip", "netns", "add", space)
         _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
+        # Off the bridge this machine would answer for its own address there, though nobody is to be reached.
+        Path(f"/proc/sys/net/ipv4/conf/{link}/arp_ignore").write_text("8")
         _run("ip", "link", "set", link, "master", self.bridge, "up")
         _run("ip", "-n", space, "addr", "add", f"{self._address(name)}/24", "dev", "eth0")
         _run("ip", "-n", space, "link", "set", "eth0", "up")
         _run("ip", "-n", space, "link", "set", "lo", "up")
+        silent = ("lladdr", _NO_NUMBER, "nud", "permanent", "dev", "eth0")
+        _run("ip", "-n", space, "neigh", "replace", f"{self.net}.250", *silent)
         own = self.folder / name
         own.mkdir()
         script = self._script(name, own, hosts)
@@ -129,6 +179,7 @@ class Hosts:
     def _script(self, name, own, hosts):
         """What gives a host its name and its folders; of `/tmp` it sees what the test needs."""
         lines = ["set -e", f"hostname {name}", f"mount --bind {hosts} /etc/hosts"]
+        lines += [f"mount --bind {self.folder}/resolv.conf /etc/resolv.conf"]
         lines += ["mount -t tmpfs tmpfs /dev/shm", f"mkdir -m 1777 {own}/tmp"]
         for seen in {str(self.folder), str(ROOT), sys.prefix}:
             if seen.startswith("/tmp/") and not seen.startswith(f"{ROOT}/"):
@@ -136,8 +187,17 @@ class Hosts:
                 lines += [f"mkdir -p {inside}", f"mount --bind {seen} {inside}"]
         return "\n".join([*lines, f"mount --rbind {own}/tmp /tmp", "echo ready", "exec sleep 100000"])
 
+    def _hosts_text(self):
+        lines = [f"{self._address(name)} {name}" for name in self.names]
+        return "\n".join(["127.0.0.1 localhost", *lines, ""])
+
     def _address(self, name):
-        return f"{self.net}.{11 + self.names.index(name)}"
+        """The address of a host; of this machine's end of the bridge for an empty name."""
+        return f"{self.net}.{11 + self.names.index(name)}" if name else self.address
+
+    def _own_end(self, name):
+        """The interface of a host, and what `ip` has to be told to find it."""
+        return ("eth0", ["-n", self._namespace(name)]) if name else (self.bridge, [])
 
     def _link(self, name):
         return f"{self.bridge}v{self.names.index(name)}"

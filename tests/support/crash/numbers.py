@@ -39,7 +39,8 @@ class Numbers(InputOperator):
 class Sums(Operator):
     """In the window `wait_in` partition 0 writes its process id and waits for the file `go` in `folder`.
 
-    Each window takes `pause_seconds` at least, so that others are in flight meanwhile.
+    Each window takes `pause_seconds` at least, so that others are in flight meanwhile. Its state changes by
+    `state_bytes` more, which are a file if they are many.
     """
 
     numbers = InputPort(Number, key="value")
@@ -48,7 +49,9 @@ class Sums(Operator):
     wait_in: int = -1
     folder: str = ""
     pause_seconds: float = 0.0
+    state_bytes: int = 0
 
+    last = State(b"")
     totals = KeyedState(int, default=0)
 
     @numbers.process
@@ -57,6 +60,8 @@ class Sums(Operator):
 
     def end_window(self):
         time.sleep(self.pause_seconds)
+        if self.state_bytes:
+            self.last = os.urandom(self.state_bytes)
         if self.context.window_id == self.wait_in and self.context.partition == 0:
             Path(self.folder, f"pid-{os.getpid()}").touch()
             while not Path(self.folder, "go").exists():

@@ -1,0 +1,57 @@
+"""Networks that break in other ways than a cable that is cut, on a standalone cluster of two hosts.
+
+A host is gone without a word, packets get through one way only, executors cannot reach each other, a link is
+slow, names are not known. `TEST_DEPTH=6` makes each of them last a minute.
+"""
+
+import signal
+import time
+
+import pytest
+
+from support.crash.breaks import BREAKS
+from support.crash.hosts import Cluster
+from support.crash.on_cluster import Run
+from support.depth import deep
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+SECONDS = deep(8)
+"""Twice the time after which a silent host is lost here, and something."""
+
+
+def broken(run, name):
+    """Break the network in one way, and mend it."""
+    run.continues()
+    with BREAKS[name](run.cluster):
+        time.sleep(SECONDS)
+    run.continues()
+
+
+def slow(run):
+    """Windows take longer, and no slot is lost."""
+    lost = run.said("slot . is lost")
+    with BREAKS["a slow link"](run.cluster):
+        run.continues()
+    assert run.said("slot . is lost") == lost
+
+
+def nameless(run):
+    """A process that is lost meanwhile has to be found by the others, and to find them."""
+    there = run.said("slot . is there again: process .* on `beta`")
+    with BREAKS["no names"](run.cluster):
+        run.cluster.signal_processes("beta", "ridgeline.engine.spark.daemon", signal.SIGKILL)
+        run.says("slot . is there again: process .* on `beta`", there + 1)
+        run.continues()
+
+
+def test_nothing_is_lost_however_the_network_breaks(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"])
+        run.says("slot . is there", 3)
+        for name in ("a host is gone", "to a host", "from a host", "between executors"):
+            broken(run, name)
+        slow(run)
+        nameless(run)
+        run.continues()
+        run.finish(tmp_path)

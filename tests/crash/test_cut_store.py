@@ -1,0 +1,61 @@
+"""The store of a checkpoint (S3) cannot be reached for a while: the run says so, waits and continues."""
+
+import re
+import signal
+import time
+
+import pytest
+
+from ridgeline.testing import services
+from ridgeline.testing.services.fixtures import ready
+from support.crash.on_store import OnStore
+from support.depth import deep
+from support.jars import jars
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+SECONDS = deep(5)
+SILENT = r"the checkpoint's store \(`s3a://\S+`\) has not answered for \d+ s"
+
+
+@pytest.fixture
+def store():
+    """An S3 in memory, behind a proxy."""
+    jars("s3")
+    found = ready(services.moto)
+    yield found
+    found.recover()
+
+
+def cut(run, *, hang):
+    """Cut the network to the store for a while: it is said, and windows go on by themselves."""
+    said = run.said(SILENT)
+    run.store.cut(hang=hang)
+    run.says(SILENT, said + 1)
+    application = run.ask("progress")["application"]
+    assert application["verdict"] == "stuck"
+    [why] = application["stuckStores"]
+    assert re.fullmatch(r"the checkpoint's store \(`\S+`\) has not answered since 20\S+.*", why)
+    assert why[:100] in run.ask("sentence")["text"]
+    time.sleep(SECONDS)
+    run.store.mend()
+    run.says(r"the checkpoint's store \(`\S+`\) answers again after \d+ s", said + 1)
+    run.continues()
+    assert run.ask("progress")["application"]["stuckStores"] == []
+
+
+def test_a_store_that_is_cut_off_is_waited_for(start, wait_until, store, tmp_path):
+    run = OnStore(start, wait_until, store, tmp_path)
+    run.continues()
+    for hang in (False, True):
+        cut(run, hang=hang)
+    store.cut()
+    run.says(SILENT, 3)
+    run.driver.process.send_signal(signal.SIGINT)
+    assert run.driver.wait() != 0
+    assert "the store has not answered for" in run.driver.text
+    assert "run again with the same `--checkpoint`" in run.driver.text
+    store.mend()
+    run.start("again.log")
+    run.continues()
+    run.finish()
