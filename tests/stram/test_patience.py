@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from ridgeline.api.errors import Failure
+from ridgeline.plan.protocol import EXCHANGE, STORE
 from ridgeline.stram.patience import Absence, Patience, back_off
 from ridgeline.stram.plan_traits import PlanTraits
 from ridgeline.stram.recovery import Failures
@@ -25,6 +26,30 @@ def test_failures_of_the_cluster_count_as_attempts_only_after_the_patience():
     assert not late.cluster
     assert "the cluster has failed so for 91 s, and no window ran meanwhile" in late.error
     assert late.error.endswith("does the cluster end long tasks?")
+
+
+def test_slots_that_reached_each_other_before_are_waited_for_thirty_times_as_long():
+    between = replace(CUT, callback=EXCHANGE, error="slot 2 cannot reach slot 0")
+    never = Patience(20)
+    assert [never.failed(between, now).cluster for now in (0, 19, 21)] == [True, True, False]
+    assert never.failed(between, 22).error.endswith("see `spark.ridgeline.slots.ports`?")
+    before = Patience(20)
+    before.window_ran()
+    assert [before.failed(between, now).cluster for now in (0, 21, 599, 601)] == [True, True, True, False]
+
+
+def test_containers_that_move_show_nothing_of_the_network():
+    patience = Patience(20)
+    patience.moved()
+    between = replace(CUT, callback=EXCHANGE)
+    assert [patience.failed(between, now).cluster for now in (0, 21)] == [True, False]
+
+
+def test_a_store_that_does_not_answer_is_never_an_attempt():
+    patience = Patience(20)
+    away = replace(CUT, callback=STORE)
+    assert all(patience.failed(away, now).cluster for now in (0, 30, 1_000_000))
+    assert patience.wait_until == 1_000_000.5
 
 
 def test_a_window_that_ran_ends_the_trouble():
