@@ -98,6 +98,23 @@ def overrides_committed(operator: PhysicalOperator) -> bool:
     return kind.committed is not Operator.committed or kind.checkpointed is not Operator.checkpointed
 
 
+def container_partners(plan: Plan) -> Mapping[int, frozenset[int]]:
+    """The containers that each container exchanges blocks with: those that send to it, and its consumers.
+
+    Containers of a stage in which all have the same partners share one set.
+    """
+    containers = plan.execution.containers
+    home = {operator: container.id for container in containers for operator in container.operators}
+    found: dict[int, list[int]] = {container.id: [] for container in containers}
+    for stream in plan.physical.streams:
+        source, sink = home[stream.source], home[stream.sink]
+        if source != sink:
+            found[source].append(sink)
+            found[sink].append(source)
+    shared: dict[tuple[int, ...], frozenset[int]] = {}
+    return {one: shared.setdefault(tuple(others), frozenset(others)) for one, others in found.items()}
+
+
 def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     """The specs of all containers of a plan, stage by stage. Their ids are not their places."""
     containers = plan.execution.containers

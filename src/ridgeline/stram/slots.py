@@ -67,7 +67,7 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class SendAssignments:
-    """All slots are there: send each one its containers and the addresses of all."""
+    """All slots are there: send each one its containers, and where its partners are reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,7 @@ class Slots:
         spare: bool = False,
         patience_seconds: float = 0.0,
     ) -> None:
+        self._members: dict[int, Member] = {}
         self.placement = placement
         self.spare = len(placement) - 1 if spare else None
         """The slot that is kept for what a late one hosts; None if there is none, or if it does not start."""
@@ -182,15 +183,56 @@ class Slots:
         self._misplaced: set[int] = set()
         self._known = {"", *capacities}
         """The hosts that preferences were made of."""
-        self._members: dict[int, Member] = {}
         self._failures = SlotFailures(len(placement), recovery_attempts, patience_seconds)
         self._ever_joined: set[int] = set()
         self._ending: set[int] = set()
         """Slots that were retired, whose jobs have not ended yet."""
-        self._counted = placement, len(self.active)
-        """A placement, and how many slots host containers in it."""
         self._free: set[int] = set()
         """Slots that host nothing and whose jobs have ended: they can be started again."""
+
+    # Who is there -------------------------------------------------------------------------------------------
+
+    @property
+    def placement(self) -> Placement:
+        """The containers of each slot."""
+        return self._placement
+
+    @placement.setter
+    def placement(self, placement: Placement) -> None:
+        self._placement = placement
+        self._active = tuple(slot for slot, hosted in enumerate(placement) if hosted)
+        self._absent = set(self._active) - self._members.keys()
+
+    def _come(self, slot: int, member: Member) -> None:
+        """A process is this slot now."""
+        self._members[slot] = member
+        self._absent.discard(slot)
+
+    def _go(self, slot: int) -> Member | None:
+        """No process is this slot any more; what it was."""
+        if self._placement[slot]:
+            self._absent.add(slot)
+        return self._members.pop(slot, None)
+
+    @property
+    def members(self) -> Mapping[int, Member]:
+        """The slots that are there, by number; a read-only view."""
+        return MappingProxyType(self._members)
+
+    @property
+    def missing(self) -> Sequence[int]:
+        """The slots that are not there, without those that were retired."""
+        return sorted(self._absent)
+
+    @property
+    def complete(self) -> bool:
+        """True while no slot is missing: asked at each step, so the number of slots must not matter."""
+        return not self._absent
+
+    @property
+    def active(self) -> Sequence[int]:
+        """The slots that host containers: all but those that were retired."""
+        return self._active
 
     # Another plan -------------------------------------------------------------------------------------------
 
@@ -271,32 +313,10 @@ class Slots:
 
     def _retire(self, slots: Sequence[int]) -> Sequence[RetireSlot]:
         for slot in slots:
-            self._members.pop(slot, None)
+            self._go(slot)
             self._preferences.pop(slot, None)
         self._ending.update(slots)
         return [RetireSlot(slot, orderly=True) for slot in slots]
-
-    @property
-    def members(self) -> Mapping[int, Member]:
-        """The slots that are there, by number; a read-only view."""
-        return MappingProxyType(self._members)
-
-    @property
-    def missing(self) -> Sequence[int]:
-        """The slots that are not there, without those that were retired."""
-        return [slot for slot in self.active if slot not in self._members]
-
-    @property
-    def complete(self) -> bool:
-        """True while no slot is missing. Quick while many are: each one that joins asks."""
-        if self._counted[0] is not self.placement:
-            self._counted = self.placement, len(self.active)
-        return len(self._members) >= self._counted[1] and not self.missing
-
-    @property
-    def active(self) -> Sequence[int]:
-        """The slots that host containers: all but those that were retired."""
-        return [slot for slot, hosted in enumerate(self.placement) if hosted]
 
     def start(self) -> Sequence[SlotInstruction]:
         """The run begins."""
@@ -304,7 +324,7 @@ class Slots:
 
     def joined(self, slot: int, member: Member) -> Sequence[SlotInstruction]:
         """A process has joined as this slot; it replaces one that was there."""
-        self._members[slot] = member
+        self._come(slot, member)
         self._ever_joined.add(slot)
         self._stillborn = 0 if slot == self.spare else self._stillborn
         return self._assign() if self.placement[slot] else ()
@@ -332,7 +352,7 @@ class Slots:
         for slot in moved:
             self._asks[slot] += 1
             self._moving.add(slot)
-            del self._members[slot]
+            self._go(slot)
         if moved:
             return [MoveSlot(slot, self._preferences[slot].hosts) for slot in moved]
         return () if self.missing else self._send_assignments()
@@ -435,14 +455,14 @@ class Slots:
         Returns what it was, None if it was not there. `blamed`: an operator's code is the reason.
         """
         self._failures.lost(slot, reason, blamed=blamed)
-        return self._members.pop(slot, None)
+        return self._go(slot)
 
     def job_ended(self, slot: int, reason: str, now: float = 0.0) -> Sequence[SlotInstruction]:
         """Spark's job of a slot has ended; the process, if there still is one, does not count any more.
 
         Nothing follows for a slot that was retired. `now`: a monotonic clock.
         """
-        self._members.pop(slot, None)
+        self._go(slot)
         self._failures.ended(slot)
         if slot == self.spare:
             return self._spare_ended(slot)
@@ -509,7 +529,7 @@ class Slots:
         retired = [slot for slot in self.active if not placement[slot]]
         self.placement, self._preferences = placement, dict(preferences)
         for slot in retired:
-            self._members.pop(slot, None)
+            self._go(slot)
         self._ending.update(retired)
         return *map(RetireSlot, retired), *self._assign()
 

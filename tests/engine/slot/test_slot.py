@@ -427,6 +427,38 @@ def test_a_slot_that_stood_still_keeps_its_line_to_one_newer_than_the_host_that_
     assert Unreachable not in [type(one) for one in messages_of(stram)]
 
 
+def test_a_slot_keeps_the_line_to_a_partner_that_no_host_has_named_yet_and_ends_that_to_one_that_is_none():
+    """The other one has read of both already. Each `Host` names partners only."""
+    board = Switchboard()
+    stram, network = board.join(Peer(STRAM)), board.join(Peer(0))
+    loop = SlotLoop(Slot(0, Recording(specs_of((1, 2), ALL)), SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    first, second = board.join(Peer(1)), board.join(Peer(2))
+
+    def settle():
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+
+    def host(slots):
+        peers = {Peer(number): f"board:{number}" for number in slots.values()}
+        return encode(Host("m", PlanFile("p"), "run", 0, (0,), slots, peers))
+
+    first.connect(Peer(0), network.address)
+    second.connect(Peer(0), network.address)
+    settle()
+    stram.send(Peer(0), *host({1: 1, 2: 1}))
+    settle()
+    settle()
+    assert [type(one) for one in second.poll(0.0)] == [Opened]
+    stram.send(Peer(0), *host({1: 2, 2: 2}))
+    settle()
+    settle()
+    assert [type(one) for one in first.poll(0.0)] == [Opened, Lost]
+    assert [type(one) for one in second.poll(0.0)] == []
+    assert messages_of(stram) == []
+
+
 def framed(message):
     kind, head, buffers = encode(message)
     return kind, memoryview(head), [memoryview(buffer) for buffer in buffers]

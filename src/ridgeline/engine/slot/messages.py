@@ -33,10 +33,10 @@ Address: TypeAlias = str
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The containers that a slot hosts, and where all others are. The first message to a slot.
+    """The containers that a slot hosts, and where their partners are. The first message to a slot.
 
-    It is sent again when slots have come, gone or moved. Containers that the slot hosts already stay as they
-    are, those that are no longer named are torn down.
+    It is sent again when the slot's containers are others, and when partners have come, gone or moved.
+    Containers that the slot hosts already stay as they are, those that are no longer named are torn down.
 
     `plan`: a file with the specs of at least these containers. `containers`: those of this slot. `slots`:
     the slot of every container that exchanges blocks with one of these (more do no harm). `peers`: who these

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ridgeline.engine.driver.slots.changing import Following
 from ridgeline.engine.driver.slots.start import distribute_plan, homes_of, named_all
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process.plan_distribution import PlanFile
-from ridgeline.engine.slot.messages import Host
+from ridgeline.engine.slot.messages import Address, Host
+from ridgeline.plan.container_spec import container_partners
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion
 from ridgeline.stram.placement import Placement
 from ridgeline.stram.slot_resources import Need, greatest_of
 from ridgeline.stram.slots import Slots
+
+
+class _Sent(NamedTuple):
+    """What the process that is a slot was sent last: itself, the file of its plan, its containers."""
+
+    peer: Peer
+    plan: str
+    containers: tuple[int, ...]
 
 
 class SlotContents:
@@ -37,6 +47,7 @@ class SlotContents:
         self.needs: dict[int, Need] = {}
         self.home: dict[int, int] = {}
         self.files: list[PlanFile] = []
+        self._sent: dict[int, _Sent] = {}
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
@@ -44,6 +55,8 @@ class SlotContents:
         self.plan = plan
         self.operators = {operator.id: operator for operator in plan.physical.operators}
         self.containers = {container.id: container.operators for container in plan.execution.containers}
+        self._partners = container_partners(plan)
+        self._sent = {}
 
     def place(self, needs: Sequence[Need]) -> None:
         """The containers live where `slots` says; writes the plan files."""
@@ -74,19 +87,38 @@ class SlotContents:
         """The needs of a slot. From any thread."""
         return self.needs[slot]
 
-    def host(self, slot: int, peers: Mapping[Peer, str]) -> Host:
-        """The `Host` for a slot from now on; `peers` do not matter to one that hosts nothing."""
-        hosted = self.slots.placement[slot]
-        return Host(
-            self.storage.uri,
-            self.files[slot],
-            self.run_id,
-            self.epoch,
-            hosted,
-            self.home if hosted else {},
-            peers if hosted else {},
-            self._heartbeat_seconds,
-        )
+    def assignments(self, ways: Mapping[int, tuple[Peer, Address]]) -> Iterator[tuple[int, Host]]:
+        """The `Host`s to send now that all slots are there, by slot. `ways`: who they are, where reached.
+
+        Only slots that are others than the last time, or host others, get one, and their partners. So what is
+        sent for a slot that comes back does not grow with the number of slots.
+        """
+        placement = self.slots.placement
+        now = {slot: _Sent(peer, self.files[slot].name, placement[slot]) for slot, (peer, _) in ways.items()}
+        before, self._sent = self._sent, now
+        changed = {slot for slot in before.keys() | now.keys() if before.get(slot) != now.get(slot)}
+        if len(changed) < len(now):  # else all get one anyway
+            changed.update(
+                self.home[partner]
+                for slot in tuple(changed)
+                for sent in (before.get(slot), now.get(slot))
+                for container in (sent.containers if sent else ())
+                for partner in self._partners[container]
+            )
+        for slot in sorted(changed & now.keys()):
+            yield slot, self._host(slot, placement[slot], ways)
+
+    def emptied(self, slot: int) -> Host:
+        """The `Host` for a slot that hosts nothing from now on."""
+        self._sent.pop(slot, None)
+        return self._host(slot, (), {})
+
+    def _host(self, slot: int, hosted: tuple[int, ...], ways: Mapping[int, tuple[Peer, Address]]) -> Host:
+        """What a slot hosts, with the slots of all that it exchanges blocks with."""
+        homes = {partner: self.home[partner] for one in hosted for partner in self._partners[one]}
+        peers = dict(ways[other] for other in set(homes.values()))
+        who = self.storage.uri, self.files[slot], self.run_id, self.epoch
+        return Host(*who, hosted, homes, peers, self._heartbeat_seconds)
 
     def states_of(self, slot: int, states: Mapping[int, StateVersion]) -> dict[int, StateVersion]:
         """The states of the containers in a slot, out of those of all."""

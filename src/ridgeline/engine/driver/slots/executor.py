@@ -263,7 +263,13 @@ class SlotExecutor:
         contents.place(needs)
         self._shortage.wait()
         self._group = SlotGroup(
-            self._platform, self._slots, contents.host, contents.describe, contents.need, self._clock
+            self._platform,
+            self._slots,
+            contents.assignments,
+            contents.emptied,
+            contents.describe,
+            contents.need,
+            self._clock,
         )
         self._changing = SlotChanging(
             self._platform,
@@ -323,7 +329,7 @@ class SlotExecutor:
                     return
                 self._shortage.wait()
                 self._fail(failure or self._health.failure(event, self._attempts))
-                if slot in self._slots.missing:
+                if slot not in self._slots.members:
                     self._swap_with_spare(group, slot)
             case SlotMoved(slot, hosts) | SlotMisplaced(slot, _, hosts):
                 host = event.host if isinstance(event, SlotMisplaced) else ""

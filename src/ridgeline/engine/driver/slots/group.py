@@ -1,7 +1,8 @@
 """The slots of a run, seen from STRAM: their Spark jobs, their connections, and who is there.
 
 A slot is lost when its connection is. Spark's own retry brings it back; where Spark has given up a new job is
-submitted. Once all slots are there each one gets its containers and the addresses of all.
+submitted. Once all slots are there each one gets its containers and the addresses of its partners: the slots
+that it exchanges blocks with.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ridgeline.engine.exchange.network import (
 )
 from ridgeline.engine.slot import task as slot_task
 from ridgeline.engine.slot.messages import (
+    Address,
     End,
     Ended,
     FromSlot,
@@ -161,22 +163,25 @@ GroupEvent: TypeAlias = (
 class SlotGroup:
     """Starts the slots of a run and keeps them. One thread calls all but `wake`.
 
-    `host(slot, peers)` is the first message to a slot, `describe(slot)` is what Spark's UI shows.
-    `need(slot)`: what the slot needs beyond one core.
+    `assign(ways)`: the messages that slots get once all are there, of those that need one. `ways`: who each
+    slot is, and where it is reached. `empty(slot)`: the one for a slot that hosts nothing any more.
+    `describe(slot)` is what Spark's UI shows. `need(slot)`: what the slot needs beyond one core.
     """
 
     def __init__(
         self,
         platform: SlotPlatform,
         slots: Slots,
-        host: Callable[[int, dict[Peer, str]], Host],
+        assign: Callable[[Mapping[int, tuple[Peer, Address]]], Iterable[tuple[int, Host]]],
+        empty: Callable[[int], Host],
         describe: Callable[[int], str],
         need: Callable[[int], Need],
         clock: Clock,
     ) -> None:
         self._platform = platform
         self._slots = slots
-        self._host = host
+        self._assign = assign
+        self._empty = empty
         self._clock = clock
         self.secret = secrets.token_bytes(_SECRET_BYTES)
         """The application's."""
@@ -357,7 +362,7 @@ class SlotGroup:
                     self._send_assignments()
                     events.append(AllThere())
                 case EmptySlot(slot):
-                    self.send(slot, self._host(slot, {}))
+                    self.send(slot, self._empty(slot))
                 case RetireSlot(slot) if slot in self._delayed:
                     del self._delayed[slot]  # it has no job that could end
                     events += self.follow(self._slots.job_ended(slot, ""))
@@ -436,12 +441,11 @@ class SlotGroup:
         self._jobs.disconnected(slot)
 
     def _send_assignments(self) -> None:
-        """Send `Host` to all slots that host containers; others wait for theirs."""
-        active = self._slots.active
+        """Send `Host` to the slots that need it; those without containers wait for theirs."""
         members = self._slots.members
-        peers = {self._peers[slot]: str(members[slot].address) for slot in active}
-        for slot in active:
-            self.send(slot, self._host(slot, peers))
+        ways = {slot: (self._peers[slot], str(members[slot].address)) for slot in self._slots.active}
+        for slot, host in self._assign(ways):
+            self.send(slot, host)
 
     def _lost(
         self, slot: int, reason: str, *, ended: bool = False, cut: bool = False, blamed: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
-from ridgeline.engine.driver.slots.start import describe_missing
+from ridgeline.engine.driver.slots.start import describe_missing, named_all
 from ridgeline.stram.patience import back_off
 from ridgeline.stram.slot_resources import Need
 from ridgeline.stram.slots import SlotInstruction, Slots
@@ -65,7 +65,7 @@ class Shortage:
                 slots.without(capacities)
             instructions = slots.shrink_to(places)
             if not instructions and cut and slots.missing:
-                missing = ", ".join(map(str, slots.missing))
+                missing = named_all(list(map(str, slots.missing)))
                 what = f"{', '.join(f'`{host}`' for host in sorted(cut))} does not answer"
                 self._warn(f"Spark is asked for slots elsewhere (missing: {missing}): {what}")
                 instructions = slots.elsewhere(capacities)

@@ -107,13 +107,13 @@ def distribute_plan(
 
 
 def named_all(titles: Sequence[str]) -> str:
-    """Operators for people, the first of many."""
+    """Operators or slots for people, the first of many."""
     more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
     return ", ".join(titles[:_NAMED]) + more
 
 
 def describe_missing(slots: Sequence[int]) -> str:
     """Which slots are awaited for long."""
-    noun, missing = "slot" if len(slots) == 1 else "slots", ", ".join(map(str, slots))
+    noun, missing = "slot" if len(slots) == 1 else "slots", named_all(list(map(str, slots)))
     remedy = "has it enough free cores and memory?"
     return f"Spark has not started the tasks of all slots yet (awaited: {noun} {missing}); {remedy}"
