@@ -200,7 +200,7 @@ class Slots:
     @placement.setter
     def placement(self, placement: Placement) -> None:
         self._placement = placement
-        self._active = tuple(slot for slot, hosted in enumerate(placement) if hosted)
+        self._active = [slot for slot, hosted in enumerate(placement) if hosted]
         self._absent = set(self._active) - self._members.keys()
 
     def _come(self, slot: int, member: Member) -> None:
