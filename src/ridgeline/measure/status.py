@@ -45,8 +45,10 @@ class OperatorStatus:
         self.error_tuples = event.error_tuples or self.error_tuples
         self.watermark = event.watermark or self.watermark
         for name, amount in counted.items():
-            self.counts[name] += amount(event)
-        self.counts["recordsAhead"] += event.watermark.ahead if event.watermark is not None else 0
+            if more := amount(event):
+                self.counts[name] += more
+        if event.watermark is not None:
+            self.counts["recordsAhead"] += event.watermark.ahead
         cpu = event.compute_seconds if event.cpu_seconds is None else event.cpu_seconds
         self._cpu.append((event.at, cpu))
         self._queues.append(event.queue)
@@ -80,7 +82,7 @@ class OperatorStatus:
         return 100 * busy / (self._cpu[-1][0] - self._cpu[0][0])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ContainerStatus:
     """One container.
 
@@ -118,6 +120,8 @@ class Statuses:
         self.operators: dict[int, OperatorStatus] = {}
         self.containers: dict[int, ContainerStatus] = {}
         self.failed_containers = 0
+        self._of_process: dict[tuple[str | None, int | None], set[ContainerStatus]] = {}
+        """The containers of each process: heartbeats come from all processes each second."""
         self._known: dict[int, OperatorStatus] = {}
         """Those of `operators`, and those that are not forgotten yet."""
 
@@ -132,8 +136,10 @@ class Statuses:
             or ContainerStatus(container, topology.stage_of[container])
             for container in topology.containers
         }
+        self._of_process = {}
         for container, status in self.containers.items():
             status.stage = topology.stage_of[container]
+            self._of_process.setdefault((status.host, status.pid), set()).add(status)
 
     def inherit(self, operator_id: int, before: int) -> None:
         """An operator of a new plan takes over the counts of another one; both have them for now."""
@@ -149,11 +155,10 @@ class Statuses:
 
     def process_lost(self, host: str, pid: int) -> None:
         """A process is gone: its containers have none until another one reports."""
-        for container in self.containers.values():
-            if (container.host, container.pid) == (host, pid):
-                container.host = container.pid = container.started = None
-                container.has_heartbeat = False
-                container.stack, container.usage = "", None
+        for container in self._of_process.pop((host, pid), ()):
+            container.host = container.pid = container.started = None
+            container.has_heartbeat = False
+            container.stack, container.usage = "", None
 
     def attempt(self) -> None:
         """An attempt at a window begins: reports of an earlier one no longer count."""
@@ -165,23 +170,35 @@ class Statuses:
         """A container has sent a heartbeat."""
         container = self.containers.get(event.container)
         if container is not None:
-            container.seen(event.at, event.host, event.pid)
+            self._seen(container, event.at, event)
             container.has_heartbeat = True
             container.stack = event.stack or container.stack
+
+    def _seen(
+        self, container: ContainerStatus, at: float, event: ContainerHeartbeat | ContainerWindow
+    ) -> None:
+        """A container has given a sign of life, perhaps from another process than before."""
+        before, process = (container.host, container.pid), (event.host, event.pid)
+        if before != process:
+            others = self._of_process.get(before, set())
+            others.discard(container)
+            if not others:
+                self._of_process.pop(before, None)
+            self._of_process.setdefault(process, set()).add(container)
+        container.seen(at, *process)
 
     def process_usage(self, event: ContainerHeartbeat) -> None:
         """A process has said what it uses; it may run several containers, or none now."""
         if event.usage is None:
             return
-        for container in self.containers.values():
-            if (container.host, container.pid) == (event.host, event.pid):
-                container.usage = event.usage
+        for container in self._of_process.get((event.host, event.pid), ()):
+            container.usage = event.usage
 
     def container_window(self, event: ContainerWindow) -> None:
         """A container's window is committed."""
         container = self.containers.get(event.container)
         if container is not None:
-            container.seen(max(event.received, container.last_seen or 0.0), event.host, event.pid)
+            self._seen(container, max(event.received, container.last_seen or 0.0), event)
             container.last_window = event.window_id
             container.bytes_out += event.bytes_out
             container.has_heartbeat = False

@@ -157,16 +157,16 @@ class ProgressFold:
         if event.container < 0:  # older versions report here how far inputs are
             self._add_work(event, None)
         oldest = self._windows.oldest
-        before = frozenset(oldest.heartbeats) if oldest is not None else frozenset()
+        first = oldest is None or event.container not in oldest.heartbeats
         if self._add_heartbeat(event):
-            self._sample_sources(event.at, again=event.container not in before)
+            self._sample_sources(event.at, again=first)
         elif not self._expects_heartbeat(event.at):
             self._sample_sources(event.at)
 
     def _expects_heartbeat(self, at: float) -> bool:
         """True if the oldest window's containers have lately sent heartbeats, and the next will say more."""
         window = self._windows.oldest
-        return window is not None and at - max(window.heartbeats.values(), default=-math.inf) < _BEAT_SECONDS
+        return window is not None and at - window.last_heartbeat_at < _BEAT_SECONDS
 
     def _add_heartbeat(self, event: ContainerHeartbeat) -> bool:
         """Take in the report of the window that a container runs; False if it does not count."""

@@ -28,9 +28,10 @@ class WindowInFlight:
     """The reports of the present attempt at a window.
 
     `began`: when it was planned, then when its attempt began. `at_once`: it began as soon as the one before,
-    which was late, had ended. `first_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats.
-    `ended`: those that are done. `heartbeats`: the times of the last ones, by container. `processes`: the
-    container that each process works for. `finished`: containers that have ended their part.
+    which was late, had ended. `first_heartbeat_at`, `last_heartbeat_at`: of this attempt. `reported`:
+    operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of the last ones, by
+    container. `processes`: the container that each process works for. `finished`: containers that have ended
+    their part.
     """
 
     id: int
@@ -40,6 +41,7 @@ class WindowInFlight:
     at_once: bool = False
     committed_at: float | None = None
     first_heartbeat_at: float | None = None
+    last_heartbeat_at: float = -math.inf
     reported: dict[int, RunningOperator] = field(default_factory=dict)
     ended: Sequence[OperatorWindow] = ()
     heartbeats: dict[int, float] = field(default_factory=dict)
@@ -64,7 +66,7 @@ class WindowInFlight:
 
     def clear(self) -> None:
         """A new attempt begins, or a new plan: reports of the one before do not count."""
-        self.ended, self.first_heartbeat_at = (), None
+        self.ended, self.first_heartbeat_at, self.last_heartbeat_at = (), None, -math.inf
         for reports in (self.reported, self.heartbeats, self.processes, self.finished):
             reports.clear()
 
@@ -89,6 +91,7 @@ class WindowInFlight:
         self.processes[process] = event.container
         self.finished.discard(event.container)
         self.heartbeats[event.container] = event.at
+        self.last_heartbeat_at = max(self.last_heartbeat_at, event.at)
         reports = {operator.id: operator for operator in event.operators if operator.id in operators}
         progressed = any(_progressed(report, self.reported.get(report.id)) for report in reports.values())
         self.reported.update(reports)
