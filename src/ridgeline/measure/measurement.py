@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ridgeline.api.errors import did_you_mean
@@ -101,6 +101,8 @@ from ridgeline.measure.topology import OperatorNode, Topology
 from ridgeline.measure.under_way import WindowsUnderWay
 
 _LATENCY_VALUES = [(row.name, row.value) for row in LATENCY_METRICS]
+_STEP_EVENTS = 1_000
+"""Events of a window that are folded at once: some milliseconds."""
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
 
 
@@ -221,7 +223,19 @@ class Measurement:
         self.at = max(self.at, event.at)
         kind = type(event)
         self._handlers[kind](event)
-        marked = self.marks.handlers.get(kind)
+        self._mark(event)
+
+    def commit_in_steps(self, event: WindowCommitted) -> Iterator[None]:
+        """`apply` for a commit, in steps that are short however large the window is.
+
+        Nothing may be asked nor applied until the last step is done.
+        """
+        self.at = max(self.at, event.at)
+        yield from self._commit_in_steps(event)
+        self._mark(event)
+
+    def _mark(self, event: RunEvent) -> None:
+        marked = self.marks.handlers.get(type(event))
         if marked is not None:
             marked(event)
 
@@ -317,23 +331,21 @@ class Measurement:
 
     def _commit(self, event: WindowCommitted) -> None:
         """Fold a window: all events of it come just before its commit."""
+        for _ in self._commit_in_steps(event):
+            pass
+
+    def _commit_in_steps(self, event: WindowCommitted) -> Iterator[None]:
+        """Fold a window; yields where something else may be done for a moment."""
         self._settle(event.window_id)  # first, as the events are of the new plan's operators
         events = self._windows.events_of(event)
         operators: list[OperatorWindow] = []
-        for one in events:
-            if isinstance(one, ContainerWindow):
-                self._clocks.add(one.host, one.written, one.received)
-                self._statuses.container_window(one)
-            elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
+        for number, one in enumerate(events, 1):
+            if number % _STEP_EVENTS == 0:
+                yield
+            if isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
                 operators.append(one)
-                self._statuses.operator_window(one)
-                if one.dropped:
-                    self.marks.dropped(one)
-            elif isinstance(one, OperatorMetrics):
-                self.own_metrics.add(one)
-            elif isinstance(one, SourceProgress):
-                self._progress.source(one)
-                self._totals.source(one)
+            self._fold_report(one)
+        large = len(operators) >= _STEP_EVENTS
         if operators:
             self._throughput.add(
                 operators[0].at,
@@ -341,14 +353,38 @@ class Measurement:
                 [one.tuples_in for one in operators],
                 [one.tuples_out for one in operators],
             )
+            if large:
+                yield
             self._progress.operators_ended(operators)
+        if large:
+            yield
         # Last: samples of its sources count the window as in flight, and the totals need what is left there.
         self._progress.window_committed(event)
+        if large:
+            yield
         self._totals.window_committed(event, operators)
         self._windows.commit(event.window_id)
         if self._run.measures:
-            self._times.add(event.window_id, self.topology, self._run.window_seconds, events)
+            seconds = self._run.window_seconds
+            for _ in self._times.add_in_steps(event.window_id, self.topology, seconds, events):
+                if large:
+                    yield
             self._ages.window(events, event)
+
+    def _fold_report(self, one: RunEvent) -> None:
+        """Fold one event of a window that is committed."""
+        if isinstance(one, ContainerWindow):
+            self._clocks.add(one.host, one.written, one.received)
+            self._statuses.container_window(one)
+        elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
+            self._statuses.operator_window(one)
+            if one.dropped:
+                self.marks.dropped(one)
+        elif isinstance(one, OperatorMetrics):
+            self.own_metrics.add(one)
+        elif isinstance(one, SourceProgress):
+            self._progress.source(one)
+            self._totals.source(one)
 
     def _trigger(self, event: SparkTrigger) -> None:
         """Spark's report comes before or after the commit of its window."""
@@ -510,7 +546,7 @@ class Measurement:
 
     def info(self, now: float) -> InfoAnswer | PendingInfoAnswer:
         """The application: who, where, since when, its state and its figures as a whole."""
-        return self._info(self._moment(now, self._statuses.operators))
+        return self._info(self._moment(now))
 
     def _info(self, moment: Moment) -> InfoAnswer | PendingInfoAnswer:
         """The application, with the figures of a moment."""
@@ -523,17 +559,17 @@ class Measurement:
 
     def _stats(self, moment: Moment) -> StatsAnswer:
         """The application's figures in sum, under Apex's names where it has them."""
-        path, last = self._times.latency.critical_path(), self._times.latency.windows(1)
+        path, last = self._times.latency.average_path(), self._times.latency.windows(1)
         containers = self._statuses.containers
-        rates = [rate for _, rate in moment.tuples.values()]
+        processed, emitted = self._throughput.summed_rates(self._statuses.operators, moment.now)
         rows, first = self._totals.operators().values(), self._windows.first
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
             "plannedContainers": len(containers),
             "failedContainers": self._statuses.failed_containers,
             "numOperators": len(self._statuses.operators),
-            "latency": path["average"]["latencyMs"],
-            "criticalPath": path["average"]["path"],
+            "latency": path["latencyMs"],
+            "criticalPath": path["path"],
             "windowLatency": last[-1]["latencyMs"] if last else None,
             "windowStartMillis": round(1000 * first.due) if first is not None else None,
             "currentWindowId": moment.current_window,
@@ -549,9 +585,9 @@ class Measurement:
             "slotsReduced": self.counts.slots.reduced,
             "slotsMisplaced": self.counts.slots.misplaced,
             "slotsSpeculated": self.counts.slots.speculated,
-            "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
+            "tuplesProcessedPSMA": processed,
             "totalTuplesProcessed": sum(row["tuplesIn"] for row in rows),
-            "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),
+            "tuplesEmittedPSMA": emitted,
             "totalTuplesEmitted": sum(row["tuplesOut"] for row in rows),
             "heartbeatsReceived": self.counts.heartbeats,
             "messagesRefused": self.counts.refused.total(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +45,13 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
 from ridgeline.measure.deciding.period import Keys
 from ridgeline.measure.deciding.present import application_figures
-from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    ContainerWindow,
+    RunEvent,
+    WindowCommitted,
+)
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import Topology
@@ -55,7 +62,11 @@ from ridgeline.measure.tracing.ids import run_of, trace_text
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
 _MOST_WAITING = 256
-"""Events that may wait to be folded: some windows."""
+"""Events that may wait to be folded: some windows of a small application."""
+_MOST_AT_ONCE = 5_000
+"""Events that `settle` takes in at once: some milliseconds."""
+_MOST_WINDOWS = 4
+"""So many windows of a large application may wait. Else a reader who reads for long would hold it up."""
 
 
 class Watch:
@@ -82,6 +93,9 @@ class Watch:
         self._measurement = Measurement(own_host)
         self._waiting: deque[RunEvent] = deque()
         """Events that are not folded yet, for the lock's holder to take."""
+        self._most_waiting = _MOST_WAITING
+        self._steps: Iterator[None] | None = None
+        """What is left of folding a commit. Before it is done nothing else is folded, nor asked."""
         self._fault: Exception | None = None
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
@@ -108,7 +122,10 @@ class Watch:
                     self.subscribers_dropped += self._unsubscribe(number)
                     name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
                     _log.exception("subscriber `%s` has failed and is not called any more", name)
-        if len(self._waiting) > _MOST_WAITING:
+        if isinstance(event, ApplicationPlanned):
+            reports = len(event.topology.operators) + len(event.topology.containers)
+            self._most_waiting = max(_MOST_WAITING, _MOST_WINDOWS * reports)
+        if len(self._waiting) > self._most_waiting:
             with self._lock:
                 self._fold_window()
         if isinstance(event, ApplicationEnded):  # the last call, so what folding raises is raised here
@@ -119,44 +136,78 @@ class Watch:
             raise fault
 
     def settle(self) -> bool:
-        """Fold the oldest window that waits: to be called when there is time.
+        """Fold the oldest window that waits, of a large one a part: to be called when there is time.
 
         True if more wait. False, too, if nothing was done: a reader reads, and folds all that waits.
         """
-        if not self._waiting or not self._lock.acquire(blocking=False):
+        if not (self._waiting or self._steps) or not self._lock.acquire(blocking=False):
             return False
         try:
-            self._fold_window()
+            if self._steps is not None:
+                self._step()
+            else:
+                self._fold_window(_MOST_AT_ONCE)
         finally:
             self._lock.release()
-        return bool(self._waiting)
+        return bool(self._waiting or self._steps)
 
-    def _fold_window(self) -> None:
+    def _fold_window(self, most: int = sys.maxsize) -> None:
         """Fold what waits up to the first commit, and what follows before the next reports.
 
-        The caller holds the lock.
+        The caller holds the lock. `most`: leave what is more than so many events, and steps of the commit.
         """
-        while (event := self._fold()) is not None and not isinstance(event, WindowCommitted):
-            pass
-        while self._waiting and not isinstance(self._waiting[0], ContainerWindow):
+        left = min(most, len(self._waiting))
+        while left and (event := self._begin_fold()) is not None:
+            left -= 1
+            if isinstance(event, WindowCommitted):
+                break
+        if most == sys.maxsize:
+            self._finish()
+        while self._steps is None and self._waiting and not isinstance(self._waiting[0], ContainerWindow):
             self._fold()
 
-    def _fold(self) -> RunEvent | None:
-        """Fold the oldest event that waits, None without any. One that cannot be folded is left out."""
+    def _fold(self) -> None:
+        """Fold the oldest event that waits, if there is one. One that cannot be folded is left out."""
+        self._begin_fold()
+        self._finish()
+
+    def _begin_fold(self) -> RunEvent | None:
+        """Fold the oldest event that waits, of a commit the first step; None without any."""
+        self._finish()
         try:
             event = self._waiting.popleft()
         except IndexError:
             return None
+        if isinstance(event, WindowCommitted):
+            self._steps = self._measurement.commit_in_steps(event)
+            self._step()
+            return event
         try:
             self._measurement.apply(event)
         except Exception as error:  # noqa: BLE001  raised by the next `observe`
             self._fault = error
         return event
 
+    def _step(self) -> None:
+        """Take the next step of folding a commit, if one is under way."""
+        try:
+            if self._steps is not None:
+                next(self._steps)
+        except StopIteration:
+            self._steps = None
+        except Exception as error:  # noqa: BLE001  as above
+            self._fault, self._steps = error, None
+
+    def _finish(self) -> None:
+        """Take all steps that are left."""
+        while self._steps is not None:
+            self._step()
+
     @contextmanager
     def _settled(self) -> Iterator[Measurement]:
         """The figures as of all events that were reported."""
         with self._lock:
+            self._finish()
             for _ in range(len(self._waiting)):  # not `while`: events that come meanwhile must not hold it up
                 self._fold()
             yield self._measurement

@@ -64,9 +64,11 @@ class TimesFold:
         self._past = PastWindows()
         self._folded: dict[int, tuple[Topology, float, list[RunEvent]]] = {}
 
-    def add(self, window_id: int, topology: Topology, window_seconds: float, events: list[RunEvent]) -> None:
-        """Take a committed window in."""
-        self._fold(topology, window_seconds, events)
+    def add_in_steps(
+        self, window_id: int, topology: Topology, window_seconds: float, events: list[RunEvent]
+    ) -> Iterator[None]:
+        """Take a committed window in; yields where something else may be done for a moment."""
+        yield from self._fold(topology, window_seconds, events)
         self._folded[window_id] = topology, window_seconds, events
         while len(self._folded) > _KEPT:
             del self._folded[next(iter(self._folded))]
@@ -78,7 +80,8 @@ class TimesFold:
             return False
         topology, window_seconds, events = folded
         events.append(event)
-        self._fold(topology, window_seconds, events)
+        for _ in self._fold(topology, window_seconds, events):
+            pass
         return True
 
     def keep_figures(self) -> None:
@@ -88,10 +91,16 @@ class TimesFold:
             for times, folded in self._past.take():
                 self.deciding.add(times, folded)
 
-    def _fold(self, topology: Topology, window_seconds: float, events: Iterable[RunEvent]) -> None:
+    def _fold(self, topology: Topology, window_seconds: float, events: Iterable[RunEvent]) -> Iterator[None]:
+        """Fold a window, in steps as `add_in_steps`."""
+        yield
+        yield from self._clocks.draw_in_steps()
         times = assemble(topology, events, self._clocks)
+        yield
         behind = self._behind(times.published)
-        self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
+        yield
+        yield from self.latency.add_in_steps(topology, times, window_seconds=window_seconds, behind=behind)
+        yield
         self.history.add(times, self.latency.last, window_seconds)
         if self.deciding is None:
             self._past.add(times, self.latency.last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.histogram import Histogram
 from ridgeline.measure.answers.windows import (
+    AveragePathAnswer,
     BlameStepAnswer,
     CriticalPathAnswer,
     ExplainedAnswer,
@@ -137,6 +138,22 @@ class LatencyFold:
         `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
         `latency_columns`.
         """
+        steps = self.add_in_steps(topology, times, window_seconds=window_seconds, behind=behind)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                return cast("LatencyColumns", ended.value)
+
+    def add_in_steps(
+        self,
+        topology: Topology,
+        times: WindowTimes,
+        *,
+        window_seconds: float = 0.0,
+        behind: Mapping[int, int] | None = None,
+    ) -> Generator[None, None, LatencyColumns]:
+        """As `add`; yields where something else may be done for a moment, but nothing asked of this."""
         known = self._records.get(times.window_id)
         if known is not None:
             topology = known.topology  # Spark's account may come when the plan has changed
@@ -152,9 +169,11 @@ class LatencyFold:
             lag=self._history,
             stages=stages,
         )
+        yield
         record = self._record(topology, times, latencies, stages)
         last = next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
+        yield
         if known is None:
             self.clamps += int(latencies.clamped.sum())
             names = (topology.by_id[operator].name for operator in record.path)
@@ -285,7 +304,6 @@ class LatencyFold:
         own, on_path = _own(topology, record.figures), set(record.path)
         columns = {node.id: column for column, node in enumerate(topology.operators)}
         _, computes, _, transfers, _, cpus = record.figures.tolist()
-        on_average = critical_path(topology, _own(topology, self._averages(record)))
         share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
         return {
             "windowId": record.window_id,
@@ -308,10 +326,7 @@ class LatencyFold:
             },
             "blame": self._blame(record),
             "held": [{"output": one.output, "by": one.by, "ms": as_ms(one.seconds)} for one in record.held],
-            "average": {
-                "latencyMs": as_ms(on_average.latency_seconds),
-                "path": [topology.by_id[operator].title for operator in on_average.path],
-            },
+            "average": self.average_path(window_id),
             "share": {
                 topology.by_id[operator].title: fraction
                 for operator, fraction in share.items()
@@ -325,6 +340,18 @@ class LatencyFold:
             "windowLatencyMs": as_ms(record.latency_seconds),
             "explained": _explained(record),
         }
+
+    def average_path(self, window_id: int | None = None) -> AveragePathAnswer:
+        """The critical path of the averages over the windows up to one (default: the last).
+
+        Raises KeyError for a window that is not kept.
+        """
+        record = self._find(window_id)
+        if record is None:
+            return _nothing_yet()["average"]
+        found = critical_path(record.topology, _own(record.topology, self._averages(record)))
+        titles = [record.topology.by_id[operator].title for operator in found.path]
+        return {"latencyMs": as_ms(found.latency_seconds), "path": titles}
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""

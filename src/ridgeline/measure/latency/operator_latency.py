@@ -416,11 +416,12 @@ def _arrivals(
     pieces = [(upstream_ended, done - np.minimum(siblings, np.maximum(0.0, done - upstream_ended)))]
 
     position = np.fmax(done, last[own])
-    stretches = [(row, one) for row, one in zip(places, containers.values(), strict=True) if one.busy]
+    reported = zip(places, containers.reported.items(), strict=True)
+    stretches = [(row, containers[number]) for row, (number, one) in reported if one.busy]
     most = max((len(one.busy) // 2 for _, one in stretches), default=0)
     busy = np.full((most, 2, size), np.nan)
-    for row, one in stretches:
-        for number, stretch in enumerate(one.busy_times):
+    for row, found in stretches:
+        for number, stretch in enumerate(found.busy_times):
             busy[number, :, row] = stretch
     for first, final in busy[:, :, own]:
         pieces.append((position, np.where(np.isnan(first), position, first)))
