@@ -352,7 +352,8 @@ _ALL = (
         _APPLICATION,
         float,
         1.0,
-        "seconds between a container's messages in a long window",
+        "seconds between a container's messages in a long window; "
+        "with more than 2,000 slots they come less often",
     ),
     Attribute(
         "heartbeat_timeout",

@@ -30,6 +30,7 @@ from ridgeline.engine.slot.messages import (
     Unreachable,
     decode,
     encode,
+    encode_for_each,
 )
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.measure.events import ContainerWindow
@@ -457,6 +458,16 @@ def test_a_slot_keeps_the_line_to_a_partner_that_no_host_has_named_yet_and_ends_
     assert [type(one) for one in first.poll(0.0)] == [Opened, Lost]
     assert [type(one) for one in second.poll(0.0)] == []
     assert messages_of(stram) == []
+
+
+def test_an_attempt_that_is_encoded_for_many_slots_has_the_states_of_each():
+    request = WindowRequest(7, 2, 3, final=True, finished=frozenset({4}), states={9: ("not", "sent")}, time=5)
+    run = RunAttempt(request, fed={1: (0,)}, committed=6)
+    encoded = encode_for_each(run)
+    for states in ({}, {1: ("a", "b")}, {number: ("x" * 50,) for number in range(100)}):
+        kind, head, buffers = encoded(states)
+        frame = Received(Peer(STRAM), kind, memoryview(head), [memoryview(one) for one in buffers])
+        assert decode(frame) == replace(run, request=replace(request, states=states))
 
 
 def framed(message):

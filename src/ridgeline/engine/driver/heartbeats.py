@@ -29,6 +29,10 @@ MAXIMUM_BYTES = 1 << 20
 """Of one heartbeat; workers send a quarter of it at most."""
 _MOST_A_SECOND = 20
 """How many heartbeats of one worker count in a second, if its interval is not much shorter."""
+_MOST_OF_ALL = 2_000
+"""So many heartbeats a second all workers together send: each one costs the driver about 0.1 ms."""
+_LEAST_IN_TIMEOUT = 4
+"""A worker sends so many in `heartbeat_timeout` at least."""
 _DEAF_SECONDS = 5.0
 _KNOWN_WORKERS = 10_000
 _LONGEST_WHOLE_NUMBER = 18
@@ -41,6 +45,14 @@ def heartbeat_seconds(plan: Plan) -> float | None:
     if attributes["metrics_recording_level"] is RecordingLevel.OFF:
         return None
     return float(attributes["heartbeat_interval"])
+
+
+def spaced_seconds(interval: float, timeout: float, workers: int) -> float:
+    """How often each of many workers sends heartbeats: as often as `interval` says, or as the driver bears.
+
+    With so many workers that they would be too many they come less often, but in time for the watchdog.
+    """
+    return max(interval, min(workers / _MOST_OF_ALL, timeout / _LEAST_IN_TIMEOUT))
 
 
 class RefusalReports:

@@ -11,9 +11,9 @@ window again, however little of it had been begun, it takes the next one.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeAlias
 
 from typing_extensions import Buffer
 
@@ -23,7 +23,7 @@ from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.network import Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.process.plan_distribution import PlanFile
-from ridgeline.plan.protocol import WindowRequest
+from ridgeline.plan.protocol import StateVersion, WindowRequest
 
 Address: TypeAlias = str
 """Where a slot, or STRAM, can be reached, as its `Network` writes it."""
@@ -237,13 +237,15 @@ _KINDS: tuple[type[AnyMessage], ...] = (
     Host, RunAttempt, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
     Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared, Said,
 )  # fmt: skip
+Frame: TypeAlias = tuple[int, bytes, Sequence[Buffer]]
+"""Kind, head and buffers, as a `Network` sends them."""
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _PLAIN = {_NUMBERS[kind]: kind for kind in (Heartbeat, Said)}
 """Messages that are bytes, which are not looked into."""
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
 
 
-def encode(message: AnyMessage) -> tuple[int, bytes, Sequence[Buffer]]:
+def encode(message: AnyMessage) -> Frame:
     """Encode a message as kind, head and buffers of a frame; columns of blocks are not copied.
 
     Raises what pickle raises for operators' own values.
@@ -255,6 +257,23 @@ def encode(message: AnyMessage) -> tuple[int, bytes, Sequence[Buffer]]:
     values = [getattr(message, name) for name in _FIELDS[kind]]
     head = pickle.dumps(values, 5, buffer_callback=buffers.append)
     return kind, head, buffers
+
+
+def encode_for_each(run: RunAttempt) -> Callable[[Mapping[int, StateVersion]], Frame]:
+    """What encodes an attempt for one slot after the other, each with states of its own.
+
+    The rest is encoded once: with many slots that is most of the work.
+    """
+    request: Any = replace(run.request, states=_StatesApart())  # type: ignore[arg-type]
+    kind, head, _ = encode(replace(run, request=request))
+    return lambda states: (kind, head, (pickle.dumps(states, 5),))
+
+
+class _StatesApart:
+    """Stands for the states in a request that lie behind the head of a frame."""
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[pickle.PickleBuffer]]:
+        return pickle.loads, (pickle.PickleBuffer(b""),)
 
 
 def decode(frame: Received) -> AnyMessage:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
+from ridgeline.engine.driver.heartbeats import spaced_seconds
 from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.files.storage import MemoryStorage
@@ -119,6 +120,18 @@ def test_after_a_change_of_the_plan_every_slot_gets_its_containers(three):
     assert sorted(dict(contents.assignments(ways(12)))) == list(range(12))
 
 
+def test_files_of_the_plan_are_written_for_those_slots_that_host_others_than_before(three):
+    contents, _ = three
+    before = list(contents.files)
+    placement = contents.slots.placement
+    contents.slots.placement = (*placement[:3], placement[3] + placement[11], *placement[4:11], ())
+    contents.place([Need()] * 12)
+    assert [slot for slot in range(11) if contents.files[slot] is not before[slot]] == [3]
+    contents.follow(plan_application(application(3)))
+    contents.place([Need()] * 12)
+    assert all(one is not old for one, old in zip(contents.files, before, strict=True))
+
+
 def bytes_of_an_assignment(pipelines):
     """The most that a slot gets when all are there."""
     contents, containers = contents_of(pipelines)
@@ -128,3 +141,12 @@ def bytes_of_an_assignment(pipelines):
 
 def test_what_a_slot_gets_does_not_grow_with_the_number_of_slots():
     assert bytes_of_an_assignment(30) < bytes_of_an_assignment(3) + 50
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 1.0), (2_000, 1.0), (10_000, 5.0), (100_000, 7.5)])
+def test_heartbeats_of_many_workers_come_less_often_and_in_time_for_the_watchdog(workers, seconds):
+    assert spaced_seconds(1.0, 30.0, workers) == seconds
+
+
+def test_heartbeats_that_are_rare_stay_as_they_are():
+    assert spaced_seconds(20.0, 30.0, 100_000) == 20.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ridgeline.engine.driver.heartbeats import spaced_seconds
 from ridgeline.engine.driver.slots.changing import Following
 from ridgeline.engine.driver.slots.start import distribute_plan, homes_of, named_all
 from ridgeline.engine.exchange.network import Peer
@@ -48,6 +49,8 @@ class SlotContents:
         self.home: dict[int, int] = {}
         self.files: list[PlanFile] = []
         self._sent: dict[int, _Sent] = {}
+        self._file_of: Mapping[tuple[int, ...], PlanFile] = {}
+        """The file of the containers that slots host, of the plan that runs."""
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
@@ -56,18 +59,20 @@ class SlotContents:
         self.operators = {operator.id: operator for operator in plan.physical.operators}
         self.containers = {container.id: container.operators for container in plan.execution.containers}
         self._partners = container_partners(plan)
-        self._sent = {}
+        self._sent, self._file_of = {}, {}
 
     def place(self, needs: Sequence[Need]) -> None:
         """The containers live where `slots` says; writes the plan files."""
         self.needs.update(enumerate(needs))
         self.home = homes_of(self.slots.placement)
         self.files = [*self.distribute(self.plan, self.slots.placement)]
+        self._file_of = dict(zip(self.slots.placement, self.files, strict=True))
 
     def take(self, following: Following) -> None:
         """The containers live where a plan that was prepared has them."""
         assert following.files is not None  # noqa: S101  it was taken
         self.files = [*following.files.result()]
+        self._file_of = dict(zip(following.placement, self.files, strict=True))
         self.home = homes_of(following.placement)
         self.needs.update(enumerate(following.needs))
         if self.slots.spare is not None:
@@ -80,8 +85,9 @@ class SlotContents:
         self.needs[slot] = self.needs[spare]
 
     def distribute(self, plan: Plan, placement: Placement) -> Sequence[PlanFile]:
-        """Write a plan file for each slot. From any thread."""
-        return distribute_plan(self.storage, plan, placement, self.slots.spare, self.epoch)
+        """Write a plan file for each slot that hosts others than slots do now. From any thread."""
+        known = self._file_of if plan is self.plan else {}
+        return distribute_plan(self.storage, plan, placement, self.slots.spare, self.epoch, known)
 
     def need(self, slot: int) -> Need:
         """The needs of a slot. From any thread."""
@@ -117,8 +123,11 @@ class SlotContents:
         """What a slot hosts, with the slots of all that it exchanges blocks with."""
         homes = {partner: self.home[partner] for one in hosted for partner in self._partners[one]}
         peers = dict(ways[other] for other in set(homes.values()))
-        who = self.storage.uri, self.files[slot], self.run_id, self.epoch
-        return Host(*who, hosted, homes, peers, self._heartbeat_seconds)
+        who, every = (self.storage.uri, self.files[slot], self.run_id, self.epoch), self._heartbeat_seconds
+        if every is not None:
+            timeout = float(self.plan.logical.attributes["heartbeat_timeout"])
+            every = spaced_seconds(every, timeout, len(self.slots.active))
+        return Host(*who, hosted, homes, peers, every)
 
     def states_of(self, slot: int, states: Mapping[int, StateVersion]) -> dict[int, StateVersion]:
         """The states of the containers in a slot, out of those of all."""

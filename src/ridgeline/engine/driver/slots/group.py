@@ -31,6 +31,7 @@ from ridgeline.engine.slot.messages import (
     Address,
     End,
     Ended,
+    Frame,
     FromSlot,
     Host,
     Joined,
@@ -221,9 +222,14 @@ class SlotGroup:
 
     def send(self, slot: int, message: ToSlot) -> None:
         """Send a message to a slot; it is lost if the slot is."""
+        if slot in self._peers:
+            self.send_frame(slot, encode(message))
+
+    def send_frame(self, slot: int, frame: Frame) -> None:
+        """Send a message that is encoded to a slot; it is lost if the slot is."""
         peer = self._peers.get(slot)
         if peer is not None:
-            self._network.send(peer, *encode(message))
+            self._network.send(peer, *frame)
 
     def peer(self, slot: int) -> Peer | None:
         """The process that is a slot now, None if there is none."""

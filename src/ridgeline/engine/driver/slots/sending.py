@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.feed import Feeds
 from ridgeline.engine.driver.slots.group import SlotGroup
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
-from ridgeline.engine.slot.messages import Committed, RunAttempt
+from ridgeline.engine.slot.messages import Committed, RunAttempt, encode_for_each
 from ridgeline.plan.protocol import WindowRequest
 
 
@@ -42,10 +40,10 @@ class AttemptSender:
         if request.states is None:
             group.send_all(run)
             return
+        encoded = encode_for_each(run)
         for slot in range(len(slots.placement)):
             if slot != slots.spare:
-                states = self._contents.states_of(slot, request.states)
-                group.send(slot, replace(run, request=replace(request, states=states)))
+                group.send_frame(slot, encoded(self._contents.states_of(slot, request.states)))
 
     def committed(self, window_id: int) -> None:
         """A window is committed: the slots get that with the next attempt, or by `send_commit`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ridgeline.api.errors import RidgelineError
@@ -88,16 +88,23 @@ def homes_of(placement: Placement) -> dict[int, int]:
 
 
 def distribute_plan(
-    storage: DriverStorage, plan: Plan, placement: Placement, spare: int | None, epoch: int
+    storage: DriverStorage,
+    plan: Plan,
+    placement: Placement,
+    spare: int | None,
+    epoch: int,
+    known: Mapping[tuple[int, ...], plan_distribution.PlanFile],
 ) -> Sequence[plan_distribution.PlanFile]:
     """A plan file for each slot: where all partitions send to all, most is of others' containers.
 
-    The spare slot has all. `epoch`: the driver's.
+    The spare slot has all. `epoch`: the driver's. `known`: files of this plan that there are, by containers.
     """
     specs = {spec.id: spec for spec in container_specs(plan)}
     code = plan_distribution.ship_code(storage, epoch)
 
-    def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
+    def distribute(hosted: tuple[int, ...]) -> plan_distribution.PlanFile:
+        if hosted in known:
+            return known[hosted]
         own = [specs[container] for container in hosted]
         return plan_distribution.distribute(storage, own, code, epoch)
 
