@@ -28,8 +28,6 @@ _OBJECTS_PER_TUPLE = 4
 """It comes, others are made of it: they are alive, so looking for garbage among them finds none."""
 _OBJECTS_PER_REPORT = 128
 """Sixteen of an operator, in eight windows that are under way or kept for figures."""
-_MOST_REPORTED = 250_000
-"""So many of reports at most: one collection of more objects takes longer than 0.1 s."""
 
 
 def spare_loaded(*, replaced: bool = False) -> None:
@@ -78,7 +76,7 @@ def collect_after(tuples: int = 0, reports: int = 0) -> None:
     It holds until `collect_again`, also for operators after it: what they get is alive. Does nothing in a
     process without `short_pauses`.
     """
-    wanted = max(_OBJECTS_PER_TUPLE * tuples, min(_MOST_REPORTED, _OBJECTS_PER_REPORT * reports))
+    wanted = max(_OBJECTS_PER_TUPLE * tuples, _OBJECTS_PER_REPORT * reports)
     if _users and _usual[0] and wanted > gc.get_threshold()[0]:
         gc.set_threshold(wanted)
 
