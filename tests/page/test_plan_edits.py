@@ -1,4 +1,4 @@
-"""The plan is edited from the page: edits are chosen, seen as a difference, confirmed; the command does the same."""
+"""The plan is edited from the page: edits are chosen, seen as a difference, and confirmed."""
 
 import json
 import os

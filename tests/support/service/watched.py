@@ -82,8 +82,8 @@ class Balances(Operator):
             self.balances.emit(payment)
 
 
-def payments(windows=5) -> Application:
-    app = Application("payments", window="1s")
+def payments(windows=5, window="1s") -> Application:
+    app = Application("payments", window=window)
     source = app.add_operator("source", Payments(windows=windows))
     balances = app.add_operator("balances", Balances(), partitions=2)
     sink = app.add_operator("sink", CollectorSink(Payment))

@@ -1,6 +1,6 @@
 // A change: first what it would do, then the question, then what came of it; and the command that does the same.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { store, useStore } from "../store.js";
 import { Copy } from "./copy.js";
 import { Dialog } from "./dialog.js";
@@ -13,7 +13,8 @@ import { SignIn } from "./sign_in.js";
 export function Change({ title, edits, action, body, says, command, onClose }) {
   const writes = useStore((state) => state.rights?.writes);
   const [difference, setDifference] = useState(null);
-  const [problem, setProblem] = useState(null);
+  const [problem, setProblem] = useState(null); // of the difference
+  const [refusal, setRefusal] = useState(null); // of the change itself: it stays while others change the plan
   const [note, setNote] = useState("");
   const [busy, setBusy] = useState(false);
   const [row, setRow] = useState(null);
@@ -23,22 +24,34 @@ export function Change({ title, edits, action, body, says, command, onClose }) {
   useEffect(() => {
     if (!writes || !edits || row || busy) return;
     setProblem(null);
-    post("/changes", { edits, dryRun: true }).then(setDifference, fail);
+    post("/changes", { edits, dryRun: true }).then(setDifference, (error) => fail(error, setProblem));
   }, [writes, JSON.stringify(edits), version]); // where others have changed the plan, the difference is another one
 
-  function fail(error) {
-    setProblem(error);
+  // The first answer comes after seconds at most: what waits longer, such as for slots, is asked for again.
+  useEffect(() => {
+    if (row?.state !== "QUEUED") return undefined;
+    let over = false;
+    const next = () => get(`/changes/${row.id}`, { wait: 5 }).then((found) => over || setRow(found), () => over || setRow({ ...row }));
+    const timer = setTimeout(next, 500);
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, [row]);
+
+  function fail(error, show) {
+    show(error);
     if (error.status === 401) store.set({ rights: { ...store.state.rights, writes: false } }); // the session has ended
   }
 
   async function confirm() {
     setBusy(true);
-    setProblem(null);
+    setRefusal(null);
     try {
       const asked = body ?? { note: note || null, who: "page" };
       setRow(await (action ? post(action, asked) : post("/changes", { ...asked, edits })));
     } catch (error) {
-      fail(error);
+      fail(error, setRefusal);
     }
     setBusy(false);
   }
@@ -54,8 +67,8 @@ export function Change({ title, edits, action, body, says, command, onClose }) {
     ${writes && edits && !problem && (difference
       ? html`<div><p class="muted">${version === first.current || row || busy ? "" : "The plan has changed meanwhile. "}This is the difference:</p><pre class="change-lines" tabindex="0">${difference.lines.join("\n") || "It would change nothing."}</pre></div>`
       : html`<p class="muted">Asking what it would do.</p>`)}
-    <${Notice} problem=${problem} />
-    ${row && html`<p role="status">${row.what}: ${row.state.toLowerCase()}${row.reason ? `, ${row.reason}` : ""}.</p>`}
+    <${Notice} problem=${refusal ?? problem} />
+    ${row && html`<p role="status">${row.what}: ${row.state === "QUEUED" ? "waits for its window" : row.state.toLowerCase()}${row.reason ? `, ${row.reason}` : ""}.</p>`}
     ${writes && !row && !body && html`<label>Note <input class="field" value=${note} onInput=${(event) => setNote(event.target.value)} /></label>`}
     ${command && html`<${Copy} text=${command} label="The same as a command" />`}
   </>`;

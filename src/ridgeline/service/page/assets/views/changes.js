@@ -27,7 +27,7 @@ function View() {
   );
   if (!changes.answer) return changes.problem ? html`<${Notice} problem=${changes.problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) {
-    return html`<${PlanEdits} /><${Empty}>Nothing was changed in this run, and no policy has decided anything. A change is asked for here, at an operator, or by <code>ridgeline set-property</code>.</>`;
+    return html`<${PlanEdits} /><${Empty}>Nothing was changed in this run, and no policy has decided anything. A change is asked for here, at an operator, or by <code>ridgeline set-operator-property</code>.</>`;
   }
   const chosen = rows.find((row) => row.key === params.change);
   return html`<${PlanEdits} /><${Split} detail=${chosen && html`<${One} row=${chosen} />`}>

@@ -1,0 +1,113 @@
+"""The page in trouble: a wrong clock, two who change the same, a run without windows, and one of a day."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from support.page.shop import shop
+from support.service.living import living
+from support.service.watched import payments, serving, watched
+
+pytestmark = pytest.mark.slow
+
+HOUR_AHEAD = """(() => {
+    const Right = Date;
+    globalThis.Date = class extends Right {
+        constructor(...given) {
+            if (given.length) super(...given);
+            else super(Right.now() + 3_600_000);
+        }
+        static now() { return Right.now() + 3_600_000; }
+    };
+})()"""
+
+
+def seconds_of(text):
+    hours, minutes, seconds = map(int, re.search(r"(\d\d):(\d\d):(\d\d)", text).groups())
+    return 3600 * hours + 60 * minutes + seconds
+
+
+def test_times_are_those_of_the_application_where_the_browser_is_an_hour_ahead(open_page):
+    open_page.expected.append("ERR_|Failed to load")
+    with living(shop()) as application:
+        page = open_page(application.server.url)
+        page.add_init_script(HOUR_AHEAD)
+        page.reload()
+        page.get_by_text("live, ").wait_for()
+        page.get_by_text(re.compile(r"of \d+ windows")).wait_for()
+        live = page.locator(".frame-connection").inner_text()
+        page.evaluate("location.hash = '#/sources'")
+        page.locator(".sources-verdict, .empty").first.wait_for()
+        page.evaluate("location.hash = '#/time'")
+        page.get_by_role("img", name=re.compile("^latency of windows: median ")).wait_for()
+    page.get_by_text("stale since").first.wait_for()
+    stale = page.locator(".frame-connection").inner_text()
+    assert 0 <= (seconds_of(stale) - seconds_of(live)) % 86_400 < 120
+    expect(page.get_by_role("alert").first).to_contain_text(stale.removeprefix("stale since "))
+
+
+def test_two_who_change_the_same_see_what_the_other_has_done(open_page):
+    with living(shop()) as application:
+        pages = []
+        for value in ("0.001", "0.002"):
+            page = open_page(application.server.page())
+            page.get_by_text("live, ").wait_for()
+            page.evaluate("location.hash = '#/graph?operator=parse&tab=settings'")
+            page.get_by_role("button", name="Change pause").click()
+            page.get_by_label("New value of pause").fill(value)
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("dialog")).to_contain_text("0.0005")
+            pages.append(page)
+        first, second = (page.get_by_role("dialog") for page in pages)
+        first.get_by_label("Note").fill("<i>mine</i>")
+        first.get_by_role("button", name="Confirm").click()
+        expect(first).to_contain_text("applied")
+        first.get_by_role("button", name="Close").last.click()
+        expect(second).to_contain_text("The plan has changed meanwhile")
+        expect(second.locator(".change-lines")).to_contain_text("0.001")
+        expect(second.locator(".change-lines")).not_to_contain_text("0.0005")
+        second.get_by_role("button", name="Confirm").click()
+        expect(second).to_contain_text("applied")
+        second.get_by_role("button", name="Close").last.click()
+        for page in pages:
+            expect(page.get_by_role("row", name=re.compile("^pause"))).to_contain_text("0.002")
+            page.evaluate("location.hash = '#/changes'")
+            expect(page.get_by_role("row")).to_have_count(3)
+            page.get_by_role("cell", name="<i>mine</i>").wait_for()
+            page.goto("about:blank")
+
+
+VIEWS = [
+    *("overview", "graph", "time", "sources", "sinks", "slots", "log", "changes", "promises", "queries"),
+    *("configuration", "checkpoints"),
+]
+
+
+def test_before_the_first_window_each_view_says_what_it_waits_for(open_page, accessible):
+    watch, plan, _, _ = watched(until=0)
+    with serving(watch, plan) as client:
+        page = open_page(f"http://127.0.0.1:{client.port}")
+        page.get_by_text("Waiting for the first window").wait_for()
+        for view in VIEWS:
+            page.evaluate("view => (location.hash = `#/${view}`)", view)
+            page.wait_for_function("() => document.querySelector('main').innerText.trim()")
+            accessible(page)
+
+
+def test_a_run_of_a_day_has_its_windows_in_the_strip_and_its_hours_in_the_charts(
+    open_page, accessible, screenshot
+):
+    watch, plan, _, _ = watched(payments(1_000, window="80s"))
+    with serving(watch, plan) as client:
+        page = open_page(f"http://127.0.0.1:{client.port}/#/time?range=24h")
+        page.get_by_role("heading", name="The last 1,000 windows").wait_for()
+        page.get_by_role("heading", name=re.compile(r"^The last 22 h \d+ min")).wait_for()
+        strip = page.get_by_role("slider", name="Window")
+        strip.focus()
+        for key, window in (("Home", 0), ("End", 999), ("PageUp", 979)):
+            page.keyboard.press(key)
+            page.wait_for_url(f"**window={window}*")
+        page.get_by_text("Window 979, committed at").wait_for()
+        accessible(page)
+        screenshot(page, "page-day")
