@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 LEAST_LABEL_PX = 11
 MOST_CLICKS = 3
+PATIENCE_MS = 30_000
 NARROW = {"width": 390, "height": 800}
 LAYOUT_IS_KEPT = "Object.keys(localStorage).some((one) => one.startsWith('ridgeline.layout.'))"
 SMALLEST = """() => [...document.querySelectorAll('.graph-view *')]
@@ -179,6 +180,36 @@ def test_what_it_emits_right_now(person):
     rows.first.wait_for()
     assert HOT in output.locator(".operator-tuples tbody").inner_text()
     assert person.clicks <= MOST_CLICKS
+
+
+def test_tuples_are_recorded_by_clicks_and_the_recording_is_ended(orders, person, accessible, screenshot):
+    page = person.page
+    person.click("button", re.compile("^score "))
+    person.click("tab", "Ports")
+    form = page.get_by_role("form", name="Record tuples")
+    form.get_by_label("Port").select_option("output")
+    form.get_by_label("Windows").fill("5000")
+    form.get_by_label("MB").fill("3")
+    form.get_by_role("button", name="Record").click()
+    dialog = page.get_by_role("dialog", name="Record score")
+    expect(dialog).to_contain_text("of 5,000 windows, and of 3 MB at most")
+    expect(dialog).to_contain_text("ridgeline start-recording orders score output --windows 5000 --max-mb 3")
+    known = {row["id"] for row in orders.run.recordings.rows()}
+    accessible(page)
+    dialog.get_by_role("button", name="Confirm").click()
+    expect(dialog).to_contain_text("applied")
+    dialog.get_by_role("button", name="Close").last.click()
+    (new,) = [row for row in orders.run.recordings.rows() if row["id"] not in known]
+    assert (new["ports"], new["endWindow"] - new["firstWindow"]) == (["output"], 5000)
+    screenshot(page, "page-recordings")
+    page.get_by_role("button", name=f"End recording {new['id']}").click()
+    dialog = page.get_by_role("dialog", name=f"End recording {new['id']}")
+    expect(dialog).to_contain_text(f"ridgeline stop-recording orders {new['id']}")
+    dialog.get_by_role("button", name="Confirm").click()
+    expect(dialog).to_contain_text("applied")
+    dialog.get_by_role("button", name="Close").last.click()
+    row = page.get_by_role("table", name="Recordings").get_by_role("row").filter(has_text=new["id"])
+    expect(row).to_contain_text("ended", timeout=PATIENCE_MS)
 
 
 def test_what_it_has_done_in_the_last_hours(orders, person, open_page, accessible):
