@@ -60,6 +60,11 @@ export function timeOfDay(at, now = Date.now() / 1000) {
   return `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())} ${time}`;
 }
 
+// A name of at most so many characters; its middle is left out where it is longer, as ends tell names apart.
+export function cut(name, most = 48) {
+  return name.length <= most ? name : `${name.slice(0, Math.ceil(most / 2) - 1)}…${name.slice(name.length - Math.floor(most / 2))}`;
+}
+
 export function plural(number, noun) {
   return `${whole.format(number)} ${noun}${number === 1 ? "" : "s"}`;
 }

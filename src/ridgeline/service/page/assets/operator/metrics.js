@@ -2,6 +2,7 @@
 
 import {count} from "../format.js";
 import {Lines} from "../parts/lines.js";
+import {useMarks} from "../parts/marks.js";
 import {Notice} from "../parts/notice.js";
 import {html} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
@@ -23,8 +24,9 @@ export function Metrics({name}) {
 function Past({name, metric}) {
   const {answer} = useAnswer(`/metrics/${encodeURIComponent(name)}/${encodeURIComponent(metric)}`, {limit: 300}, 2_000);
   const windows = answer?.windows ?? [];
+  const marks = useMarks().filter((mark) => !mark.operator || mark.operator === name);
   if (windows.length < 2) return null;
-  return html`<${Lines} title="by window" at=${windows.map((one) => one.at)} show=${shown} lines=${[{name: metric, values: windows.map((one) => one.value)}]} />`;
+  return html`<${Lines} title="by window" at=${windows.map((one) => one.at)} marks=${marks} show=${shown} lines=${[{name: metric, values: windows.map((one) => one.value)}]} />`;
 }
 
 function shown(value) {

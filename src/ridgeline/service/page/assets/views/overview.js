@@ -1,14 +1,15 @@
 // The first view: whether it keeps up, the critical path, and every operator with where its time goes.
 import { html, useMemo } from "../vendor/preact.js";
-import { count, duration, milliseconds, percentile, plural, rate, timeOfDay } from "../format.js";
+import { count, cut, duration, milliseconds, percentile, plural, rate, timeOfDay } from "../format.js";
 import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { Bar, BarLegend } from "../parts/bar.js";
+import { useMarks } from "../parts/marks.js";
 import { Empty } from "../parts/notice.js";
 import { useQueues } from "../parts/queues.js";
 import { Spark } from "../parts/spark.js";
 import { Table } from "../parts/table.js";
-import { median } from "../time/figures.js";
+import { indexOf, median } from "../time/figures.js";
 
 const SPARK_WINDOWS = 120;
 const VERDICTS = { "keeping up": "ok", "catching up": "ok", paced: "ok", holding: "behind", "falling behind": "behind", stuck: "bad" };
@@ -45,6 +46,11 @@ function Windows() {
   const values = useMemo(() => windows.slice(-SPARK_WINDOWS).map((one) => one.latencyMs), [windows]);
   const sorted = useMemo(() => [...values].sort((one, other) => one - other), [values]);
   const regions = useMemo(() => byRegion(windows), [windows]);
+  const happened = useMarks();
+  const marks = useMemo(() => {
+    const last = windows.slice(-SPARK_WINDOWS);
+    return happened.map((mark) => ({ ...mark, index: indexOf(last, mark) }));
+  }, [happened, windows]);
   if (regions.length > 1) {
     return html`<${Card} title=${window?.region ? `Latency of the window, region ${window.region}` : "Latency of the window"} figure=${milliseconds(window?.latencyMs)}>
       <ul class="overview-list">
@@ -55,7 +61,7 @@ function Windows() {
     </>`;
   }
   return html`<${Card} title="Latency of the window" figure=${milliseconds(window?.latencyMs)}>
-    <${Spark} values=${values} label=${`Latency of the last ${plural(values.length, "window")}`} height=${28} />
+    <${Spark} values=${values} label=${`Latency of the last ${plural(values.length, "window")}`} height=${28} marks=${marks} />
     <p class="muted">median ${milliseconds(sorted[Math.floor(sorted.length / 2)])}, longest ${milliseconds(sorted[sorted.length - 1])} of ${plural(values.length, "window")}</p>
   </>`;
 }
@@ -81,7 +87,7 @@ function Ages() {
   return html`<${Card} title="Age of records at sinks, p99" figure=${percentile(sinks[0].p99Ms)}>
     <ul class="overview-list">
       ${sinks.slice(0, 3).map((row) => html`<li key=${row.id}>
-        <a href=${href({ operator: row.operator })}>${row.operator}</a>
+        <a href=${href({ operator: row.operator })} title=${row.operator}>${cut(row.operator, 32)}</a>
         <span class="muted">${percentile(row.p50Ms)} median</span><span class="number">${percentile(row.p99Ms)}</span>
       </li>`)}
     </ul>
@@ -111,7 +117,7 @@ function Promises() {
   const broken = promises.filter((one) => one.kept === false);
   const figure = broken.length ? `${count(broken.length)} of ${count(promises.length)} broken` : promises.every((one) => one.kept) ? `${count(promises.length)} kept` : "none broken";
   return html`<${Card} title="Promises" figure=${figure} kind=${broken.length ? "bad" : promises.every((one) => one.kept) ? "ok" : ""}>
-    <ul class="overview-list">${(broken.length ? broken : promises).slice(0, 3).map((one) => html`<li>${one.promise}<span class="muted">since ${timeOfDay(one.since)}</span></li>`)}</ul>
+    <ul class="overview-list">${(broken.length ? broken : promises).slice(0, 3).map((one) => html`<li><a href=${href({ view: "promises", promise: one.promise })} title=${one.promise}>${cut(one.promise, 32)}</a><span class="muted">since ${timeOfDay(one.since)}</span></li>`)}</ul>
   </>`;
 }
 
@@ -127,7 +133,7 @@ function Path() {
     <h2>Critical path <span class="accent">${milliseconds(path.latencyMs)}</span>${path.windowLatencyMs != null && html`<span class="muted"> of ${milliseconds(path.windowLatencyMs)}</span>`}</h2>
     <ol>
       ${steps.map((step) => html`<li key=${`${step.kind ?? ""} ${step.id}`} class=${step.latencyMs === longest ? "longest" : ""} style=${{ "--ms": Math.max(0.02, (step.latencyMs ?? 0) / (longest || 1)) }}>
-        <a href=${href({ operator: opens(step) })} title=${step.operator}>${step.operator}</a>
+        <a href=${href({ operator: opens(step) })} title=${step.operator}>${cut(step.operator)}</a>
         <span class="number">${milliseconds(step.latencyMs)}</span>
       </li>`)}
     </ol>
@@ -169,7 +175,7 @@ function makeRows(operators, shown) {
 
 function makeColumns(most) {
   return [
-    { name: "operator", title: "Operator", value: (row) => row.title, cell: (row) => html`<span class=${row.critical ? "accent" : ""}>${row.title}</span>` },
+    { name: "operator", title: "Operator", value: (row) => row.title, cell: (row) => html`<span class=${row.critical ? "accent" : ""} title=${row.title}>${cut(row.title)}</span>` },
     { name: "latency", title: "Latency", number: true, value: (row) => row.time.latencyMs, cell: (row) => milliseconds(row.time.latencyMs) },
     {
       name: "bar",

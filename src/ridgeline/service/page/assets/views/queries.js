@@ -4,7 +4,10 @@ import { bytes, count, duration, plural } from "../format.js";
 import { post } from "../api.js";
 import { go, useRoute } from "../router.js";
 import { store, useStore } from "../store.js";
+import { quoted as word } from "../operator/change.js";
 import { useAsked } from "../parts/asked.js";
+import { Copy } from "../parts/copy.js";
+import { useMarks } from "../parts/marks.js";
 import { Needs, useNeeds } from "../parts/needs.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Spark } from "../parts/spark.js";
@@ -90,7 +93,7 @@ function View() {
   return html`<div class="queries">
     <form class="card queries-form" onSubmit=${run}>
       <label for="queries-sql"><b>SQL</b> <span class="muted">over the tuples of one window, or of a longer period</span></label>
-      <textarea id="queries-sql" class="field mono" rows="4" spellcheck="false" value=${sql} onInput=${(event) => setSql(event.target.value)} onKeyDown=${press} placeholder=${names.length ? `select count(*) as n from ${quoted(names[0])}` : ""}></textarea>
+      <textarea id="queries-sql" class="field mono" rows="4" spellcheck=${false} value=${sql} onInput=${(event) => setSql(event.target.value)} onKeyDown=${press} placeholder=${names.length ? `select count(*) as n from ${quoted(names[0])}` : ""}></textarea>
       <div class="queries-line">
         <label>Period <input class="field queries-every" value=${every} placeholder="a window" onInput=${(event) => setEvery(event.target.value)} aria-label="Period, such as 10s" /></label>
         <button class="button first" type="submit" disabled=${!sql.trim() || busy} aria-disabled=${needs ? "true" : undefined} aria-describedby=${needs ? "queries-needs" : undefined}>${busy ? "Inserting" : "Run"}</button>
@@ -116,7 +119,7 @@ function View() {
       </section>
     </div>
     ${name
-      ? html`<${Results} key=${name} name=${name} onStop=${writes ? () => stop(name) : null} />`
+      ? html`<${Results} key=${name} name=${name} query=${queries.find((one) => one.name === name)} onStop=${writes ? () => stop(name) : null} />`
       : html`<p class="muted queries-hint">A query reads what its streams carry while it runs. It is part of the plan until it is stopped, or nobody reads it for 30 seconds.</p>`}
   </div>`;
 }
@@ -159,7 +162,7 @@ function useResults(name) {
   return state;
 }
 
-function Results({ name, onStop }) {
+function Results({ name, query, onStop }) {
   const { results, ended, error, problem } = useResults(name);
   const { params } = useRoute();
   const last = results.at(-1);
@@ -178,7 +181,16 @@ function Results({ name, onStop }) {
     <${Notice} problem=${problem} />
     ${ended && html`<${Notice} kind=${error ? "bad" : "behind"}><p>The query has ended${error ? `: ${error}` : ""}.</p></>`}
     ${!last ? !ended && !problem && html`<${Empty}>Waiting for the first result: it comes at the end of the period.</>` : chart ? html`<${Chart} results=${results} />` : html`<${Rows} result=${last} />`}
+    ${query && html`<${Same} query=${query} />`}
   </section>`;
+}
+
+// The command that runs the same query.
+function Same({ query }) {
+  const application = useStore((state) => state.plan?.application ?? "APP");
+  const seconds = useStore((state) => state.overview?.info?.windowSeconds ?? 0);
+  const period = query.everyWindows > 1 ? ` --every ${Math.round(query.everyWindows * seconds * 1000)}ms` : "";
+  return html`<${Copy} text=${`ridgeline query ${word(application)} ${word(query.sql)}${period}`} label="The same as a command" />`;
 }
 
 function Rows({ result }) {
@@ -215,12 +227,14 @@ function shown(value) {
 // Numbers over the last periods: one line for each number of the first rows, by the first column that is no number.
 function Chart({ results }) {
   const lines = useMemo(() => linesOf(results), [results]);
+  const all = useMarks();
+  const marks = all.map((mark) => ({ ...mark, index: mark.windowId == null ? -1 : results.findIndex((one) => one.firstWindow <= mark.windowId && mark.windowId <= one.window) }));
   if (results.length < 2) return html`<${Empty}>A chart needs two results.</>`;
   if (!lines.length) return html`<${Empty}>No column has numbers.</>`;
   return html`<div class="queries-charts">
     ${lines.map((line) => html`<figure class="card" key=${line.name}>
       <figcaption><span>${line.name}</span> <b class="number">${shown(line.values.at(-1))}</b></figcaption>
-      <${Spark} values=${line.values} label=${`${line.name} over the last ${results.length} periods`} height=${48} />
+      <${Spark} values=${line.values} label=${`${line.name} over the last ${results.length} periods`} height=${48} marks=${marks} />
     </figure>`)}
   </div>`;
 }

@@ -5,6 +5,7 @@ import { go, useRoute } from "../router.js";
 import { store, useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
 import { Detail, Facts, Split } from "../parts/facts.js";
+import { useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Spark } from "../parts/spark.js";
 import { Table } from "../parts/table.js";
@@ -29,6 +30,12 @@ function note({ overview }) {
   }
 }
 
+// What happened since the first sample of a source, each with the sample after it.
+function whileSeen(name, marks) {
+  const samples = seen.get(name) ?? [];
+  return marks.filter((mark) => mark.at >= samples[0]?.at).map((mark) => ({ ...mark, index: samples.findIndex((one) => one.at >= mark.at) }));
+}
+
 function View() {
   const overview = useStore((state) => state.overview);
   const { params } = useRoute();
@@ -37,6 +44,7 @@ function View() {
   const rows = useMemo(() => Object.values(sources ?? {}), [sources]);
   const at = overview?.at;
   const queues = overview?.progress?.queues ?? [];
+  const marks = useMarks();
   if (!overview?.window && !rows.length) return html`<${Empty}>Waiting for the first window.</>`;
   if (!rows.length && !queues.length) return html`<${Empty}>No source says how much waits in it. The verdict follows from the schedule of windows then.</>`;
   const chosen = rows.find((row) => row.operator === params.source);
@@ -44,7 +52,7 @@ function View() {
     ${rows.length > 0 && html`<${Catch} rows=${rows} at=${at} />`}
     <${Table}
       label="Sources"
-      columns=${columns(at).filter((column) => !(chosen && column.extra))}
+      columns=${columns(at, marks).filter((column) => !(chosen && column.extra))}
       rows=${rows}
       id=${(row) => row.operator}
       sort=${{ by: "verdict", descending: false }}
@@ -116,7 +124,7 @@ function waits(row) {
   return `${BASES[basis] ?? ""}${row.unit === "bytes" ? bytes(value) : `${rate(value)} ${row.unit ?? ""}`}`;
 }
 
-function columns(at) {
+function columns(at, marks) {
   return [
     { name: "source", title: "Source", value: (row) => row.operator },
     { name: "verdict", title: "Verdict", value: (row) => WORST.indexOf(row.verdict), cell: (row) => html`<span class=${CLASSES[row.verdict] ?? ""}>${row.verdict}</span>` },
@@ -124,7 +132,7 @@ function columns(at) {
     { name: "seconds", title: "In time", number: true, value: (row) => row.backlogSeconds, cell: (row) => (row.infinite ? "no end" : duration(row.backlogSeconds)) },
     { name: "arrive", title: "Arrive per s", number: true, value: (row) => row.arrivalPerSecond, cell: (row) => rate(row.arrivalPerSecond) },
     { name: "taken", title: "Taken per s", number: true, value: (row) => row.drainPerSecond, cell: (row) => rate(row.drainPerSecond) },
-    { name: "trend", title: "Since opened", extra: true, sort: false, value: () => 0, cell: (row) => html`<div class="sources-trend"><${Spark} values=${(seen.get(row.operator) ?? []).map((one) => one.waits)} label=${`What waits in ${row.operator} since the page was opened`} /></div>` },
+    { name: "trend", title: "Since opened", extra: true, sort: false, value: () => 0, cell: (row) => html`<div class="sources-trend"><${Spark} values=${(seen.get(row.operator) ?? []).map((one) => one.waits)} label=${`What waits in ${row.operator} since the page was opened`} marks=${whileSeen(row.operator, marks)} /></div>` },
     { name: "caught", title: "Caught up", number: true, value: (row) => row.caughtUpAt, cell: (row) => (row.caughtUpAt == null ? "-" : `in ${soon(row.caughtUpAt - at)}`) },
   ];
 }
