@@ -1,12 +1,13 @@
 """The page over runs that have ended: it shows all that their logs have, and offers nothing to change."""
 
 import json
+import re
 import zipfile
 
 import pytest
 from playwright.sync_api import expect
 
-from ridgeline.measure.events import ApplicationEnded
+from ridgeline.measure.events import ApplicationEnded, ContainerHeartbeat, StackTimes
 from ridgeline.service.history.asking import LogAsks
 from ridgeline.service.history.bundling import LOG, entry_of, make_bundle
 from support.page.browser import NARROW
@@ -22,11 +23,10 @@ HOSTILE = "<script>alert(1)</script>\u2028<img src=x onerror=alert(2)>"
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logs")
     day = 1_700_000_000.0
-    write_log(folder / "monday.jsonl", events(40, began=day, application_id="numbers-1"))
-    write_log(
-        folder / "tuesday.jsonl",
-        events(60, began=day + 86_400, seconds=0.09, end="stopped", application_id="numbers-2"),
-    )
+    monday = events(40, began=day, application_id="numbers-1")
+    tuesday = events(60, began=day + 86_400, seconds=0.09, end="stopped", application_id="numbers-2")
+    write_log(folder / "monday.jsonl", with_stacks(monday, 8.0, 1.0))
+    write_log(folder / "tuesday.jsonl", with_stacks(tuesday, 8.0, 7.0))
     write_log(
         folder / "hostile.jsonl",
         events(3, began=day + 1000, end="failed", reason=HOSTILE, application_id="numbers-3"),
@@ -39,6 +39,16 @@ def folder(tmp_path_factory):
     with zipfile.ZipFile(folder / "lines.zip", "a") as bundle:
         bundle.writestr(entry_of(LOG, {}), json.dumps({"lines": said(day), "last": 4, "leftOut": 0}))
     return folder
+
+
+def with_stacks(found, parse, price):
+    """Events with a heartbeat before their end: seconds of two functions of `double`, one hostile."""
+    *rest, end = found
+    own = next(one.id for one in found[0].topology.operators if one.name == "double")
+    functions = ((0, 1, "parse", "user"), (0, 9, HOSTILE, "user"))
+    stacks = StackTimes(("/srv/app.py",), functions, ((-1, own, 0.0), (0, 0, parse), (0, 1, price)))
+    at = end.at - 0.05
+    return [*rest, ContainerHeartbeat(at, -1, "worker-1", 7, at, stacks=stacks), end]
 
 
 def said(at):
@@ -138,6 +148,13 @@ def test_two_runs_side_by_side(address, folder, open_page, accessible, screensho
         "+40 ms (+80 %)",
     ]
     page.get_by_role("img", name="Latency of the windows of both runs").wait_for()
+    for title, part, said_of_it in (
+        ("this run", 11, "36 points less than in the other run"),
+        ("the other run", 47, "36 points more than in the other run"),
+    ):
+        tree = page.get_by_role("tree", name=f"Stacks of double, {title}, callers first")
+        frame = tree.get_by_role("treeitem", name=HOSTILE.replace(chr(0x2028), " ")[:20])
+        expect(frame).to_have_accessible_name(re.compile(f": {part} %.*, {said_of_it}$"))
     assert "7.0 ms → 7.0 ms" in page.get_by_role("table", name="Operators").text_content()
     accessible(page)
     screenshot(page, "page-compare")
@@ -146,7 +163,7 @@ def test_two_runs_side_by_side(address, folder, open_page, accessible, screensho
     accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     screenshot(page, "page-compare-narrow", full_page=True)
-    page.get_by_role("combobox").select_option(
+    page.get_by_label("This run, and").select_option(
         label=page.locator("option").filter(has_text="payments").text_content()
     )
     page.wait_for_url("**with=payments-*")

@@ -22,6 +22,10 @@ class SideAnswer(TypedDict):
     state: Annotated[str, "That of its sentence."]
     sentence: Annotated[str, "How it did."]
     windows: Annotated[list[tuple[float, float]], "Seconds since the first kept window, and latency in ms."]
+    marks: Annotated[
+        list[tuple[float, str, str, str]],
+        "What happened in them: seconds since the first, kind, level and text, as `/marks` has them.",
+    ]
     path: Annotated[list[str], "The critical path of its last windows, by title."]
 
 
@@ -140,6 +144,11 @@ def _shown(side: Side) -> SideAnswer:
         "state": side.sentence["state"],
         "sentence": side.sentence["text"],
         "windows": [(one["triggeredAt"] - began, one["latencyMs"]) for one in side.windows],
+        "marks": [
+            (one["at"] - began, one["kind"], one["level"], one["text"])
+            for one in side.marks
+            if side.windows and one["at"] >= began
+        ],
         "path": list(side.path),
     }
 

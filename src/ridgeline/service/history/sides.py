@@ -26,6 +26,7 @@ class Side:
     path: Sequence[str]
     """The critical path of its last window, by title."""
     windows: Sequence[Row]
+    marks: Sequence[Row]
     ages: Sequence[Row]
     retries: int | None
     slots_lost: int | None
@@ -62,6 +63,7 @@ def _of_log(run: LoggedRun) -> Side:
         sentence=sentence_of(overview),
         path=[step["operator"] for step in overview["criticalPath"]["path"]],
         windows=watch.windows(),
+        marks=ask("/marks")["marks"],
         ages=watch.record_age()["operators"],
         retries=summary["retries"],
         slots_lost=summary["slotsLost"],
@@ -97,6 +99,7 @@ def _of_bundle(run: BundledRun) -> Side:
             sentence=whole["sentence"],
             path=[step["operator"] for step in overview["criticalPath"]["path"]],
             windows=whole["windows"],
+            marks=ask("/marks").get("marks", []),
             ages=overview["recordAge"]["operators"],
             retries=stats.get("windowsRetried"),
             slots_lost=stats.get("slotsLost"),

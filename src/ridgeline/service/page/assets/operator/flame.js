@@ -41,11 +41,12 @@ export function treeOf({operator, seconds, functions}) {
   return root;
 }
 
-function all(node) {
+export function all(node) {
   return [node, ...node.children.flatMap(all)];
 }
 
-function Frames({tree}) {
+/** `tree`: of `treeOf`. `kindOf(node)`: the class of its colour; `extra(node)`: more words about it. */
+export function Frames({tree, kindOf = (node) => node.kind, extra = () => "", label = "Stacks"}) {
   const [zoomed, setZoomed] = useState(ALL);
   const [chosen, setChosen] = useState(ALL);
   const box = useRef(null);
@@ -56,9 +57,14 @@ function Frames({tree}) {
   const inside = (one) => one.at >= whole.at - 1e-9 && one.at + one.width <= whole.at + whole.width + 1e-9;
   const shown = nodes.filter((one) => callers.has(one) || (one.level >= whole.level && inside(one) && one.width / whole.width >= NARROWEST));
   const current = shown.find((one) => one.key === chosen) ?? whole;
-  const id = (one) => `operator-flame-${nodes.indexOf(one)}`;
+  const prefix = useMemo(() => `operator-flame-${number++}`, []);
+  const id = (one) => `${prefix}-${nodes.indexOf(one)}`;
+  const said = (one) => words(one, tree) + extra(one);
   const place = (one) => (callers.has(one) ? [0, 1] : [(one.at - whole.at) / whole.width, one.width / whole.width]);
-  useEffect(() => document.getElementById(id(current))?.scrollIntoView({block: "nearest"}), [chosen]);
+  useEffect(() => {
+    if (chosen === ALL) box.current.scrollTop = 0;
+    else document.getElementById(id(current))?.scrollIntoView({block: "nearest"});
+  }, [chosen]);
   const press = (event) => {
     const kin = (current.caller?.children ?? []).filter((one) => shown.includes(one));
     const go = {
@@ -73,18 +79,21 @@ function Frames({tree}) {
     event.preventDefault();
   };
   const rows = Math.max(...shown.map((one) => one.level)) + 1;
-  return html`<div class="operator-flame-box" role="tree" tabindex="0" aria-label="Stacks, callers first; Enter gives one the whole width"
+  return html`<div class="operator-flame-box" role="tree" tabindex="0" aria-label=${`${label}, callers first; Enter gives one the whole width`}
       aria-activedescendant=${id(current)} ref=${box} onKeyDown=${press}>
       <div class="operator-flame-rows" role="none" style=${{height: `${rows * 21}px`}}>
       ${shown.map((one) => {
         const [at, width] = place(one);
         return html`<div key=${one.key} id=${id(one)} role="treeitem" aria-level=${one.level + 1} aria-selected=${one === current}
-          aria-label=${words(one, tree)} title=${words(one, tree)} class=${`operator-flame-frame operator-flame-${one.kind}`}
+          aria-label=${said(one)} title=${said(one)} class=${`operator-flame-frame operator-flame-${kindOf(one)}`}
           style=${{left: `${at * 100}%`, width: `${width * 100}%`, top: `${one.level * 21}px`}}
           onClick=${() => (setChosen(one.key), setZoomed(one.key === zoomed ? ALL : one.key))}>${width >= LABELLED ? one.label : ""}</div>`;
       })}</div></div>
-    <p class="operator-note" role="status">${words(current, tree)}</p>`;
+    <p class="operator-note" role="status">${said(current)}</p>`;
 }
+
+let number = 0; // of flame graphs on the page
+
 
 function words(one, tree) {
   const where = one.file ? `, ${one.file.slice(one.file.lastIndexOf("/") + 1)}:${one.line}` : "";

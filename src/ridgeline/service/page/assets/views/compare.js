@@ -1,8 +1,10 @@
 // Compare: this run and another one side by side, with the differences of their figures.
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { count, duration, milliseconds, percent, rate, timeOfDay } from "../format.js";
+import { Frames, treeOf, all } from "../operator/flame.js";
 import { go, useRoute } from "../router.js";
 import { useAsked } from "../parts/asked.js";
+import { colourOf, KINDS } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
@@ -55,6 +57,7 @@ function Pair({ other }) {
     <${Figures} label="Figures" rows=${answer.figures} />
     <${Operators} rows=${answer.operators} />
     <${Lines} rows=${answer.lines} />
+    <${Stacks} other=${other} />
     <${Values} title="Configuration that differs" rows=${answer.configuration} none="The values that both runs keep are the same." />
     <${Values} title="Plan that differs" rows=${answer.plan} none="Operators and streams are the same." />
     <${Values} title="Versions that differ" rows=${answer.versions} none="The versions are the same." />`;
@@ -76,9 +79,11 @@ function Chart({ runs }) {
   const most = Math.max(...windows.flat().map(([, ms]) => ms), 0) || 1;
   const line = (points) => points.map(([at, ms], index) => `${index ? "L" : "M"}${((at / seconds) * 100).toFixed(3)} ${(159 - (ms / most) * 156).toFixed(2)}`).join("");
   return html`<div class="compare-axis"><span>${milliseconds(most)}</span></div>
-    <svg class="compare-chart" viewBox="0 0 100 160" preserveAspectRatio="none" role="img" aria-label="Latency of the windows of both runs">
+    <div class="compare-marked"><svg class="compare-chart" viewBox="0 0 100 160" preserveAspectRatio="none" role="img" aria-label="Latency of the windows of both runs">
       ${windows.map((points, index) => html`<path key=${index} class=${index ? "second" : ""} d=${line(points)} />`)}
     </svg>
+    ${runs.flatMap((run, index) => run.marks.filter(([at]) => at <= seconds).map(([at, kind, level, text]) => html`<span key=${`${index} ${at} ${text}`} class=${`spark-mark ${index ? "compare-mark-second" : ""}`} title=${text} style=${{ left: `${(at / seconds) * 100}%`, color: `var(${colourOf({ level })})` }}>
+      <span class="hidden">${index ? "the other run" : "this run"}, ${KINDS[kind]?.word ?? "event"}: ${text}</span><span aria-hidden="true">${KINDS[kind]?.glyph ?? "•"}</span></span>`))}</div>
     <div class="compare-axis"><span>their first window</span><span>${duration(seconds)} later</span></div>
     <div class="legend"><span style=${{ "--swatch": "var(--compute)" }}>this run</span><span style=${{ "--swatch": "var(--transfer)" }}>the other run</span></div>`;
 }
@@ -151,6 +156,65 @@ function Lines({ rows }) {
   ];
   return html`<section class="card"><h2>Where the Python time goes</h2>
     <${Table} label="Lines of code" columns=${columns} rows=${rows} id=${(row) => `${row.operator} ${row.function} ${row.text}`} sort=${{ by: "first", descending: true }} /></section>`;
+}
+
+// Whole stacks of an operator in both runs; both must have kept some, as bundles do.
+function Stacks({ other }) {
+  const own = useAsked("/stacks", {}, { every: 0 });
+  const theirs = useStacks(other);
+  const { params } = useRoute();
+  const of = (answer, name) => answer?.operators?.find((one) => one.operator === name);
+  const shared = (own.answer?.operators ?? []).filter((one) => of(theirs, one.operator)).map((one) => one.operator);
+  const name = shared.includes(params.stacks) ? params.stacks : shared[0];
+  const trees = useMemo(() => name && [own.answer, theirs].map((answer) => treeOf(of(answer, name))), [own.answer, theirs, name]);
+  const shares = useMemo(() => trees?.map(sharesOf), [trees]);
+  if (!shared.length) return null;
+  const points = (node, index) => 100 * (sharesOf.of(shares[index], node) - sharesOf.of(shares[1 - index], node));
+  const kind = (index) => (node) => (!node.caller ? node.kind : points(node, index) >= POINTS ? "more" : points(node, index) <= -POINTS ? "less" : node.kind);
+  const extra = (index) => (node) => {
+    const more = node.caller ? Math.round(points(node, index)) : 0;
+    return more ? `, ${Math.abs(more)} points ${more > 0 ? "more" : "less"} than in the other run` : "";
+  };
+  return html`<section class="card"><h2>Stacks of the last minute of both</h2>
+    <label class="compare-choice">Operator
+      <select class="field" value=${name} onChange=${(event) => go({ stacks: event.target.value, replace: true })}>
+        ${shared.map((one) => html`<option key=${one} value=${one} selected=${one === name}>${one}</option>`)}
+      </select></label>
+    <div class="compare-sides">
+      ${["This run", "The other run"].map((title, index) => html`<div key=${title}><h3>${title}</h3>
+        <${Frames} key=${name} tree=${trees[index]} label=${`Stacks of ${name}, ${title.toLowerCase()}`} kindOf=${kind(index)} extra=${extra(index)} /></div>`)}
+    </div>
+    <p class="muted">Marked are functions with ${POINTS} points more, or less, of the operator's time than in the other run.</p></section>`;
+}
+
+const POINTS = 5;
+
+// The stacks of another run; null while they are asked for, or where there are none.
+function useStacks(run) {
+  const [answer, setAnswer] = useState(null);
+  useEffect(() => {
+    let over = false;
+    setAnswer(null);
+    fetch(new URL(`../${encodeURIComponent(run)}/ws/v2/stram/stacks`, document.baseURI), { cache: "no-store" })
+      .then((response) => (response.ok ? response.json() : null))
+      .then((found) => over || setAnswer(found), () => {}); // the notice above says that the history is gone
+    return () => {
+      over = true;
+    };
+  }, [run]);
+  return answer;
+}
+
+// The share of each function, by its path from the operator's turn: lines may have moved.
+function sharesOf(tree) {
+  const found = new Map();
+  for (const node of all(tree)) found.set(pathOf(node), (found.get(pathOf(node)) ?? 0) + node.width);
+  return found;
+}
+sharesOf.of = (shares, node) => shares.get(pathOf(node)) ?? 0;
+
+function pathOf(node) {
+  return node.caller ? `${pathOf(node.caller)}\n${node.label}` : "";
 }
 
 export default { name: "compare", title: "Compare", View };
