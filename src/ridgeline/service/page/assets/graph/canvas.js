@@ -13,7 +13,7 @@ const INSIDE = -150;
 const READABLE = 0.5;
 const FULL_SIZE = 0.82;
 const WHEEL = 0.0016;
-const LEAST_GAP = 28;
+const BESIDE_LABEL = 12; // of an edge, beside its label
 
 /** `api.current` gets {fit, zoom, show}. `onOpen(node)`, `onUnfold(node)`, `onFold(frame)`, `onClose()`. */
 export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onUnfold, onFold, onClose}) {
@@ -323,10 +323,13 @@ function rateLabels(edges, figures, layout, places, zoom) {
   for (const edge of [...edges].sort((one, other) => first(one) - first(other))) {
     const rate = figures.edges.get(edgeKey(edge));
     const [from, to] = [places.get(edge.from), places.get(edge.to)];
-    if ((!rate && !isQueue(edge)) || !from || !to || to.x - from.x - cardSize(zoom).width < LEAST_GAP) continue;
+    if ((!rate && !isQueue(edge)) || !from || !to) continue;
+    const text = waiting(edge, figures) ?? `${short(rate)}/s`;
+    const width = textWidth(text, LABEL);
+    if (to.x - from.x - cardSize(zoom).width < width + BESIDE_LABEL) continue;
     const at = middle(edge, layout, places, zoom);
-    const label = {key: edgeKey(edge), x: Math.round(at.x), y: Math.round(at.y) - 6, text: waiting(edge, figures) ?? `${short(rate)}/s`};
-    if (!taken.some((other) => Math.abs(other.x - label.x) < 44 && Math.abs(other.y - label.y) < 16)) taken.push(label);
+    const label = {key: edgeKey(edge), x: Math.round(at.x), y: Math.round(at.y) - 6, text, width};
+    if (!taken.some((other) => Math.abs(other.x - label.x) < (other.width + width) / 2 + 6 && Math.abs(other.y - label.y) < 16)) taken.push(label);
   }
   return taken;
 }
