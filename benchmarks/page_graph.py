@@ -24,7 +24,7 @@ FRAME_SECONDS = 0.025
 _TWO = 0.36  # of the operators so many read from two others
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 
-_OURS = """async (frames) => {
+FRAMES = """async (frames) => {
     const {store} = await import(new URL("page/store.js", document.baseURI));
     const canvas = document.querySelector(".graph-canvas");
     const {left, top} = canvas.getBoundingClientRect();
@@ -198,7 +198,7 @@ def ours(given: Round, operators: int = OPERATORS) -> Figures:
         with _browser() as page:
             page.goto(f"{server.url}/#/graph")
             page.locator("[data-node]").first.wait_for()
-            seconds = page.evaluate(_OURS, _frames(given))
+            seconds = page.evaluate(FRAMES, _frames(given))
             given.note(_said(seconds))
     finally:
         server.close()

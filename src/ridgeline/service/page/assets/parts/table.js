@@ -1,18 +1,25 @@
 // A table that can be sorted by its heads and walked with the keyboard (arrows, Home, End, Enter).
+import { count, plural } from "../format.js";
 import { html, useRef, useState } from "../vendor/preact.js";
 
 const STILL_MS = 5000;
+const MOST_ROWS = 200; // at first: of thousands of rows, each change would draw all
 
 // `columns`: {name, title, value(row), cell(row), number, sort: false}. `value` is what is sorted by.
 // `sort`: {by, descending}. Rows keep their places while figures move, for some seconds or while they are pointed at.
+// Of many rows the first are drawn, and that which is selected; a button draws more.
 // `onOpen(row)`: what Enter or a click does. `selected`: the key of a row.
 export function Table({ columns, rows, id, sort: first, onOpen, selected, label, rowClass }) {
   const [sort, setSort] = useState(first ?? { by: null, descending: false });
   const [at, setAt] = useState(null);
   const body = useRef();
   const held = useRef({ sort: null, at: 0, keys: [], busy: false });
-  const shown = inPlace(held.current, rows, columns, sort, id);
-  const keys = held.current.keys;
+  const [most, setMost] = useState(MOST_ROWS);
+  const all = inPlace(held.current, rows, columns, sort, id);
+  const chosen = held.current.keys.indexOf(selected);
+  const drawn = (_, index) => index < most || index === chosen;
+  const shown = all.filter(drawn);
+  const keys = held.current.keys.filter(drawn);
   const current = keys.includes(at) ? at : keys.includes(selected) ? selected : keys[0];
 
   function press(column) {
@@ -70,6 +77,8 @@ export function Table({ columns, rows, id, sort: first, onOpen, selected, label,
         </tr>`)}
       </tbody>
     </table>
+    ${shown.length < all.length && html`<p class="table-more"><span>${count(shown.length)} of ${plural(all.length, "row")}</span>
+      <button type="button" class="button" onClick=${() => setMost(most + MOST_ROWS)}>Show ${count(Math.min(MOST_ROWS, all.length - most))} more</button></p>`}
   </div>`;
 }
 
