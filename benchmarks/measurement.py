@@ -10,8 +10,10 @@ too.
 from __future__ import annotations
 
 import contextlib
+import json
 import statistics
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from datetime import datetime
@@ -30,6 +32,8 @@ KEYS = 1_000
 VARIANTS = ("off", "on", "scraped", "times")
 LEAST = 0.97
 """Of the throughput without measurement."""
+LEAST_SAMPLED = 0.99
+"""Of the throughput without samples."""
 
 
 class Row(NamedTuple):
@@ -181,6 +185,77 @@ def variants(of_round: Round, sink: type[Operator]) -> Figures:
     return {f"{variant}: tuples/s": rates for variant, rates in found.items()}
 
 
+SLICES = 160
+SLICE_SECONDS = 0.25
+TAKEN_SECONDS = 5.0
+"""A worker sends what was sampled this often."""
+DEPTH = 12
+"""Functions of a user between the operator's callback and the line that works."""
+
+
+class _Known(NamedTuple):
+    """What the sampler reads of an operator's context."""
+
+    operator_id: int = 7
+    partition: int = 0
+
+
+def _work(lines: list[str], depth: int = DEPTH) -> int:
+    """Parse some lines of JSON, so many calls deep."""
+    if depth:
+        return _work(lines, depth - 1)
+    return sum(len(json.loads(line)["text"]) for line in lines)
+
+
+def sampling(of_round: Round) -> Figures:
+    """Units of work a second of an operator's thread that is sampled, and of one that is not, in turn."""
+    from ridgeline.api.clock import SystemClock
+    from ridgeline.engine.process import worker_output
+    from ridgeline.engine.process.line_sampler import LineSampler
+
+    lines = [json.dumps({"number": number, "text": "x" * (number % 90)}) for number in range(20)]
+    found: dict[bool, list[float]] = {False: [], True: []}
+    shares: list[float] = []
+
+    def slice_of(*, on: bool) -> None:
+        sampler = LineSampler(SystemClock())
+        if on:
+            sampler.start()
+        thread = next((one for one in threading.enumerate() if one.name == "ridgeline-lines"), None)
+        clock = None if thread is None else time.pthread_getcpuclockid(thread.ident or 0)
+        sampler.begin()
+        worker_output.enter_operator(worker_output.CurrentOperator("worker", _Known()))  # type: ignore[arg-type]
+        begun, done = time.perf_counter(), 0
+        while (took := time.perf_counter() - begun) < SLICE_SECONDS:
+            _work(lines)
+            done += 1
+        if on and not len(shares) % round(TAKEN_SECONDS / SLICE_SECONDS):
+            sampler.take()
+            sampler.take_stacks()
+            took = time.perf_counter() - begun
+        worker_output.leave_operator()
+        sampler.end()
+        found[on].append(done / took)
+        if clock is not None:
+            shares.append(time.clock_gettime(clock) / took)
+        sampler.stop()
+        if thread is not None:
+            thread.join()
+
+    def turns() -> None:
+        slices = 16 if of_round.quick else SLICES
+        for number in range(slices):
+            for on in (bool(number % 2), not number % 2):
+                slice_of(on=on)
+
+    worker = threading.Thread(target=turns)
+    worker.start()
+    worker.join()
+    ratios = [one / other for one, other in zip(found[True], found[False], strict=True)]
+    given = {"off: units/s": found[False], "on: units/s": found[True]}
+    return {**given, "on/off": [statistics.median(ratios)], "sampler/core": [statistics.fmean(shares)]}
+
+
 BENCHMARKS = (
     Benchmark(
         name="measurement",
@@ -198,6 +273,17 @@ BENCHMARKS = (
             for variant in VARIANTS[1:]
         ],
         budget_seconds=230,
+        part_of_all=False,
+    ),
+    Benchmark(
+        name="sampling",
+        title="what it costs to look at an operator's lines and stacks 50 times a second, beside not to",
+        contestants={"ours": sampling},
+        goals=[
+            Goal(figure="on/off", at_least=LEAST_SAMPLED),
+            Goal(figure="sampler/core", at_most=1.0 - LEAST_SAMPLED),
+        ],
+        budget_seconds=120,
         part_of_all=False,
     ),
 )
