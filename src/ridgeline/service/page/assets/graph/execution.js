@@ -1,6 +1,6 @@
 // The execution view: hosts, the slots on them, the containers in those, and their operators.
 
-import {bytes, milliseconds} from "../format.js";
+import {bytes, cut, milliseconds} from "../format.js";
 import {useAnswer} from "../operator/asking.js";
 import {href} from "../router.js";
 import {html} from "../vendor/preact.js";
@@ -23,7 +23,7 @@ export function Execution({overview, figures, selected}) {
           ${container.bytesOut > 0 && html`<span>${bytes(container.bytesOut)} sent</span>`}</p>
         <ul>${container.rows.map((row) => html`<li key=${row.id}>
           <a class=${path.has(row.id) ? "graph-chip graph-chip-path" : "graph-chip"} aria-current=${selected === row.logicalName ? "true" : null}
-            href=${href({operator: row.logicalName, part: String(row.id)})}>${row.operator}
+            href=${href({operator: row.logicalName, part: String(row.id)})} title=${row.operator}>${cut(row.operator, 40)}
             <span>${milliseconds(latency.operators?.[row.id]?.latencyMs ?? null)}</span></a></li>`)}</ul></div>`)}
     </article>`)}</div></section>`)}</div>`;
 }

@@ -49,6 +49,8 @@ function signature({ overview, connection }) {
 
 async function read() {
   clearTimeout(timer);
+  const { begun, live, ended } = store.state.connection;
+  if (begun && !live && !ended) return; // when the line is back, the signature is another one
   asked = Date.now();
   try {
     const [last] = (await get("/marks", { limit: 1 })).marks;
@@ -61,7 +63,7 @@ async function read() {
     // the frame says that the line is cut
   }
   clearTimeout(timer);
-  if (readers) timer = setTimeout(read, EVERY_MS);
+  if (readers && !store.state.connection.ended) timer = setTimeout(read, EVERY_MS);
 }
 
 function look() {

@@ -1,7 +1,7 @@
 // The application as a graph: logical, physical, and as it is executed; the critical path is drawn.
 
 import {get} from "../api.js";
-import {milliseconds} from "../format.js";
+import {cut, milliseconds} from "../format.js";
 import {Canvas} from "../graph/canvas.js";
 import {Execution} from "../graph/execution.js";
 import {figuresOf, index, pathSteps} from "../graph/figures.js";
@@ -178,7 +178,7 @@ function PathStrip({known, critical, operators, selected, pick}) {
       <button type="button" class=${step.ms === most ? "graph-step graph-step-most" : "graph-step"}
         aria-pressed=${selected === step.name} onClick=${() => pick(step.opens)}
         title=${`${step.titles.join(", ")}: compute ${milliseconds(step.computeMs)}, transfer ${milliseconds(step.transferMs)}`}>
-        ${step.name} <span class="graph-step-ms">${milliseconds(step.ms)}</span></button></li>`)}</ol>
+        ${cut(step.name, 40)} <span class="graph-step-ms">${milliseconds(step.ms)}</span></button></li>`)}</ol>
   </div>`;
 }
 
