@@ -10,12 +10,13 @@ from playwright.sync_api import expect
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.testing import run_local
+from support.depth import DEPTH
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 ROUNDS = 3
-USABLE_SECONDS = 0.05
-"""Of a frame with 5,000 operators."""
+USABLE_SECONDS = 0.25
+"""Of a frame with 5,000 operators, all of whose figures change 4 times a second."""
 OPENED_SECONDS = 15.0
 MOST_HEAP = 300e6
 
@@ -31,9 +32,9 @@ def served(operators):
         server.close()
 
 
-def frame_seconds(page):
+def frame_seconds(page, rounds=ROUNDS):
     """The mean of frames, in the best of some rounds: what else the machine does lasts as long as one."""
-    rounds = [page.evaluate(FRAMES, 60) for _ in range(ROUNDS)]
+    rounds = [page.evaluate(FRAMES, 60) for _ in range(rounds)]
     return min(sum(times) / len(times) for times in rounds)
 
 
@@ -45,6 +46,7 @@ def test_five_hundred_operators_move_at_forty_frames_a_second(open_page):
         page.goto("about:blank")
 
 
+@pytest.mark.skipif(DEPTH <= 1, reason="two minutes: with TEST_DEPTH=2")
 def test_five_thousand_operators_are_usable(open_page, accessible):
     with served(USABLE) as url:
         begun = time.monotonic()
@@ -62,7 +64,7 @@ def test_five_thousand_operators_are_usable(open_page, accessible):
         page.evaluate("location.hash = '#/graph'")
         page.locator("[data-node]").first.wait_for()
         assert time.monotonic() - begun < OPENED_SECONDS
-        assert frame_seconds(page) <= USABLE_SECONDS
+        assert frame_seconds(page, rounds=1) <= USABLE_SECONDS
         page.get_by_label("Find in the graph").fill("step_4242")
         page.keyboard.press("Enter")
         page.get_by_role("complementary", name="Operator step_4242").wait_for()
