@@ -27,6 +27,8 @@ from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
 FAILED = 1
 NOT_VALID = 2
+FINAL = 3
+"""Under a service manager: the application failed, and another start would end in the same way."""
 KILLED_BY = 128
 DEBUG = "RIDGELINE_DEBUG"
 _THEME = Theme({"ridgeline.name": "cyan"})
@@ -64,9 +66,12 @@ def make_console() -> Console:
 
 
 @contextmanager
-def reporting_errors(after: Callable[[], None] = lambda: None) -> Iterator[None]:
+def reporting_errors(
+    after: Callable[[], None] = lambda: None, code: Callable[[RidgelineError], int] | None = None
+) -> Iterator[None]:
     """Print an error of a command, call `after`, and exit: 2 for wrong input, 1 for a failure.
 
+    `code`: the exit code of an error, if it is another one.
     Nothing is printed if the reader of standard output has gone away: the exit code is 141.
     """
     try:
@@ -76,7 +81,7 @@ def reporting_errors(after: Callable[[], None] = lambda: None) -> Iterator[None]
     except RidgelineError as error:
         print_error(error, make_console())
         after()
-        raise typer.Exit(exit_code(error)) from None
+        raise typer.Exit((code or exit_code)(error)) from None
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:  # noqa: BLE001  printed with its traceback

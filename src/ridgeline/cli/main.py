@@ -41,6 +41,7 @@ from ridgeline.cli.running import upgrading
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.shell.commands import shell
 from ridgeline.cli.starting.commands import init
+from ridgeline.cli.supervising import unit
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -133,7 +134,8 @@ def run(context: typer.Context, settings: RunSettings) -> None:
 
     Exit codes: 0 finished or stopped, also by `shutdown-app`, 1 the application failed or `kill-app` has
     ended it, 2 not valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its
-    output any more it ends with 141.
+    output any more it ends with 141. Under a service manager (`ridgeline systemd-unit`) it is 3 if another
+    start would fail in the same way.
     """
     from ridgeline.cli.supervising.command import start_supervised
 
@@ -385,7 +387,7 @@ _add(
         "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
     },
 )
-_add(_RUN, submitting.submit, **_CONFIGURED)
+_add(_RUN, submitting.submit, unit.systemd_unit, **_CONFIGURED)
 _add(_RUN, upgrading.upgrade, validating.validate, plan, dump_config, **_CONFIGURED)
 _add(_RUN, init)
 _add(_RUN, doctor)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ridgeline.api.operator import SparkSource
 from ridgeline.observe.answers import Answers
+from ridgeline.plan.execution import Plan
+from ridgeline.regions.joined_run import AnyRun
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.sums import state_of
 from ridgeline.service.http.answers import HealthAnswer, ReadyAnswer
@@ -28,12 +30,9 @@ def readiness_of(call: Call) -> ReadyAnswer:
 
     Raises AnswerError (503) with the reason if it does not.
     """
+    why = why_unready(call.watch, call.plan, call.run)
     info = call.watch.info()
-    if "id" in info:
-        committed = info["stats"]["windowsCommitted"]
-        why = _unready(call, committed)
-    else:
-        committed, why = 0, "it starts: nothing is planned yet"
+    committed = info["stats"]["windowsCommitted"] if "id" in info else 0
     if why:
         what = f"not ready: {why}"
         hint = "ask again soon; `ridgeline status` says more"
@@ -41,20 +40,24 @@ def readiness_of(call: Call) -> ReadyAnswer:
     return {"status": "ready", "windowsCommitted": committed}
 
 
-def _unready(call: Call, committed: int) -> str:
-    """Why an application that is planned is not ready; "" if it is. `committed`: its windows so far."""
-    status = health_of(call.watch)["status"]
+def why_unready(watch: Answers, plan: Plan, run: AnyRun | None) -> str:
+    """Why a driver commits no windows, if it waits for more than input; "" if it is ready."""
+    info = watch.info()
+    if "id" not in info:
+        return "it starts: nothing is planned yet"
+    status = health_of(watch)["status"]
     if status not in {"ok", "paused"}:
         return f"it is {status}"
-    if status == "paused" or committed or _waits_for_input(call):
+    waits = run is not None and _waits_for_input(watch, plan)
+    if status == "paused" or info["stats"]["windowsCommitted"] or waits:
         return ""
     return "it has not committed its first window"
 
 
-def _waits_for_input(call: Call) -> bool:
+def _waits_for_input(watch: Answers, plan: Plan) -> bool:
     """Whether no window begins as a Spark source has nothing new."""
-    has_query = any(isinstance(one.operator, SparkSource) for one in call.plan.logical.operators)
-    return has_query and call.run is not None and not call.watch.progress()["running"]
+    has_query = any(isinstance(one.operator, SparkSource) for one in plan.logical.operators)
+    return has_query and not watch.progress()["running"]
 
 
 HEALTH = Endpoint(

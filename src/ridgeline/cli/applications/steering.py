@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -179,6 +180,7 @@ def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
     supervised = _supervised_here(target)
     if supervised:
         _signal(target, entry.supervisor, entry.supervisor_process, signal.SIGTERM, "the supervisor")
+    managed = number == signal.SIGKILL and _is_managed(entry.pid)
     if number == signal.SIGKILL or not supervised:
         _signal(target, entry.pid, entry.process, number)
     above = of_process(entry.supervisor, entry.supervisor_process) if supervised else None
@@ -189,6 +191,17 @@ def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
     if not remote.no_wait:
         _wait_for_end(target, remote, asked=supervised)
         write(f"{remote.app} has ended")
+    if managed:
+        write("a service manager had started it, and may start it again: `systemctl stop` ends its unit")
+
+
+def _is_managed(pid: int) -> bool:
+    """Whether a service manager has started a process of this machine."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")  # as it was started
+    except OSError:
+        return False
+    return any(one.startswith(b"NOTIFY_SOCKET=") for one in variables)
 
 
 def _signal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from ridgeline.measure.wording.units import count, plural
 from ridgeline.observe.identity import own_host
 from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan.execution import Plan
+from ridgeline.service.notifying import Notifier, manager
+from ridgeline.service.probes import why_unready
 from ridgeline.testing.collector import Collector
 from ridgeline.testing.sinks import FirstLast, ResultPublisher, result_of
 
@@ -75,14 +78,16 @@ class RunCommand:
         self._checkpoint = ""
         self._unread = False
         self._over = False
+        self._notifier: Notifier | None = None
 
     def run(self) -> None:
         """Run to the end, then print the summary.
 
         Raises what `run_measured` raises; OutputGoneError if not all of it could be printed.
         """
-        settings, supervisor = self._settings, link()
-        with self._stopper:
+        settings, supervisor, managed = self._settings, link(), manager()
+        self._notifier = None if managed is None else Notifier(managed, self._clock)
+        with self._stopper, self._notifier or contextlib.nullcontext():
             if supervisor is not None:
                 supervisor.follow(self._stopper, self._supervisor_gone)
             self._view.starting()
@@ -172,6 +177,8 @@ class RunCommand:
         self._watch, self._run = watch, run
         if (supervisor := link()) is not None:
             supervisor.report(RUNNING)
+        if self._notifier is not None:
+            self._notifier.started(watch, lambda: why_unready(watch, run.plan, run))
         if self._profile is not None:
             if run.plan is not self._plan:  # made anew with what a checkpoint keeps that only Spark can read
                 self._profile = self._make_profile(run.plan) or self._profile

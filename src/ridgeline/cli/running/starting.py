@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.cli import options
 from ridgeline.cli.arguments import Written
 from ridgeline.cli.configuration import Configured, configuration, load_configured
-from ridgeline.cli.errors import reporting_errors
+from ridgeline.cli.errors import FAILED, FINAL, exit_code, reporting_errors
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.supervising.link import NAMED, failure_reported, link
+from ridgeline.cli.supervising.link import NAMED, failure_reported, link, mendable
+from ridgeline.service.notifying import manager
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -31,7 +33,7 @@ def start(context: typer.Context, settings: RunSettings) -> None:
     """
     from ridgeline.engine.process.log_channel import open_channel
 
-    supervisor = link()
+    supervisor, code = link(), None if manager() is None else _code_for_manager
     if supervisor is not None and supervisor.shadow is not None:
         from ridgeline.cli.running.shadow_side import run_side
 
@@ -40,15 +42,21 @@ def start(context: typer.Context, settings: RunSettings) -> None:
         return
     if supervisor is not None:
         settings = settings.supervised(supervisor)
-    with failure_reported():
+    with reporting_errors(code=code), failure_reported():
         running = _prepared(context, settings)
-    ended = reporting_errors(running.print_how_to_continue)
+    ended = reporting_errors(running.print_how_to_continue, code)
     with ended, failure_reported(running.asked_to_end), open_channel(_log(settings)):
         if supervisor is None:
             running.run()
             return
         with supervisor.logged():
             running.run()
+
+
+def _code_for_manager(error: RidgelineError) -> int:
+    """The exit code for a service manager, which is to start again what may then get further."""
+    code = exit_code(error)
+    return FINAL if code == FAILED and not mendable(error, begun=True) else code
 
 
 def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
