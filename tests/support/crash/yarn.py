@@ -1,11 +1,14 @@
 """YARN with two node managers on this machine, in one Java process, for tests."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import sys
 from pathlib import Path
+from urllib.request import urlopen
+from xml.etree import ElementTree as ET
 
 import pyspark
 import pytest
@@ -69,6 +72,15 @@ class Yarn:
         }
         conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         return ["--master", "yarn", *conf]
+
+    def state(self, cluster_id):
+        """The state and the final status of an application, as the resource manager says."""
+        site = ET.parse(self._settings / "yarn-site.xml").getroot()
+        values = {one.findtext("name"): one.findtext("value") for one in site.iter("property")}
+        address = values["yarn.resourcemanager.webapp.address"]
+        with urlopen(f"http://{address}/ws/v1/cluster/apps/{cluster_id}", timeout=30) as answer:
+            app = json.load(answer)["app"]
+        return app["state"], app["finalStatus"]
 
     def _pids(self):
         """The Java processes that its node managers have started."""
