@@ -64,12 +64,13 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
         found = standings(folder, folder.entries(), tokens, token)
     known = {one.found.entry.id for one in found if one.found.entry is not None}
     others = [one for one in here if one.id not in known]
-    rows = [_row_in_store(one) for one in found]
+    under = supervised()
+    rows = [_row_in_store(one) | _newer(one, under) for one in found]
     rows += [_row_here(entry, said) for entry, said in zip(others, ask(others), strict=True)]
     shown = {(one.host, one.supervisor) for one in here}
     in_store = [one.found.entry for one in found if one.lives and one.found.entry is not None]
     shown |= {(one.host, one.supervisor.pid) for one in in_store if one.supervisor is not None}
-    rows += [_row_held(one) for one in supervised() if (one.host, one.pid) not in shown]
+    rows += [_row_held(one) for one in under if (one.host, one.pid) not in shown]
     return sorted(rows, key=lambda row: (row["name"], row["started"] or 0))
 
 
@@ -92,6 +93,17 @@ def _row_in_store(one: Any) -> dict[str, Any]:
         "ageSeconds": round(one.age, 1),
         "inStore": True,
     }
+
+
+def _newer(one: Any, under: list[Any]) -> dict[str, Any]:
+    """State and sentence by its supervisor on this machine, if it restarts: the store may be full."""
+    from ridgeline.api.support.masking import printable
+
+    above = one.found.entry.supervisor if one.state == "restarting" else None
+    for record in under if above is not None else ():
+        if (record.pid, record.process) == (above.pid, above.process) and record.state != "running":
+            return {"state": record.state, "sentence": printable(record.words())}
+    return {}
 
 
 def _row_here(entry: Any, said: Any) -> dict[str, Any]:
