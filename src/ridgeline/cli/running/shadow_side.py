@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from ridgeline.cli.configuration import load_configured
 from ridgeline.cli.running.shadow_recording import ShadowRecording
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.supervising.link import Link
+from ridgeline.plan.spec.imports import APP_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +48,8 @@ def run_side(context: typer.Context, settings: RunSettings, link: Link) -> None:
             os.dup2(printed.fileno(), number)
     os.nice(_NICE)
     configured = load_configured(context, settings.written)
+    own = {old: new if new in sys.modules else f"{APP_PREFIX}{new}" for old, new in job.modules.items()}
+    job = replace(job, modules=own)
 
     def planner_of(stage: Stage) -> Planner:
         def make(kept: Mapping[str, object], kept_edits: Sequence[Edit], edits: Sequence[Edit]) -> Plan:

@@ -29,10 +29,12 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.loops import DelayHead
 from ridgeline.api.support.masking import MASK
 from ridgeline.cli.errors import FAILED, KILLED_BY, CommandError
+from ridgeline.cli.load import module_stem
 from ridgeline.cli.output import write
 from ridgeline.cli.running.shadow_recording import ShadowRecording, client_of, is_running
 from ridgeline.cli.running.shadow_side import PRINTED
 from ridgeline.measure.wording.units import duration, plural
+from ridgeline.plan.spec.imports import APP_PREFIX
 from ridgeline.service import registry
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ class Shadow:
     plan: Plan
     _sides: dict[str, _Side] = field(default_factory=dict)
     _no_old: str = ""
+    _old_target: str = ""
+    _ended_early: str = ""
     _recording: str = ""
     _first: int = 0
     _shown: float = 0.0
@@ -123,7 +127,7 @@ class Shadow:
 
         self._check()
         stopped = False
-        with Signals() as signals, tempfile.TemporaryDirectory(prefix="ridgeline-shadow-") as root:
+        with Signals() as signals, _temporary() as root:
             try:
                 with ExitStack() as after:
                     recording = self._record(after, signals)
@@ -244,6 +248,8 @@ class Shadow:
         words = shlex.split(rows[0]["command"]) if rows else []
         if "--from-window" in words:
             words = words[: words.index("--from-window")]
+        if words[:2] == ["ridgeline", "run"]:
+            self._old_target = words[2]
         if words[:2] != ["ridgeline", "run"] or words[2] == "APP":
             self._no_old = "it was not started by `ridgeline run`"
         elif any(MASK in word for word in words):
@@ -284,10 +290,19 @@ class Shadow:
                 names,
                 tuple(self.wanted.leave_out),
                 self.wanted.tolerance,
+                self._modules() if name == NEW else {},
             )
             child = Child(list(words), {"shadow": job.encode()}, signals, folder)
             self._sides[name] = _Side(place, child, Progress())
             after.callback(_end, self._sides[name])
+
+    def _modules(self) -> dict[str, str]:
+        """The module of the new version by that of the version before, if both are files of Python."""
+        files = [Path(one.partition(":")[0]) for one in (self._old_target, self.settings.written.target)]
+        if any(file.suffix != ".py" for file in files):
+            return {}
+        old, new = map(module_stem, files)
+        return {old: new, f"{APP_PREFIX}{old}": new}
 
     def _names(self, recording: ShadowRecording) -> dict[str, str]:
         """Names of operators in the recording by those in the new version, where they differ.
@@ -332,6 +347,8 @@ class Shadow:
                 break
             self._say(now - began if counts else 0.0, windows)
             _CLOCK.wait(_POLL_SECONDS, signals.stopped)
+        if (row := windows.ended()) is not None:
+            self._ended_early = row["reason"] or f"it has all {row['windows']:,} windows"
         if new.ended is None and not signals.count:
             self._catch_up(windows, signals, recording.stop())
 
@@ -414,6 +431,9 @@ class Shadow:
         if not is_running(self.entry.checkpoint):
             self._unchanged(f"`{self.entry.name}` has ended meanwhile")
             raise typer.Exit(FAILED)
+        if self._ended_early:
+            self._unchanged(f"it ended before its time, with the recording: {self._ended_early}")
+            raise typer.Exit(FAILED)
         if not _differs(progress) or self.wanted.accept:
             return
         self._unchanged("there are differences (`--accept-differences` makes the upgrade all the same)")
@@ -462,6 +482,15 @@ class Shadow:
             for name, seconds in sorted(progress.operators.items(), key=lambda one: -one[1])[:5]
         ]
         yield f"  processor time of operators, a window: {', '.join(parts)}"
+
+
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    """A folder for the copies. Raises CommandError."""
+    try:
+        return tempfile.TemporaryDirectory(prefix="ridgeline-shadow-")
+    except OSError as error:
+        msg = f"`--shadow` cannot make a folder for its copies: {error}; let `TMPDIR` be another one"
+        raise CommandError(msg) from error
 
 
 def _check_stopped(signals: Signals) -> None:

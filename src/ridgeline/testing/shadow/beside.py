@@ -24,6 +24,7 @@ from ridgeline.testing.local_run import LocalRun
 from ridgeline.testing.matching import Tolerance
 from ridgeline.testing.run_local import InProcessRun, finished
 from ridgeline.testing.shadow.judging import judge
+from ridgeline.testing.shadow.moved_classes import moved_batch
 from ridgeline.testing.shadow.recorded import ExactWindows
 from ridgeline.testing.shadow.standing_in import Stage
 
@@ -42,7 +43,8 @@ class Job:
 
     `folder`: for what it writes. `state`: the copy of the checkpoint that it continues. `checkpoint`,
     `recording`: where it finds its windows. `names`: names of operators in the recording by its own, where
-    they differ. `leave_out`: outputs that are not compared. `root`: removed if its parent dies.
+    they differ. `modules`: its own module by that of the version at work, of applications that are files.
+    `leave_out`: outputs that are not compared. `root`: removed if its parent dies.
     """
 
     folder: str
@@ -53,6 +55,7 @@ class Job:
     names: Mapping[str, str] = field(default_factory=dict)
     leave_out: Sequence[str] = ()
     tolerance: float = 0.0
+    modules: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> dict[str, Any]:
         """As JSON values."""
@@ -153,7 +156,7 @@ class Beside:
         self._application = application
         self._clock = WindowClock()
         self._windows = ExactWindows(job.checkpoint, job.recording)
-        self._stage = Stage(self._windows.shares, job.names)
+        self._stage = Stage(self._windows.shares, job.names, job.modules)
         self._planner = make_planner(self._stage)
         self._progress = Progress()
         self._at = -1
@@ -255,12 +258,13 @@ class Beside:
     def _compare_window(self, window: int) -> None:
         """Compare what each output got with what the one at work published."""
         began = time.process_time()
-        progress = self._progress
+        progress, job = self._progress, self._job
         published: dict[str, list[Any]] = defaultdict(list)
         for operator, parts in self._stage.shares(window).items():
             for _, share in parts:
                 for port, batches in share.ports.items():
-                    published[f"{operator}.{port}"] += [batch.opened().batch for batch in batches]
+                    own_classes = [moved_batch(batch.opened().batch, job.modules) for batch in batches]
+                    published[f"{operator}.{port}"] += own_classes
         got = {f"{name}.{port}": batches for (name, port), batches in self._stage.got(window).items()}
         for label, there in self._outputs().items():
             own = got.get(label, [])

@@ -58,11 +58,16 @@ class ExactWindows:
 
     def end(self) -> int | None:
         """The window before which the recording has ended; None while it continues."""
+        row = self.ended()
+        return None if row is None else int(row["endWindow"])
+
+    def ended(self) -> Mapping[str, Any] | None:
+        """The recording as it is listed once it has ended; None while it continues."""
         try:
-            ended = json.loads(self._storage.read(f"{FOLDER}/{self._recording}{ENDED}"))
+            row: Mapping[str, Any] = json.loads(self._storage.read(f"{FOLDER}/{self._recording}{ENDED}"))
         except FileNotFoundError:
             return None
-        return int(ended["endWindow"])
+        return row
 
     def shares(self, window: int) -> Mapping[str, Sequence[tuple[int, Share]]]:
         """The parts of a window by operator, each with its partition."""

@@ -20,6 +20,7 @@ from ridgeline.api.support.control import Control
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.engine.container.exact_recording import Share
 from ridgeline.plan.execution import Plan
+from ridgeline.testing.shadow.moved_classes import moved, moved_batch
 
 _CALLBACKS = (
     "setup",
@@ -45,16 +46,18 @@ class Stage:
     """The surroundings of a run that is fed: where inputs find their tuples, and outputs leave theirs.
 
     `read`: returns the recorded parts of a window by operator. `names`: names of inputs in the recording by
-    those in the plan, where they differ.
+    those in the plan, where they differ. `modules`: as of `moved`.
     """
 
     def __init__(
         self,
         read: Callable[[int], Mapping[str, Sequence[tuple[int, Share]]]],
         names: Mapping[str, str],
+        modules: Mapping[str, str] | None = None,
     ) -> None:
         self._read = read
         self._names = names
+        self.modules = modules or {}
         self._window = -1
         self._shares: Mapping[str, Sequence[tuple[int, Share]]] = {}
         self._got: dict[int, dict[tuple[str, int], tuple[int, dict[str, list[Any]]]]] = defaultdict(dict)
@@ -88,10 +91,12 @@ class Stage:
                 point = getattr(operator, port)
                 for batch in batches:
                     opened = batch.opened()
-                    point.emit_timed(opened.batch, opened.time_column or opened.times)
+                    times = opened.time_column or opened.times
+                    point.emit_timed(moved_batch(opened.batch, self.modules), times)
                 for control in share.controls.get(port, ()):
                     number = control.number + (partition << 20)
-                    point.pass_on_control(Control(origin, number, control.at_end, control.value))
+                    value = moved(control.value, self.modules)
+                    point.pass_on_control(Control(origin, number, control.at_end, value))
         if all(share.finished for _, share in shares):
             operator.finish()
 
