@@ -365,7 +365,8 @@ class Recordings:
                 with contextlib.suppress(OSError, RidgelineError):
                     document = json.dumps(self._row(known, "ENDED")).encode()
                     self._storage.create(f"{FOLDER}/{name}{ENDED}", document)
-                    if known.recording.exact:  # attempts that were void have left files
+                    # attempts that were void have left files; another recording may have begun
+                    if [one for one in self._open.values() if one.recording.exact] == [known]:
                         self._storage.delete(f"{EXACT}/{one}" for one in self._storage.names(EXACT))
                 with self._lock:
                     del self._open[name]
