@@ -18,6 +18,7 @@ from ridgeline import (
     InputOperator,
     InputPort,
     KeyedState,
+    OnError,
     Operator,
     OutputPort,
     PushInput,
@@ -27,7 +28,7 @@ from ridgeline import (
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.upkeep.copying import copy
 from ridgeline.engine.files.storage import LocalStorage
-from ridgeline.operators import FileOutput
+from ridgeline.operators import FileInput, FileOutput
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import StartExactRecording, StopRecording
 from ridgeline.testing import SteppingClock
@@ -161,7 +162,12 @@ def planner(
 
 
 def record(
-    app: Application, folder: Path, seed: int | None = None, windows: int = 9, limit_bytes: int = 2**30
+    app: Application,
+    folder: Path,
+    seed: int | None = None,
+    windows: int = 9,
+    limit_bytes: int = 2**30,
+    ready: Callable[[], bool] = lambda: True,
 ) -> str:
     """Run an application, record some of its windows exactly, and copy its checkpoint meanwhile."""
     state = str(folder / "state")
@@ -170,7 +176,7 @@ def record(
 
     def look(_result: Any) -> bool:
         assert run.current is not None
-        if run.current.master.committed >= 3 and not asked:
+        if run.current.master.committed >= 3 and not asked and ready():
             asked["it"] = run.current.changes.ask(StartExactRecording(10_000, limit_bytes), "test")
         elif asked and asked["it"].window is not None:
             begun, committed = asked["it"].window, run.current.master.committed
@@ -255,6 +261,34 @@ def test_outputs_that_are_new_or_gone_are_named(tmp_path: Path) -> None:
     assert (found.error, found.missing, list(found.new)) == ("", ["own.data"], ["audit.data"])
     assert found.new["audit.data"] == found.outputs["store.input"].after
     assert not (tmp_path / "audit.txt").exists()
+
+
+class Line(NamedTuple):
+    n: int
+
+
+def lines_app(folder: Path) -> Application:
+    app = Application("lines", window="50ms")
+    read = FileInput(str(folder / "in"), Line, format="jsonl", window_records=3, settle=0)
+    files = app.add_operator("files", read, on_error=OnError.SKIP)
+    out = app.add_operator("out", FileOutput(path=str(folder / "out"), format="jsonl", roll_seconds=0))
+    app.add_stream("lines", files.output, out.input)
+    app.dead_letters(FileOutput(path=str(folder / "dead"), format="jsonl", roll_seconds=0))
+    return app
+
+
+def test_files_are_not_read_again_and_records_that_were_left_out_are_there(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    lines = [f'{{"n": {n}}}\n' if n % 7 else "no line\n" for n in range(2_000)]
+    (tmp_path / "in" / "a.jsonl").write_text("".join(lines))
+    recording = record(lines_app(tmp_path), tmp_path, ready=lambda: any((tmp_path / "out").glob("*.jsonl")))
+    (tmp_path / "in" / "a.jsonl").unlink()
+    before = written(tmp_path / "out"), written(tmp_path / "dead")
+    found = beside(lines_app(tmp_path), tmp_path, recording)
+    assert (found.error, found.missing, found.new) == ("", [], {})
+    assert [(one.windows, one.first) for one in found.outputs.values()] == [([], []), ([], [])]
+    assert sorted(one.before > 0 for one in found.outputs.values()) == [True, True]
+    assert (written(tmp_path / "out"), written(tmp_path / "dead")) == before
 
 
 def test_a_version_that_fails_says_why(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import InputOperator, Operator, operator_type
+from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.control import Control
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.engine.container.exact_recording import Share
@@ -79,16 +80,15 @@ class Stage:
         marks = [share.mark for _, share in shares if share.mark is not None]
         if len(marks) == len(shares):
             context.engine.marks_read = marks
-        declared = operator_type(type(operator)).outputs
         origin = ~int.from_bytes(hashlib.blake2b(name.encode(), digest_size=6).digest())
         for partition, share in shares:
             if partition % context.partitions != context.partition:
                 continue
             for port, batches in share.ports.items():
-                if port not in declared:
+                point = getattr(operator, port, None)
+                if not isinstance(point, OutputPoint):
                     msg = f"the input `{context.name}` has no port `{port}` any more, so it cannot be fed"
                     raise RidgelineError(msg)
-                point = getattr(operator, port)
                 for batch in batches:
                     opened = batch.opened()
                     times = opened.time_column or opened.times
