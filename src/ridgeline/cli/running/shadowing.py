@@ -126,7 +126,7 @@ class Shadow:
         from ridgeline.cli.supervising.child import Signals
 
         self._check()
-        stopped = False
+        stopped, before = False, None
         with Signals() as signals, _temporary() as root:
             try:
                 with ExitStack() as after:
@@ -279,7 +279,7 @@ class Shadow:
             state = str(root / NEW / "state")
             copy(state, str(root / OLD / "state"), step=lambda _: _check_stopped(signals))
             starts[OLD] = words, self.entry.folders[0], {}
-        for name, (words, folder, names) in starts.items():
+        for name, (command, folder, names) in starts.items():
             place = root / name
             job = Job(
                 str(place),
@@ -292,7 +292,7 @@ class Shadow:
                 self.wanted.tolerance,
                 self._modules() if name == NEW else {},
             )
-            child = Child(list(words), {"shadow": job.encode()}, signals, folder)
+            child = Child(list(command), {"shadow": job.encode()}, signals, folder)
             self._sides[name] = _Side(place, child, Progress())
             after.callback(_end, self._sides[name])
 

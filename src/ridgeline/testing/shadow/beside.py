@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -228,7 +228,7 @@ class Beside:
         """Add up what operators took, and forget the events: there is no end of them."""
         assert self._run is not None and self._run.current is not None  # noqa: S101, PT018  it asks
         names = {one.id: one.name for one in self._run.current.plan.physical.operators if not one.unifier}
-        sums = Counter(self._progress.operators)
+        sums: defaultdict[str, float] = defaultdict(float, self._progress.operators)
         for event in result.events:
             if isinstance(event, OperatorWindow) and event.operator in names:
                 sums[names[event.operator]] += event.cpu_seconds or 0.0
