@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ridgeline.plan.execution import Plan
     from ridgeline.testing.shadow.beside import Job
 
-PRINTED = "printed"
-"""The file in the folder of a job that gets what the version prints."""
 _NICE = 10
 
 
@@ -43,9 +41,6 @@ def run_side(context: typer.Context, settings: RunSettings, link: Link) -> None:
     from ridgeline.testing.shadow.standing_in import Stage, stand_in
 
     job = Job(**(link.shadow or {}))
-    with Path(job.folder, PRINTED).open("ab") as printed:  # the terminal is for what the command says
-        for number in (1, 2):
-            os.dup2(printed.fileno(), number)
     os.nice(_NICE)
     configured = load_configured(context, settings.written)
     own = {old: new if new in sys.modules else f"{APP_PREFIX}{new}" for old, new in job.modules.items()}

@@ -32,7 +32,6 @@ from ridgeline.cli.errors import FAILED, KILLED_BY, CommandError
 from ridgeline.cli.load import module_stem
 from ridgeline.cli.output import write
 from ridgeline.cli.running.shadow_recording import ShadowRecording, client_of, is_running
-from ridgeline.cli.running.shadow_side import PRINTED
 from ridgeline.measure.wording.units import duration, plural
 from ridgeline.plan.spec.imports import APP_PREFIX
 from ridgeline.service import registry
@@ -66,6 +65,8 @@ _SPARE_BYTES = 256 * _MB
 """Bytes of a disk that stay free when a checkpoint is copied to it."""
 _LAST_LINES = 10
 NEW, OLD = "new", "old"
+_PRINTED = "printed"
+"""The file in the folder of a side that gets what it prints."""
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class _Side:
     def printed(self) -> list[str]:
         """The last lines that it has printed."""
         try:
-            text = (self.folder / PRINTED).read_text(errors="replace")
+            text = (self.folder / _PRINTED).read_text(errors="replace")
         except FileNotFoundError:
             return []
         return text.splitlines()[-_LAST_LINES:]
@@ -164,6 +165,9 @@ class Shadow:
 
     def _record(self, after: ExitStack, signals: Signals) -> ShadowRecording:
         """Begin to record; it ends with `after`. Raises RidgelineError, _StoppedError."""
+        if self.client.get("/info").get("state") == "PAUSED":
+            msg = f"`{self.entry.name}` is paused, so no window comes that could be compared; "
+            raise CommandError(msg + f"`ridgeline resume {self.entry.name}` ends that")
         lasting = self.wanted.seconds + _SPARE_SECONDS
         free = shutil.disk_usage(self.entry.checkpoint).free
         body: dict[str, Any] = {
@@ -292,7 +296,8 @@ class Shadow:
                 self.wanted.tolerance,
                 self._modules() if name == NEW else {},
             )
-            child = Child(list(command), {"shadow": job.encode()}, signals, folder)
+            with (place / _PRINTED).open("wb") as printed:  # the terminal is for what this command says
+                child = Child(list(command), {"shadow": job.encode()}, signals, folder, printed)
             self._sides[name] = _Side(place, child, Progress())
             after.callback(_end, self._sides[name])
 

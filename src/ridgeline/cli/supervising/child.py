@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.cli.running.stopping import has_terminal
@@ -63,8 +63,9 @@ class Signals:
 class Child:
     """A driver: `ridgeline WORDS` in a process of its own, at this terminal.
 
-    `given`: what it is to know, fields of `Link`. `ran_since`: when its first window began, by the monotonic
-    clock; None before. `failed`: its last report of a failure. `ended`: it has come to its end in order.
+    `given`: what it is to know, fields of `Link`. `printed`: gets what it prints; None: the terminal does.
+    `ran_since`: when its first window began, by the monotonic clock; None before. `failed`: its last report
+    of a failure. `ended`: it has come to its end in order.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Child:
         signals: Signals,
         folder: str | None = None,
         report: Callable[[Mapping[str, Any]], None] = lambda _report: None,
+        printed: IO[bytes] | None = None,
     ) -> None:
         """`folder`: where it runs. `report`: called with each of its reports but lines of its log."""
         self.ran_since: float | None = None
@@ -89,6 +91,8 @@ class Child:
                 cwd=folder,
                 env={**os.environ, VARIABLE: encode(theirs, given)},
                 pass_fds=[theirs.fileno()],
+                stdout=printed,
+                stderr=printed,
             )
         self._reader = threading.Thread(target=self._read, name="driver", daemon=True)
         self._reader.start()
