@@ -59,3 +59,19 @@ def test_a_store_that_is_cut_off_is_waited_for(start, wait_until, store, tmp_pat
     run.start("again.log")
     run.continues()
     run.finish()
+
+
+def test_a_driver_that_was_cut_off_commits_nothing_more_once_another_one_runs(
+    start, wait_until, store, tmp_path
+):
+    cut_off = OnStore(start, wait_until, store, tmp_path)
+    cut_off.continues()
+    store.cut()
+    cut_off.says(SILENT)
+    other = OnStore(start, wait_until, store, tmp_path, cut_off.bucket, "other.log")
+    other.continues()
+    store.mend()
+    assert cut_off.driver.wait() != 0
+    assert re.search("taken over by another driver|committed to .* by another driver", cut_off.driver.text)
+    other.continues()
+    other.finish()

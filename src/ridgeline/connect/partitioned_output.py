@@ -6,6 +6,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.segment_store import PAYLOAD, ROWS, SegmentStore
 from ridgeline.connect.sink import Sink
 from ridgeline.connect.sink_publisher import Settings, SinkPublisher
@@ -115,7 +116,9 @@ class PartitionedOutput(WindowOutput):
         name = f"{safe_name(self.context.name)}/{self.file_stem}.segment"
         small = max(_SMALL_EACH, _SMALL_BYTES // self.context.partitions)
         try:
-            written = self._store.write(name, table, schema, small)
+            written = waiting_for_store(
+                lambda: self._store.write(name, table, schema, small), self.context.clock
+            )
         except OSError as error:
             raise write_failure(self.context.name, self.context.staging, error) from error
         self.context.hand_over((self.context.partition, name, rows, *written))

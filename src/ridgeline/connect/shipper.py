@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.api.support.files import is_unavailable
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
@@ -324,10 +325,13 @@ class Shipper:
         self._store.keep(name, "".join(f"{line}\n" for line in lines).encode())
 
     def _read(self, segment: Segment) -> tuple[Any, pa.Schema]:
-        """Raises RidgelineError if a segment is missing or damaged, FencedError."""
+        """Raises RidgelineError for one that is missing or damaged, FencedError, SinkUnavailableError."""
         try:
             return self._store.read(segment)
         except (DamagedSegmentError, OSError) as error:
+            if isinstance(error, OSError) and is_unavailable(error):
+                msg = f"{self._store.uri}: {error}"
+                raise SinkUnavailableError(msg) from error
             self._check_owner()
             msg = f"`{self._context.operator}`: `{self._store.uri}/{segment.name}`, committed rows of window "
             msg += f"{segment.window}, cannot be read: {error}; restore the file from a copy and start again"

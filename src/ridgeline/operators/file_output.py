@@ -15,8 +15,8 @@ from pydantic import Field
 from ridgeline.api.cells.cache import Cache
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.publisher import Publisher
-from ridgeline.api.support.files import is_local, local_path
-from ridgeline.connect.output_files import OutputFiles
+from ridgeline.api.support.files import is_local, local_path, waiting_for_store
+from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
@@ -115,7 +115,8 @@ class FileOutput(WindowOutput):
     def _write(self, rows: pa.Table, root: str) -> tuple[str, int, int, str, int]:
         """Write a segment for a folder. Returns name, rows, bytes, fingerprint of the columns, checksum."""
         name, folder = f"{self.file_stem}.segment", f"{root}/{self._hidden}"
-        try:
+
+        def write() -> SummedStream:
             if self.partition_by and folder not in self.made:
                 self._files.make_folder(folder)
                 self.made.add(folder)
@@ -124,6 +125,10 @@ class FileOutput(WindowOutput):
                     pq.write_table(rows, out, compression="zstd")
                 else:
                     out.write(json_lines(rows))
+            return out
+
+        try:
+            out = waiting_for_store(write, self.context.clock)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._files.delete(f"{folder}/{name}")

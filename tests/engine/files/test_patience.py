@@ -5,13 +5,18 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
+from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.support.files import UnavailableError, is_unavailable, waiting_for_store
+from ridgeline.connect.window_output import write_failure
 from ridgeline.engine.driver.checkpoint import journal
 from ridgeline.engine.driver.checkpoint.store_watch import StoreWatch
-from ridgeline.engine.files.patience import PatientDriverStorage, PatientStorage, is_unavailable
-from ridgeline.engine.files.storage import MemoryStorage, UnavailableError
+from ridgeline.engine.files.patience import PatientDriverStorage, PatientStorage
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.engine.operator.failures import failure_of
 from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.testing import SteppingClock
 
@@ -187,3 +192,19 @@ def test_what_does_not_answer_is_said_with_since_when_and_each_minute() -> None:
     assert "has not answered for 8 s; nothing is committed and nothing is lost" in asked.found[0].text
     assert len({one.problem for one in asked.found[:3]}) == 1  # since when, which does not move
     assert asked.found[3].text.endswith("answers again after 151 s: nothing is lost, windows go on")
+
+
+def test_an_output_waits_for_its_store_half_a_minute_and_no_operator_is_to_blame() -> None:
+    clock, below = SteppingClock(), Cut(5)
+    assert waiting_for_store(lambda: below.create("part", b"1"), clock)
+    below.failures = 1_000_000
+    with pytest.raises(UnavailableError, match=r"has not answered for 3\d s") as raised:
+        waiting_for_store(lambda: below.create("other", b"1"), clock)
+    failure = Failure("app", "table", 0, 7, "end_window", "cannot write", raised=True)
+    error = OperatorError(failure)
+    spec: Any = None
+    assert not failure_of(error, spec, 7, "s3a://states").cluster
+    error.__cause__ = write_failure("table", "s3a://rows", raised.value)
+    error.__cause__.__cause__ = raised.value
+    found = failure_of(error, spec, 7, "s3a://states")
+    assert (found.cluster, found.raised, found.operator) == (True, False, "table")

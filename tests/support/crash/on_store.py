@@ -18,17 +18,19 @@ from support.jars import class_path
 class OnStore:
     """`numbers.py` with its checkpoint in a bucket of a store."""
 
-    def __init__(self, start, wait_until, store, folder):
+    def __init__(self, start, wait_until, store, folder, bucket=None, log="run.log"):
+        """`bucket`: of another driver, which this one follows past the proxy, that may be cut."""
         self.store, self.folder, self._start, self._wait_until = store, folder, start, wait_until
-        self.bucket = store.bucket()
-        self.start("run.log")
+        self.bucket = bucket or store.bucket()
+        self._endpoint = store.direct_endpoint if bucket else store.endpoint
+        self.start(log)
 
     def start(self, log):
         """Start it, or start it again. What it prints is in this file."""
         store, folder = self.store, self.folder
         settings = {
             "spark.driver.extraClassPath": class_path("s3"),
-            "spark.hadoop.fs.s3a.endpoint": store.endpoint,
+            "spark.hadoop.fs.s3a.endpoint": self._endpoint,
             "spark.hadoop.fs.s3a.endpoint.region": store.REGION,
             "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.access.key": store.KEY,
@@ -46,6 +48,7 @@ class OnStore:
             *options,
             log=log,
             AWS_EC2_METADATA_DISABLED="true",
+            RIDGELINE_DEBUG="1",
         )
 
     def wait(self, condition, what):

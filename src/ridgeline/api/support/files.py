@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs
 
+from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.sftp import sftp
 
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 _s3: dict[str, object] = {}
+_Result = TypeVar("_Result")
+STORE_SECONDS = 30.0
+"""How long a container waits for a store in one attempt; less than it may take for a window."""
+_ERRORS = frozenset(
+    {
+        errno.ECONNABORTED,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+    }
+)
+_TEXTS = re.compile(
+    r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING"
+    r"|INTERNAL_FAILURE)"  # of pyarrow
+    r"|HTTP (?:response code |status )?(?:500|502|503|504)"
+    r"|^(?:AWSApiCallTimeout|AWSStatus500|AWSServiceThrottled|BindOn|Connect|ConnectTimeout|ConnectionPoolTimeout"
+    r"|EOF|HttpChannelEOF|HttpHostConnect|NoHttpResponse|NoRouteToHost|PortUnreachable|Retriable|SafeMode"
+    r"|Socket|SocketTimeout|SSL|Standby|UnknownHost)Exception:"  # of Hadoop, see `HadoopStorage`
+    r"|^AWSClientIOException:.*(?:Unable to execute HTTP request|[Tt]imed out|[Cc]onnection)",
+    re.DOTALL,
+)
 
 
 def s3_settings() -> dict[str, object]:
@@ -96,3 +126,53 @@ def _resolve_s3(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if "region" not in settings and not placed:
         settings["region"] = pyarrow.fs.resolve_s3_region(parts.netloc)
     return pyarrow.fs.S3FileSystem(**settings), f"{parts.netloc}{parts.path}"
+
+
+# Stores that do not answer ----------------------------------------------------------------------------------
+
+
+class UnavailableError(OSError):
+    """A store has not answered for long. It is not known whether it did what it was asked for."""
+
+
+def is_unavailable(error: OSError) -> bool:
+    """True if a store, or the network to it, is to blame, so that a later try may succeed."""
+    if isinstance(error, (FileNotFoundError, FileExistsError, PermissionError)):
+        return False
+    return (
+        isinstance(error, (ConnectionError, TimeoutError, UnavailableError))
+        or error.errno in _ERRORS
+        or _TEXTS.search(str(error)) is not None
+    )
+
+
+def unavailable(seconds: float, tries: int, error: str) -> UnavailableError:
+    """The error after so many attempts in so long; `error`: the last one, as text."""
+    attempts = f"{tries} attempt{'s' if tries > 1 else ''}"
+    text = f"the store has not answered for {seconds:.0f} s ({attempts}), last error: {error}"
+    return UnavailableError(text)
+
+
+def store_pause(tries: int) -> float:
+    """Seconds to wait after so many failures in a row before the next one."""
+    return min(2.0, 0.25 * 2 ** min(tries, 8))
+
+
+def waiting_for_store(
+    operation: Callable[[], _Result], clock: Clock, seconds: float = STORE_SECONDS
+) -> _Result:
+    """Do something with files, and do it again while their store does not answer.
+
+    Raises UnavailableError after `seconds`, and at once what is no fault of a store or its network.
+    """
+    began, tries = clock.monotonic(), 0
+    while True:
+        try:
+            return operation()
+        except OSError as error:
+            if not is_unavailable(error):
+                raise
+            lasted, tries = clock.monotonic() - began, tries + 1
+            if lasted >= seconds:
+                raise unavailable(lasted, tries, " ".join(mask_text(str(error)).split())) from error
+            clock.wait(store_pause(tries - 1))

@@ -7,62 +7,30 @@ takes one that holds its own data for created.
 
 from __future__ import annotations
 
-import errno
 import itertools
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.support.files import is_local
+from ridgeline.api.support.files import (
+    STORE_SECONDS,
+    UnavailableError,
+    is_local,
+    is_unavailable,
+    store_pause,
+    unavailable,
+)
 from ridgeline.api.support.masking import mask_text
-from ridgeline.engine.files.storage import Buffer, DriverStorage, Storage, UnavailableError, open_storage
+from ridgeline.engine.files.storage import Buffer, DriverStorage, Storage, open_storage
 
 _Result = TypeVar("_Result")
-WORKER_SECONDS = 30.0
-"""How long a worker waits within one attempt; less than a container may take for a window."""
 _STARTING_SECONDS = 10.0
 """How long a driver waits at its start: a store that does not answer then may be a wrong address."""
 _STOPPING_SECONDS = 10.0
 """How long a run that ends still waits."""
-_FIRST_SECONDS, _LONGEST_SECONDS = 0.25, 2.0
 _NAMES_AT_ONCE = 1000
-_ERRORS = frozenset(
-    {
-        errno.ECONNABORTED,
-        errno.ECONNREFUSED,
-        errno.ECONNRESET,
-        errno.EHOSTDOWN,
-        errno.EHOSTUNREACH,
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.EPIPE,
-        errno.ETIMEDOUT,
-    }
-)
-_TEXTS = re.compile(
-    r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING"
-    r"|INTERNAL_FAILURE)"  # of pyarrow
-    r"|HTTP (?:response code |status )?(?:500|502|503|504)"
-    r"|^(?:AWSApiCallTimeout|AWSStatus500|AWSServiceThrottled|BindOn|Connect|ConnectTimeout|ConnectionPoolTimeout"
-    r"|EOF|HttpChannelEOF|HttpHostConnect|NoHttpResponse|NoRouteToHost|PortUnreachable|Retriable|SafeMode"
-    r"|Socket|SocketTimeout|SSL|Standby|UnknownHost)Exception:"  # of Hadoop, see `HadoopStorage`
-    r"|^AWSClientIOException:.*(?:Unable to execute HTTP request|[Tt]imed out|[Cc]onnection)",
-    re.DOTALL,
-)
-
-
-def is_unavailable(error: OSError) -> bool:
-    """True if a store, or the network to it, is to blame, so that a later try may succeed."""
-    if isinstance(error, (FileNotFoundError, FileExistsError, PermissionError)):
-        return False
-    return (
-        isinstance(error, (ConnectionError, TimeoutError, UnavailableError))
-        or error.errno in _ERRORS
-        or _TEXTS.search(str(error)) is not None
-    )
 
 
 class Trouble(NamedTuple):
@@ -77,7 +45,7 @@ class PatientStorage(Storage):
     """A storage that waits up to `limit_seconds` for each operation, then raises UnavailableError."""
 
     def __init__(
-        self, below: Storage, clock: Clock | None = None, limit_seconds: float = WORKER_SECONDS
+        self, below: Storage, clock: Clock | None = None, limit_seconds: float = STORE_SECONDS
     ) -> None:
         self.uri = below.uri
         self._below = below
@@ -127,18 +95,12 @@ class PatientStorage(Storage):
         self._asked[number] = Trouble(since, tries + 1, text)
         if not self._may_wait(now - since):
             self.gave_up = True
-            attempts = f"{tries + 1} attempt{'s' if tries else ''}"
-            what = f"the store has not answered for {now - since:.0f} s ({attempts})"
-            msg = f"{what}, last error: {text}"
-            raise UnavailableError(msg) from error
-        self._wait(min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(tries, 8)))
+            raise unavailable(now - since, tries + 1, text) from error
+        self._clock.wait(store_pause(tries))
 
     def _may_wait(self, seconds: float) -> bool:
         """Whether to try again, after so long."""
         return seconds < self._limit_seconds
-
-    def _wait(self, seconds: float) -> None:
-        self._clock.wait(seconds)
 
     def read(self, name: str) -> bytes:
         """The whole file."""

@@ -18,16 +18,19 @@ import pyarrow.fs
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.support import trust
-from ridgeline.api.support.files import is_local, local_path, resolve, sync_above, sync_folder
+from ridgeline.api.support.files import (
+    UnavailableError,
+    is_local,
+    local_path,
+    resolve,
+    sync_above,
+    sync_folder,
+)
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.files.appended_file import AppendedFile
 from ridgeline.engine.files.folder_lock import FolderLock, locked
 
 Buffer = bytes | mmap.mmap
-
-
-class UnavailableError(OSError):
-    """A store has not answered for long; what was asked for is not done, or it is not known whether it is."""
 
 
 class Storage(ABC):

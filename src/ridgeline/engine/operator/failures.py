@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ridgeline.api.errors import (
     CallbackInterrupt,
@@ -19,7 +19,8 @@ from ridgeline.api.errors import (
     StateError,
     described,
 )
-from ridgeline.engine.files.storage import UnavailableError, explain
+from ridgeline.api.support.files import UnavailableError
+from ridgeline.engine.files.storage import explain
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import STORE
 
@@ -56,7 +57,7 @@ class InputLostError(BaseException):
 def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkpoint: str) -> Failure:
     """The failure of a container: of a callback, of state, of a store, or a fault of the engine."""
     if isinstance(error, (OperatorError, CallbackInterrupt)):
-        return error.failure
+        return replace(error.failure, cluster=True, raised=False) if _waited(error) else error.failure
     trace = ""
     if isinstance(error, UnavailableError):
         return Failure(spec.application, "", 0, window_id, STORE, str(error), cluster=True)
@@ -68,6 +69,14 @@ def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkp
         callback, text, trace = "its container", described(error), "".join(traceback.format_exception(error))
     title = (error.operator if isinstance(error, StateError) else "") or spec.operators[0].title
     return Failure(spec.application, title, 0, window_id, callback, text, traceback=trace)
+
+
+def _waited(error: BaseException) -> bool:
+    """True if it comes of a store that did not answer one of our own operators for long."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UnavailableError):
+        cause = cause.__cause__
+    return cause is not None
 
 
 def hosting_failure(error: Exception, checkpoint: str) -> Failure:

@@ -23,9 +23,10 @@ from typing import Any
 import ridgeline
 from ridgeline.api.errors import RidgelineError, StateError
 from ridgeline.api.support import files
+from ridgeline.api.support.files import UnavailableError
 from ridgeline.engine.files.local_tier import folder_of
 from ridgeline.engine.files.patience import open_patient
-from ridgeline.engine.files.storage import UnavailableError, explain
+from ridgeline.engine.files.storage import explain
 from ridgeline.engine.process import plan_distribution
 from ridgeline.engine.state.compaction import CompactionResult, CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
+from ridgeline.api.support.files import STORE_SECONDS
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.slots.contents import SlotContents
@@ -14,7 +15,6 @@ from ridgeline.engine.driver.slots.group import SlotGone, SlotGroup
 from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
 from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog, Worker
 from ridgeline.engine.exchange.network import Peer
-from ridgeline.engine.files.patience import WORKER_SECONDS
 from ridgeline.engine.slot.messages import Unreachable
 from ridgeline.measure.events import RunEvent
 from ridgeline.measure.slot_events import SlotSilent, StoreSilent
@@ -153,7 +153,7 @@ class SlotHealth:
         if failure.callback == STORE and member is not None:
             place = mask_text(self._contents.storage.uri)
             now, error = self._clock.wall(), failure.error
-            self._observe(StoreSilent(now, place, WORKER_SECONDS, error=error, host=member.host))
+            self._observe(StoreSilent(now, place, STORE_SECONDS, error=error, host=member.host))
 
     def suspect(self, slot: int, message: Unreachable) -> None:
         """A slot cannot reach another one: it may be lost, as will show soon."""
