@@ -193,7 +193,7 @@ def installed_folders() -> tuple[str, ...]:
 
 
 def _loaded(installed: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # other threads import meanwhile
         path = getattr(module, "__file__", None)
         if name != "__main__" and path and is_users(path, installed):
             yield name, path

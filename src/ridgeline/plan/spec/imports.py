@@ -72,7 +72,7 @@ def _module(name: str, path: str) -> ModuleType:
 
 
 def _near(name: str) -> str:
-    known = {loaded.partition(".")[0] for loaded in sys.modules}
+    known = {loaded.partition(".")[0] for loaded in sys.modules.copy()}
     hint = did_you_mean(name, known)
     return f"; {hint}" if hint.startswith("did you mean") else ""
 
