@@ -73,7 +73,9 @@ class Hosts:
         subprocess.run(["ip", "link", "del", self.bridge], check=False, capture_output=True)
 
     def entering(self, name):
-        """What a command begins with that runs on a host."""
+        """What a command begins with that runs on a host; nothing for this machine."""
+        if not name:
+            return []
         return ["nsenter", "-t", str(self._holders[name].pid), "-m", "-n", "-u"]
 
     def kill_host(self, name):
@@ -221,7 +223,9 @@ class Cluster(Hosts):
         """A Spark worker on a host."""
         options = ("--host", self._address(name), "--cores", cores, "--memory", "2g", "--webui-port", 0)
         work = ("--work-dir", self.folder / name / "work", self.master)
-        self._spawn(name, self.entering(name), "org.apache.spark.deploy.worker.Worker", *options, *work)
+        self._spawn(
+            name or "own", self.entering(name), "org.apache.spark.deploy.worker.Worker", *options, *work
+        )
 
     def kill_executors(self, name):
         """SIGKILL to Spark's executors on a host; its worker starts others."""

@@ -33,16 +33,18 @@ SECONDS = 180
 
 
 class Run:
-    """The application on a cluster of which `alpha` has the worker, and those of `more`.
+    """The application on a cluster of which `first` has the worker, and those of `more`; "" is this machine.
 
     What is awaited is awaited for `SECONDS`; lines are those of the log, since some are printed too.
     """
 
-    def __init__(self, cluster, start, wait_until, folder, patience, more=(), timeout="4s", **others):
+    def __init__(
+        self, cluster, start, wait_until, folder, patience, more=(), timeout="4s", first="alpha", **others
+    ):
         self.cluster, self._wait_until = cluster, wait_until
         self.output, self.checkpoint = folder / "output", folder / "checkpoint"
         self.wait(lambda: "I have been elected leader" in cluster.text("master"), "the master")
-        for count, name in enumerate(["alpha", *more], 1):
+        for count, name in enumerate([first, *more], 1):
             self.add(name, count)
         self.reader = Reader(self.output, self.checkpoint)
         self.reader.start()

@@ -148,9 +148,13 @@ def end_orderly() -> None:
 
 
 def _shut_down(_signal: int, _frame: object) -> None:
-    """Tear down what `setup` made, then go; at once if a callback is interrupted by this."""
+    """Tear down what `setup` made, then go; at once if a callback is interrupted by this.
+
+    The operator in turn has not ended the process: the black box names none.
+    """
     if _closing:
         return
+    _black_box().idle()
     for hosted in () if _at_work else list(_with_containers):
         hosted.close()
     os._exit(0)
