@@ -1,7 +1,7 @@
 """Networks that break in other ways than a cable that is cut, on a standalone cluster of two hosts.
 
 A host is gone without a word, packets get through one way only, executors cannot reach each other, a link is
-slow, names are not known. `TEST_DEPTH=6` makes each of them last a minute.
+slow, names are not known. `TEST_DEPTH=9` makes each of them last a minute.
 """
 
 import signal
@@ -16,8 +16,8 @@ from support.depth import deep
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-SECONDS = deep(8)
-"""Twice the time after which a silent host is lost here, and something."""
+SECONDS = deep(7)
+"""More than the time after which a silent host is lost here."""
 
 
 def broken(run, name):

@@ -36,6 +36,8 @@ SECONDS = {
     "tests/examples/test_yahoo_finance.py": 85,
     "tests/engine/exchange/test_cut_sockets.py": 85,
     "tests/crash/test_kill_host.py": 70,
+    "tests/crash/test_broken_network.py": 65,
+    "tests/crash/test_cut_store.py": 45,
     "tests/engine/driver/test_power_cuts.py": 70,
     "tests/connect/test_sql_files.py": 65,
     "tests/engine/driver/test_spark_source_asking.py": 60,
