@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.errors import Failure, OperatorError, StateError
 from ridgeline.api.support.files import UnavailableError, is_unavailable, waiting_for_store
 from ridgeline.connect.window_output import write_failure
 from ridgeline.engine.driver.checkpoint import journal
@@ -17,7 +18,9 @@ from ridgeline.engine.driver.checkpoint.store_watch import StoreWatch
 from ridgeline.engine.files.patience import PatientDriverStorage, PatientStorage
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.operator.failures import failure_of
+from ridgeline.engine.state import state_files
 from ridgeline.measure.slot_events import StoreSilent
+from ridgeline.plan.protocol import STORE
 from ridgeline.testing import SteppingClock
 
 REFUSED = OSError("When uploading part: AWS Error NETWORK_CONNECTION during PutObject operation: curlCode: 7")
@@ -208,3 +211,12 @@ def test_an_output_waits_for_its_store_half_a_minute_and_no_operator_is_to_blame
     error.__cause__.__cause__ = raised.value
     found = failure_of(error, spec, 7, "s3a://states")
     assert (found.cluster, found.raised, found.operator) == (True, False, "table")
+
+
+def test_a_state_that_cannot_be_read_since_its_store_is_away_is_no_fault_of_the_state() -> None:
+    storage = PatientStorage(Cut(1_000_000), SteppingClock())
+    with pytest.raises(StateError) as raised:
+        state_files.read(storage, "000000000007-c1-e1-r0-s0a1", "7")
+    spec = cast("Any", SimpleNamespace(application="app"))
+    found = failure_of(raised.value, spec, 8, "s3a://states")
+    assert (found.callback, found.cluster, found.operator) == (STORE, True, "")

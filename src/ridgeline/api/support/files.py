@@ -146,6 +146,14 @@ def is_unavailable(error: OSError) -> bool:
     )
 
 
+def is_of_store(error: BaseException) -> bool:
+    """True if an error comes of a store that was waited for, and did not answer."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UnavailableError):
+        cause = cause.__cause__
+    return cause is not None
+
+
 def unavailable(seconds: float, tries: int, error: str) -> UnavailableError:
     """The error after so many attempts in so long; `error`: the last one, as text."""
     attempts = f"{tries} attempt{'s' if tries > 1 else ''}"

@@ -63,7 +63,7 @@ class PatientStorage(Storage):
         None if there is none.
         """
         before = self._clock.monotonic() - silent_seconds
-        waiting = [one for one in list(self._asked.values()) if one.tries or one.since <= before]
+        waiting = [one for one in self._asked.copy().values() if one.tries or one.since <= before]
         return min(waiting, key=lambda one: one.since, default=None)
 
     def _try(self, operation: Callable[[], _Result], *, silent: bool = True) -> _Result:

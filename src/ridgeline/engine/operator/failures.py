@@ -19,7 +19,7 @@ from ridgeline.api.errors import (
     StateError,
     described,
 )
-from ridgeline.api.support.files import UnavailableError
+from ridgeline.api.support.files import is_of_store
 from ridgeline.engine.files.storage import explain
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import STORE
@@ -56,10 +56,11 @@ class InputLostError(BaseException):
 
 def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkpoint: str) -> Failure:
     """The failure of a container: of a callback, of state, of a store, or a fault of the engine."""
+    away = is_of_store(error)
     if isinstance(error, (OperatorError, CallbackInterrupt)):
-        return replace(error.failure, cluster=True, raised=False) if _waited(error) else error.failure
+        return replace(error.failure, cluster=True, raised=False) if away else error.failure
     trace = ""
-    if isinstance(error, UnavailableError):
+    if away:
         return Failure(spec.application, "", 0, window_id, STORE, str(error), cluster=True)
     if isinstance(error, ContainerAbortError):
         callback, text = "emit_tuples", str(error)
@@ -71,17 +72,9 @@ def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkp
     return Failure(spec.application, title, 0, window_id, callback, text, traceback=trace)
 
 
-def _waited(error: BaseException) -> bool:
-    """True if it comes of a store that did not answer one of our own operators for long."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, UnavailableError):
-        cause = cause.__cause__
-    return cause is not None
-
-
 def hosting_failure(error: Exception, checkpoint: str) -> Failure:
     """The failure of a slot that cannot make the containers that it is to host."""
-    if isinstance(error, UnavailableError):
+    if is_of_store(error):
         return Failure("", "", 0, -1, STORE, str(error), cluster=True)
     text = explain(checkpoint, error) if isinstance(error, OSError) else described(error)
     trace = "".join(traceback.format_exception(error))

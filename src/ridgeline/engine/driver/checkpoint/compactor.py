@@ -23,7 +23,7 @@ from typing import Any
 import ridgeline
 from ridgeline.api.errors import RidgelineError, StateError
 from ridgeline.api.support import files
-from ridgeline.api.support.files import UnavailableError
+from ridgeline.api.support.files import is_of_store
 from ridgeline.engine.files.local_tier import folder_of
 from ridgeline.engine.files.patience import open_patient
 from ridgeline.engine.files.storage import explain
@@ -163,15 +163,16 @@ def serve() -> None:
                     SegmentFiles(storage, run_id), [operator for spec in specs for operator in spec.operators]
                 )
             _send(answers, compactor.compact(job))
-        except UnavailableError:  # the store: the driver says so, and a compaction can be made again
-            requests.put(job)
-            select.select([], [], [], _AGAIN_SECONDS)
-        except StateError as error:
-            _send(answers, error)
-        except OSError as error:
-            _send(answers, RidgelineError(explain(uri, error)))
         except Exception as error:  # noqa: BLE001  the driver reports it
-            _send(answers, RidgelineError(f"{type(error).__name__}: {error}"))
+            if is_of_store(error):  # the driver waits for it, too, and says so
+                requests.put(job)
+                select.select([], [], [], _AGAIN_SECONDS)
+            elif isinstance(error, StateError):
+                _send(answers, error)
+            elif isinstance(error, OSError):
+                _send(answers, RidgelineError(explain(uri, error)))
+            else:
+                _send(answers, RidgelineError(f"{type(error).__name__}: {error}"))
 
 
 def _read(stream: Any, requests: queue.SimpleQueue[Any]) -> None:
