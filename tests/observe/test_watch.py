@@ -7,6 +7,7 @@ import pytest
 
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.topology import chain
 from ridgeline.observe.watch import Watch
 from support.measure.story import begin, burst, planned, windows
 
@@ -221,3 +222,39 @@ def test_no_more_than_some_windows_wait_to_be_folded():
     while watch.settle():
         left += 1
     assert 0 < left < 100
+
+
+@pytest.mark.parametrize("settled", [1, 3, 6, 9])
+def test_a_large_window_is_folded_in_steps_and_no_answer_has_half_of_one(settled):
+    topology = chain(*(f"step{number}" for number in range(1_100)))
+    events = [planned(topology=topology), *windows(2, topology=topology, busy=0.0001)]
+    watch, measurement = Watch(lambda: 3.0), Measurement()
+    for event in events:
+        watch.observe(event)
+        measurement.apply(event)
+    assert all(watch.settle() for _ in range(settled))
+    assert watch.windows() == measurement.windows()
+    assert watch.critical_path() == measurement.critical_path()
+    assert watch.info() == measurement.info(3.0)
+    assert not watch.settle()
+
+
+def test_a_reader_who_reads_for_long_does_not_hold_up_who_reports(monkeypatch):
+    topology = chain(*(f"step{number}" for number in range(300)))
+    watch = watched()
+    watch.observe(planned(topology=topology))
+    reads, goes_on = threading.Event(), threading.Event()
+
+    def read_for_long(_measurement, _now):
+        reads.set()
+        goes_on.wait(60)
+
+    monkeypatch.setattr(Measurement, "info", read_for_long)
+    reader = threading.Thread(target=watch.info)
+    reader.start()
+    reads.wait(60)
+    for event in windows(3, topology=topology, busy=0.0001):
+        watch.observe(event)
+    goes_on.set()
+    reader.join(60)
+    assert watch.windows()[-1]["windowId"] == 2

@@ -31,7 +31,7 @@ from ridgeline.measure.answers.operators import (
     streams_answer,
     throughput_answer,
 )
-from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer
 from ridgeline.measure.answers.sources import SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
 from ridgeline.measure.answers.windows import (
@@ -477,6 +477,10 @@ class Measurement:
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
         return self._progress.progress(self._working(now))
+
+    def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
+        """The sources and the application of `progress`: with many operators much less work."""
+        return self._progress.backlog(self._working(now))
 
     def source(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions. Raises KeyError naming those there are."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.measure.clocks import corrected_events
 from ridgeline.measure.latency.fold import FoldedWindow
 from ridgeline.measure.latency.held import Held
 from ridgeline.measure.latency.operator_latency import SHOWN
@@ -126,8 +127,9 @@ class DecidingFold:
                 self._slices.popleft()
         present.end = max(present.end, now)
         counts = np.zeros((len(topology.operators), SliceColumn.COUNT))
+        reported = corrected_events(times.operators).reported  # no time of theirs is needed
         for place, node in enumerate(topology.operators):
-            found = times.operators.get(node.id)
+            found = reported.get(node.id)
             if found is not None:
                 counts[place] = (
                     sum(found.tuples_in.values()),
@@ -185,25 +187,27 @@ def _logical(topology: Topology, figures: Floats) -> Mapping[str, Floats]:
 
     Windows in which an operator did not report are left out. `figures`: windows, rows, physical operators.
     """
-    chains: dict[int, Floats] = {}
-    found: dict[str, Floats] = {}
-    for place, node in reversed(list(enumerate(topology.operators))):
-        chain = figures[:, :, place]
-        rest: Floats | None = None
-        for sink in topology.own_unifiers.get(node.id, ()):
-            rest = chains[sink] if rest is None else _slower(rest, chains[sink])
-        if rest is not None:
-            chain = chain + np.nan_to_num(rest)
-        chains[node.id] = chain
-        if not node.unifier:
-            found[node.name] = chain if node.name not in found else _slower(found[node.name], chain)
+    unified, places = topology.own_unifiers, topology.places
+    chains = figures.copy() if unified else figures
+    slowest: dict[tuple[int, ...], Floats] = {}
+    for place in reversed(range(len(topology.operators)) if unified else ()):
+        unifiers = unified.get(topology.operators[place].id, ())
+        if unifiers:
+            if unifiers not in slowest:  # partitions of one operator have the same
+                behind = chains[:, :, [places[unifier] for unifier in unifiers]]
+                slowest[unifiers] = np.nan_to_num(_slowest(behind))
+            chains[:, :, place] += slowest[unifiers]
+    found = {name: _slowest(chains[:, :, rows[::-1]]) for name, rows in topology.rows_of.items()}
     return {name: rows[~np.isnan(rows[:, 0])] for name, rows in found.items()}
 
 
-def _slower(one: Floats, other: Floats) -> Floats:
-    """Of each window the row with the greater latency; one of NaN is less than any."""
-    takes = np.isnan(one[:, 0]) | (other[:, 0] > one[:, 0])
-    return np.where(takes[:, None], other, one)
+def _slowest(figures: Floats) -> Floats:
+    """Of each window what the operator with the greatest latency has; one of NaN is less than any.
+
+    `figures`: windows, rows, operators; of equal ones the first counts.
+    """
+    latencies = np.where(np.isnan(figures[:, 0]), -np.inf, figures[:, 0])
+    return figures[np.arange(len(figures)), :, latencies.argmax(axis=1)]
 
 
 def _thinned(rows: Floats) -> Floats:

@@ -32,8 +32,7 @@ def application_figures(
     if fold is None:
         msg = "no figures are kept for those who decide"
         raise ValueError(msg)
-    slices, progress = fold.slices(), measurement.progress(now)
-    application = progress["application"]
+    slices, (sources, application) = fold.slices(), measurement.backlog(now)
     caught_up = application["caughtUpAt"]
     present = Now(
         application="" if plan is None else plan.application,
@@ -42,7 +41,7 @@ def application_figures(
         plan_version=0 if plan is None else plan.plan_version,
         committed=fold.last,
         topology=measurement.topology,
-        sources=tuple(map(_source, progress["sources"])),
+        sources=tuple(map(_source, sources)),
         late_seconds=float(slices[-1].whole[-1, 1]) if slices and len(slices[-1].whole) else 0.0,
         caught_up_in_seconds=None if caught_up is None else max(0.0, caught_up - now),
         verdict=str(application["verdict"]),

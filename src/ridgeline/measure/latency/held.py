@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
+from ridgeline.measure.clocks import corrected_events
 from ridgeline.measure.latency.slot_path import slot_path
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
@@ -26,7 +29,9 @@ def held_results(topology: Topology, times: WindowTimes) -> tuple[Held, ...]:
     Of those on the way to the container that ended last, and of which the output reads nothing, that operator
     ran longest in the meantime.
     """
-    ended = {container: found.ended for container, found in times.containers.items()}
+    containers = corrected_events(times.containers)
+    ends = np.maximum(containers.column("written"), containers.column("sent"))
+    ended = dict(zip(containers, ends.tolist(), strict=True))
     done: dict[str, float] = {}
     before: dict[str, int] = {}
     for leaf in topology.leaves:

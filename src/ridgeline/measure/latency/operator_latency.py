@@ -273,10 +273,15 @@ def logical_latencies(
     unifies.
     """
     chains: dict[int, LogicalLatency] = {}
+    slowest: dict[tuple[int, ...], LogicalLatency | None] = {(): None}
+    """By unifiers: partitions of one operator have the same."""
     found: dict[str, LogicalLatency] = {}
     for node in reversed(topology.operators):
-        behind = [chains[sink] for sink in topology.own_unifiers.get(node.id, ()) if sink in chains]
-        rest = max(behind, key=lambda chain: chain.latency, default=None)
+        unifiers = topology.own_unifiers.get(node.id, ())
+        if unifiers not in slowest:
+            behind = [chains[sink] for sink in unifiers if sink in chains]
+            slowest[unifiers] = max(behind, key=lambda chain: chain.latency, default=None)
+        rest = slowest[unifiers]
         own = latencies.get(node.id)
         if own is None:
             continue
@@ -306,13 +311,14 @@ def logical_columns(topology: Topology, latencies: Figures) -> dict[str, Figures
     """
     unified = topology.own_unifiers
     chains: dict[int, Figures] = {}
+    slowest: dict[tuple[int, ...], Figures] = {}
     found: dict[str, Figures] = {}
     for row in reversed(range(len(topology.operators)) if unified else ()):
         node = topology.operators[row]
-        rest: Figures | None = None
-        for sink in unified.get(node.id, ()):
-            rest = chains[sink] if rest is None else np.fmax(rest, chains[sink])
-        chains[node.id] = latencies[row] if rest is None else latencies[row] + np.nan_to_num(rest)
+        unifiers = unified.get(node.id, ())
+        if unifiers and unifiers not in slowest:
+            slowest[unifiers] = np.nan_to_num(np.fmax.reduce([chains[sink] for sink in unifiers], axis=0))
+        chains[node.id] = latencies[row] + slowest[unifiers] if unifiers else latencies[row]
     for name, rows in topology.rows_of.items():
         if unified:
             columns = np.array([chains[topology.operators[row].id] for row in rows])

@@ -369,13 +369,7 @@ class ProgressFold:
             if window is None
             else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
         )
-        schedule = self._schedule.state(now, self._late_seconds(now))
-        done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
-        states = {name: source.state(now, done) for name, source in self._sources.items()}
-        verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
-        for name, state in states.items():
-            if (forecasts := self._sources[name].forecasts).is_due(now):
-                forecasts.look(now, state)
+        sources, application = self.backlog(now)
         return {
             "windowId": None if window is None else window.id,
             "running": running,
@@ -393,9 +387,23 @@ class ProgressFold:
                 for container, left in figures.containers.items()
             ],
             "window": window_row(self._evidence(figures, elapsed), elapsed, now if running else None),
-            "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
-            "application": self._application_json(states, verdicts, schedule, now),
+            "sources": sources,
+            "application": application,
         }
+
+    def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
+        """The sources and the application in `progress`, without what operators have to do."""
+        window = self._windows.oldest
+        running = window is not None and window.running
+        schedule = self._schedule.state(now, self._late_seconds(now))
+        done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
+        states = {name: source.state(now, done) for name, source in self._sources.items()}
+        verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
+        for name, state in states.items():
+            if (forecasts := self._sources[name].forecasts).is_due(now):
+                forecasts.look(now, state)
+        rows = [self._source_json(name, state, verdicts[name]) for name, state in states.items()]
+        return rows, self._application_json(states, verdicts, schedule, now)
 
     def _evidence(self, figures: WindowProgress, elapsed: float | None) -> WindowProgress:
         """The figures. A window without a report that takes longer than others is unknown."""
