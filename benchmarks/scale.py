@@ -1,38 +1,23 @@
 """What the driver computes for a window, by the number of partitions: all of its half of slots, with commits.
 
 Two stages, all partitions of the first send to all of the second. The slots are simulated, see
-`simulated_slots`: their reports are real, their time is not counted. Figures are CPU time of the driver's
+`simulated_run`: their reports are real, their time is not counted. Figures are CPU time of the driver's
 thread, so that other work on the machine does not show in them.
 """
 
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any
-
-from rich.console import Console
 
 from benchmarks.data import Number
 from benchmarks.frame import Benchmark, Figures, Goal, Round
-from benchmarks.simulated_slots import SimulatedSlots
-from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State, SystemClock
-from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.engine.driver.run.triggers import Limits, TickTrigger
-from ridgeline.engine.driver.slots.executor import SlotExecutor
-from ridgeline.engine.files.storage import LocalStorage
-from ridgeline.engine.process.garbage import collect_after, short_pauses
+from benchmarks.simulated_run import ONE_HOST, Cluster, SimulatedRun
+from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
 from ridgeline.measure.events import RunEvent, WindowCommitted
-from ridgeline.observe.event_lines import EventLines
-from ridgeline.observe.identity import own_host, run_info
-from ridgeline.observe.plan_topology import planned_event
-from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 
 SIZES = (2, 8, 64, 256, 1024)
@@ -76,55 +61,18 @@ def drive(of_round: Round, partitions: int, moves: Callable[[int], bool] = bool)
     """CPU seconds of the start and of each window."""
     began = time.thread_time()
     plan = plan_application(application(partitions))
-    clock = SystemClock()
-    slots = SimulatedSlots(plan, SLOTS, moves)
-    checkpoint = Checkpoint(LocalStorage(str(of_round.folder / "checkpoint")), "scale")
-    (of_round.folder / "checkpoint" / "state").mkdir(exist_ok=True)  # the first state file makes it
-    watch = Watch(clock.wall, own_host())
-    watch.subscribe(EventLines().apply)
+    driven = SimulatedRun(plan, of_round.folder, Cluster({ONE_HOST: SLOTS}, moves=moves))
     marks: list[float] = []
-
-    def own() -> float:
-        return time.thread_time() - slots.network.seconds
 
     def mark(event: RunEvent) -> None:
         if isinstance(event, WindowCommitted):
-            marks.append(own())
+            marks.append(driven.worked())
 
-    watch.subscribe(mark)
-    executor = SlotExecutor(
-        slots,
-        plan,
-        checkpoint.storage,
-        checkpoint.run_id,
-        checkpoint.epoch,
-        clock=clock,
-        observe=watch.observe,
-    )
-
-    def context(operator: str) -> PublisherContext:
-        return PublisherContext(
-            plan.logical.application, operator, checkpoint.run_id, clock, Console(quiet=True),
-            f"{of_round.folder}/staging", spark=_no_spark, epoch=checkpoint.epoch,
-            check_owner=checkpoint.check_owner,
-        )  # fmt: skip
-
-    run = ApplicationRun(plan, checkpoint, executor, clock, context, watch.observe)
-    info = run_info("simulated", checkpoint.storage.uri)
-    watch.observe(planned_event(plan, at=clock.wall(), application_id="scale", info=info))
-    watch.settle()
-    stop = threading.Event()
+    driven.watch.subscribe(mark)
     windows = 4 if of_round.quick else WINDOWS
-    with short_pauses():
-        collect_after(reports=len(plan.physical.operators))
-        TickTrigger(run, clock, stop).drive(Limits(run, windows + 1, stop))
-    run.close(orderly=True)
+    driven.drive(windows + 1)
+    driven.close()
     return marks[0] - began, [after - before for before, after in pairwise(marks)]
-
-
-def _no_spark() -> Any:
-    msg = "there is no Spark"
-    raise AssertionError(msg)
 
 
 def ours(of_round: Round, partitions: int) -> Figures:
