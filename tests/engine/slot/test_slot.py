@@ -428,8 +428,8 @@ def test_a_slot_that_stood_still_keeps_its_line_to_one_newer_than_the_host_that_
     assert Unreachable not in [type(one) for one in messages_of(stram)]
 
 
-def test_a_slot_keeps_the_line_to_a_partner_that_no_host_has_named_yet_and_ends_that_to_one_that_is_none():
-    """The other one has read of both already. Each `Host` names partners only."""
+def test_a_slot_keeps_its_lines_to_those_who_are_no_partners_yet_or_not_any_more():
+    """Each `Host` names partners only. Who reads it later would take the end of the line for a loss."""
     board = Switchboard()
     stram, network = board.join(Peer(STRAM)), board.join(Peer(0))
     loop = SlotLoop(Slot(0, Recording(specs_of((1, 2), ALL)), SteppingClock()), network, stram.me)
@@ -448,23 +448,47 @@ def test_a_slot_keeps_the_line_to_a_partner_that_no_host_has_named_yet_and_ends_
     first.connect(Peer(0), network.address)
     second.connect(Peer(0), network.address)
     settle()
-    stram.send(Peer(0), *host({1: 1, 2: 1}))
-    settle()
-    settle()
-    assert [type(one) for one in second.poll(0.0)] == [Opened]
-    stram.send(Peer(0), *host({1: 2, 2: 2}))
-    settle()
-    settle()
-    assert [type(one) for one in first.poll(0.0)] == [Opened, Lost]
-    assert [type(one) for one in second.poll(0.0)] == []
+    for slots in ({1: 1, 2: 1}, {1: 2, 2: 2}):
+        stram.send(Peer(0), *host(slots))
+        settle()
+        settle()
+    assert [[type(one) for one in other.poll(0.0)] for other in (first, second)] == [[Opened], [Opened]]
     assert messages_of(stram) == []
+
+
+def test_one_who_is_no_partner_any_more_and_stands_still_holds_nobody_up():
+    board = Switchboard()
+    stram, network, other = board.join(Peer(STRAM)), board.join(Peer(1)), board.join(Peer(0))
+    containers = Recording(specs_of((1, 1), ALL))
+    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    network.send(stram.me, *encode(Joined(1, "h", 1, network.address)))
+
+    def settle():
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+
+    def begin(hosted, slots, window_id):
+        peers = {Peer(number): f"board:{number}" for number in slots.values()}
+        stram.send(Peer(1), *encode(Host("m", PlanFile("p"), "run", 0, hosted, slots, peers)))
+        stram.send(Peer(1), *encode(RunAttempt(WindowRequest(window_id, 0, 0, states={}))))
+        for _ in range(4):
+            settle()
+
+    settle()
+    network.queued[Peer(0)] = QUEUE_BYTES + 1
+    begin((0,), {0: 1, 1: 0}, 0)
+    assert other.poll(0.0)
+    begin((0, 1), {0: 1, 1: 1}, 1)
+    assert containers.ran == [(0, 0, 0), (0, 1, 0), (1, 1, 0)]
 
 
 def test_an_attempt_that_is_encoded_for_many_slots_has_the_states_of_each():
     request = WindowRequest(7, 2, 3, final=True, finished=frozenset({4}), states={9: ("not", "sent")}, time=5)
     run = RunAttempt(request, fed={1: (0,)}, committed=6)
     encoded = encode_for_each(run)
-    for states in ({}, {1: ("a", "b")}, {number: ("x" * 50,) for number in range(100)}):
+    for states in ({}, {1: ("a", "b")}, dict.fromkeys(range(100), ("x" * 50,))):
         kind, head, buffers = encoded(states)
         frame = Received(Peer(STRAM), kind, memoryview(head), [memoryview(one) for one in buffers])
         assert decode(frame) == replace(run, request=replace(request, states=states))

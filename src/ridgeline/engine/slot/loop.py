@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.container.feed import Fed, kept
 from ridgeline.engine.exchange.network import (
@@ -147,30 +145,29 @@ class SlotLoop:
             self._network.send(feeder, *encode(Taken(fed.container)))
 
     def _follow_host(self, message: Host) -> None:
-        """The partners are others now: forget those that are gone."""
-        before, self._peers = self._peers, {peer.slot: peer for peer in message.peers}
+        """The partners are others now.
+
+        A line to one that is no partner any more stays: it may not know yet, and would take it for a loss.
+        But if it stands still, it holds nobody up.
+        """
+        self._peers = {peer.slot: peer for peer in message.peers}
         self._addresses = dict(message.peers)
         for peer in list(self._waiting):
             if peer not in self._addresses:
                 del self._waiting[peer]
-        for peer in [one for one in self._open if self._is_gone(one, before)]:
-            self._open.discard(peer)  # one that stands still would hold everybody up
-            self._congested.discard(peer)
+        self._congested = {peer for peer in self._congested if peer in self._addresses}
+        for peer in [one for one in self._open if self._is_gone(one)]:
+            self._open.discard(peer)
             self._network.hang_up(peer)
         self._missing = {self._peers[number] for number in self._slot.partners} - self._open
 
-    def _is_gone(self, peer: Peer, before: Mapping[int, Peer]) -> bool:
-        """True if a slot that is connected is no partner any more. `before`: the partners until now.
+    def _is_gone(self, peer: Peer) -> bool:
+        """True if another process is now what a slot that is connected was.
 
-        One that is newer than `Host` knows is there: the next `Host` names it, and is on its way. So it may
-        be with one that no `Host` has named yet.
+        One that is newer than the last `Host` knows is there: the next `Host` names it, and is on its way.
         """
-        if peer.slot < 0 or peer in self._addresses:
-            return False
-        named = self._peers.get(peer.slot, before.get(peer.slot))
-        if named is None:
-            return False
-        return named.attempt > peer.attempt or (named == peer and peer.slot not in self._peers)
+        named = self._peers.get(peer.slot)
+        return named is not None and named.attempt > peer.attempt
 
     def _connect(self) -> None:
         """Connect to all partners of lower numbers, as far as there is no connection."""
