@@ -66,7 +66,7 @@ _MOST_WAITING = 256
 _MOST_AT_ONCE = 5_000
 """Events that `settle` takes in at once: some milliseconds."""
 _MOST_WINDOWS = 4
-"""So many windows of a large application may wait. Else a reader who reads for long would hold it up."""
+"""The most windows of a large application that may wait: fewer would make it wait for a long reading."""
 
 
 class Watch:
@@ -95,7 +95,7 @@ class Watch:
         """Events that are not folded yet, for the lock's holder to take."""
         self._most_waiting = _MOST_WAITING
         self._steps: Iterator[None] | None = None
-        """What is left of folding a commit. Before it is done nothing else is folded, nor asked."""
+        """The steps left of folding a commit. Before they are done nothing else is folded, nor asked."""
         self._fault: Exception | None = None
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()

@@ -30,9 +30,9 @@ MAXIMUM_BYTES = 1 << 20
 _MOST_A_SECOND = 20
 """How many heartbeats of one worker count in a second, if its interval is not much shorter."""
 _MOST_OF_ALL = 2_000
-"""So many heartbeats a second all workers together send: each one costs the driver about 0.1 ms."""
+"""The most heartbeats a second of all workers together: each one costs the driver about 0.1 ms."""
 _LEAST_IN_TIMEOUT = 4
-"""A worker sends so many in `heartbeat_timeout` at least."""
+"""The fewest heartbeats of a worker in `heartbeat_timeout`."""
 _DEAF_SECONDS = 5.0
 _KNOWN_WORKERS = 10_000
 _LONGEST_WHOLE_NUMBER = 18

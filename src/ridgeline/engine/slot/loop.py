@@ -148,7 +148,7 @@ class SlotLoop:
         """The partners are others now.
 
         A line to one that is no partner any more stays: it may not know yet, and would take it for a loss.
-        But if it stands still, it holds nobody up.
+        But if it stands still, no other waits for it.
         """
         self._peers = {peer.slot: peer for peer in message.peers}
         self._addresses = dict(message.peers)

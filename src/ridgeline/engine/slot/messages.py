@@ -260,7 +260,7 @@ def encode(message: AnyMessage) -> Frame:
 
 
 def encode_for_each(run: RunAttempt) -> Callable[[Mapping[int, StateVersion]], Frame]:
-    """What encodes an attempt for one slot after the other, each with states of its own.
+    """An encoder of an attempt for one slot after the other, each with states of its own.
 
     The rest is encoded once: with many slots that is most of the work.
     """

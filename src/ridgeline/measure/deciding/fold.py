@@ -202,7 +202,7 @@ def _logical(topology: Topology, figures: Floats) -> Mapping[str, Floats]:
 
 
 def _slowest(figures: Floats) -> Floats:
-    """Of each window what the operator with the greatest latency has; one of NaN is less than any.
+    """The column of the operator with the greatest latency, of each window; NaN is less than any.
 
     `figures`: windows, rows, operators; of equal ones the first counts.
     """

@@ -21,7 +21,7 @@ from ridgeline.stram.slots import Slots
 
 
 class _Sent(NamedTuple):
-    """What the process that is a slot was sent last: itself, the file of its plan, its containers."""
+    """The last `Host` of a slot: the process that got it, the file of its plan, its containers."""
 
     peer: Peer
     plan: str
@@ -120,7 +120,7 @@ class SlotContents:
         return self._host(slot, (), {})
 
     def _host(self, slot: int, hosted: tuple[int, ...], ways: Mapping[int, tuple[Peer, Address]]) -> Host:
-        """What a slot hosts, with the slots of all that it exchanges blocks with."""
+        """The `Host` for these containers, with the slots of all that they exchange blocks with."""
         homes = {partner: self.home[partner] for one in hosted for partner in self._partners[one]}
         peers = dict(ways[other] for other in set(homes.values()))
         who, every = (self.storage.uri, self.files[slot], self.run_id, self.epoch), self._heartbeat_seconds
