@@ -426,8 +426,8 @@ def _arrivals(
     stretches = [(row, containers[number]) for row, (number, one) in reported if one.busy]
     most = max((len(one.busy) // 2 for _, one in stretches), default=0)
     busy = np.full((most, 2, size), np.nan)
-    for row, found in stretches:
-        for number, stretch in enumerate(found.busy_times):
+    for row, container in stretches:
+        for number, stretch in enumerate(container.busy_times):
             busy[number, :, row] = stretch
     for first, final in busy[:, :, own]:
         pieces.append((position, np.where(np.isnan(first), position, first)))
