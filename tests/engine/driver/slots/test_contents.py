@@ -105,6 +105,17 @@ def test_partners_of_a_container_that_moves_learn_it(three):
     assert all(host.slots[containers[11]] == 3 for slot, host in moved.items() if slot in learn)
 
 
+def test_the_slot_that_is_left_beside_the_one_that_takes_containers_of_a_lost_one_learns_it():
+    contents, containers = contents_of(1)
+    three = (tuple(containers[:1]), tuple(containers[1:2]), tuple(containers[2:]))
+    contents.slots.placement = three
+    contents.place([Need()] * 3)
+    dict(contents.assignments(ways(3)))
+    contents.slots.placement = ((), three[0] + three[1], three[2])
+    contents.place([Need()] * 3)
+    assert sorted(dict(contents.assignments({1: ways(3)[1], 2: ways(3)[2]}))) == [1, 2]
+
+
 def test_a_slot_that_was_emptied_gets_all_again_when_it_hosts_something(three):
     contents, _ = three
     dict(contents.assignments(ways(12)))

@@ -103,7 +103,7 @@ class SlotContents:
         now = {slot: _Sent(peer, self.files[slot].name, placement[slot]) for slot, (peer, _) in ways.items()}
         before, self._sent = self._sent, now
         changed = {slot for slot in before.keys() | now.keys() if before.get(slot) != now.get(slot)}
-        if len(changed) < len(now):  # else all get one anyway
+        if not now.keys() <= changed:  # else all get one anyway
             changed.update(
                 self.home[partner]
                 for slot in tuple(changed)
