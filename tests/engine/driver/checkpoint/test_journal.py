@@ -149,7 +149,7 @@ def newest(storage):
 def test_an_old_copy_of_the_last_file_is_refused(local):
     driver = Driver(local)
     driver.commit(windows=3)
-    older = local.read(newest(local))
+    older = local.read(newest(local)).rstrip(b"\0")
     driver.commit(windows=2)
     driver.checkpoint.close()
     local.write(newest(local), older)
@@ -158,6 +158,34 @@ def test_an_old_copy_of_the_last_file_is_refused(local):
         "what follows was written and synced, but is gone or damaged; "
         "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
     )
+
+
+def test_syncs_do_not_make_the_file_longer_and_an_orderly_end_leaves_no_zeros(local):
+    driver = Driver(local)
+    driver.commit(windows=3)
+    path = Path(local.uri) / newest(local)
+    length = path.stat().st_size
+    driver.commit()
+    assert path.stat().st_size == length
+    whole = path.read_bytes().rstrip(b"\0")
+    assert len(whole) < length
+    driver.checkpoint.close()
+    assert path.read_bytes() == whole
+
+
+def test_a_file_with_zeros_behind_its_records_is_continued(local):
+    """As a driver leaves it that is killed."""
+    driver = Driver(local)
+    driver.commit(windows=3)
+    data = local.read(newest(local))
+    driver.checkpoint.close()
+    local.write(newest(local), data)
+    driver = Driver(local)
+    assert driver.windows() == [0, 1, 2]
+    driver.commit(windows=20)
+    driver = driver.again()
+    assert driver.windows() == expected(22)
+    driver.checkpoint.close()
 
 
 def test_the_loss_of_the_last_file_is_told(local):
@@ -376,7 +404,7 @@ def test_a_file_that_may_not_grow_ends_the_run_and_loses_nothing(local):
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         for room in (0, 1, 100):
-            size = len(local.read(newest(local)))
+            size = len(local.read(newest(local)).rstrip(b"\0"))
             resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, limit[1]))
             with pytest.raises(CheckpointError, match="File too large"):
                 driver.commit(size=1_000)

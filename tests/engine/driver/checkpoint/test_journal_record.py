@@ -83,10 +83,12 @@ def test_what_was_synced_is_not_torn():
         assert len(read(DATA[:length], synced=[0, *ENDS][whole(length)])) == whole(length)
 
 
-def test_any_flipped_bit_is_damage_with_its_place():
+@pytest.mark.parametrize("ahead", [b"", bytes(700)])
+def test_any_flipped_bit_is_damage_with_its_place(ahead):
+    """Also where zeros were written ahead: they say nothing about the record before them."""
     for position in range(len(DATA)):
         for bit in (1, 128):
-            data = DATA[:position] + bytes([DATA[position] ^ bit]) + DATA[position + 1 :]
+            data = DATA[:position] + bytes([DATA[position] ^ bit]) + DATA[position + 1 :] + ahead
             with pytest.raises(CheckpointError) as error:
                 read(data)
             assert str(error.value) == (

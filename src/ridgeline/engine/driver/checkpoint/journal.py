@@ -287,6 +287,7 @@ class Journal:
 
     def _close_file(self) -> None:
         if self._file is not None:
+            self._file.cut()
             self._file.close()
             self._file = None
 

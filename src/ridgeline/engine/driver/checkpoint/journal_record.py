@@ -156,7 +156,7 @@ def _is_torn(run_id: str, place: Place, view: memoryview) -> bool:
     if len(written) < _HEAD.size:
         magic = _MAGIC + str(FORMAT).encode()
         return written.startswith(magic) or magic.startswith(written)
-    return _has_unwritten(place.offset, rest)
+    return _has_unwritten(place.offset, written)
 
 
 def _has_unwritten(offset: int, rest: bytes) -> bool:
