@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from ridgeline.connect import (
 from ridgeline.connect.segment_store import Segment, SegmentStore
 from ridgeline.connect.shipper import Shipper
 from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
+from support.waiting import wait_until
 
 
 class Number(NamedTuple):
@@ -158,6 +159,56 @@ class GoneOutput(TableOutput):
         return Gone(self.path, self.tries, self.torn, self.seconds)
 
 
+class Preparing(Gone):
+    """Inserts rows while their commit is under way, in a transaction that `write` commits.
+
+    `prepared`: how often it has, `torn_early`: so often the connection is lost then.
+    """
+
+    prepares = True
+    torn_early, prepared, written = 2, 0, 0
+    open_: Mark | None = None
+
+    def open(self, context: SinkContext) -> None:
+        super().open(context)
+        self.connection.close()
+        self.connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+
+    def prepare(self, batches: Sequence[Batch], mark: Mark) -> None:
+        assert self.open_ is None
+        self.connection.execute("begin immediate")
+        self.open_ = mark
+        for batch in self.context.unwritten(batches, self.mark()):
+            values = batch.data.column("n").to_pylist()
+            self.connection.executemany("insert into rows values (?)", [(value,) for value in values])
+        row = (self.context.mark_name, *mark)
+        self.connection.execute("insert or replace into marks values (?, ?, ?)", row)
+        self.prepared += 1
+        if self.torn_early:
+            self.torn_early -= 1
+            msg = "the connection was lost"
+            raise ConnectionError(msg)
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self.written += 1
+        if self.open_ is None:
+            super().write(batches, mark)
+            return
+        assert self.open_ == mark
+        assert batches[-1].window == mark.window
+        self.connection.execute("commit")
+        self.open_ = None
+
+    def close(self) -> None:
+        self.open_ = None
+        super().close()
+
+
+class PreparingOutput(GoneOutput):
+    def sink(self) -> Sink:
+        return Preparing(self.path, self.tries, self.torn, self.seconds)
+
+
 KEPT = {
     "in the commit": {},
     "in files": {"_SMALL_BYTES": 0, "_SMALL_EACH": 0},
@@ -166,16 +217,17 @@ KEPT = {
 """Where the segments are that wait, and the limits with which they are there."""
 
 
+@pytest.mark.parametrize("kind", [GoneOutput, PreparingOutput])
 @pytest.mark.parametrize("partitions", [1, 2, 3, 5])
 @pytest.mark.parametrize("kept", KEPT)
 def test_rows_arrive_once_whatever_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, kept: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, kept: str, kind: type[GoneOutput]
 ) -> None:
     for name, limit in KEPT[kept].items():
         module = sink_publisher if name == "_MOST_SMALL" else partitioned_output
         monkeypatch.setattr(module, name, limit)
     table = tmp_path / "table.db"
-    output = GoneOutput(path=str(table), tries=[3], torn=[2])
+    output = kind(path=str(table), tries=[3], torn=[2])
     app = application(output, windows(20), partitions=partitions)
     faults = Faults(seed=partitions, rate=0.3, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
     run_local(app, checkpoint=tmp_path / "checkpoint", faults=faults)
@@ -324,11 +376,9 @@ class Hung(TableSink):
         super().write(batches, mark)
 
 
-def test_a_thread_that_hung_does_not_set_the_mark_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shipper, "_JOIN_SECONDS", 0.05)
-    store = SegmentStore("memory:", "hung")
+def shipping(run: str, committed: int) -> tuple[list[Segment], Callable[[Sink, int], Shipper]]:
+    """The segments of four windows of a row, and what begins the thread that writes them."""
+    store = SegmentStore("memory:", run)
     segments = []
     for window in range(4):
         table, name = pa.table({"n": [window]}), f"out/w{window}.segment"
@@ -346,11 +396,75 @@ def test_a_thread_that_hung_does_not_set_the_mark_back(
     )
 
     def begin(sink: Sink, written: int) -> Shipper:
-        progress = shipper.Progress(written, 1)
+        progress = shipper.Progress(written, committed)
         made = Shipper(sink, context, store, lambda: None, progress, "out")
         made.start()
         return made
 
+    return segments, begin
+
+
+def preparing(table: Path) -> Preparing:
+    """A sink that is there."""
+    sink = Preparing(str(table), [0], [0], 0.0)
+    sink.torn_early = 0
+    return sink
+
+
+def test_what_is_prepared_is_seen_with_its_commit_and_written_once(tmp_path: Path) -> None:
+    segments, begin = shipping("prepared", committed=-1)
+    table = tmp_path / "table.db"
+    sink = preparing(table)
+    thread = begin(sink, -1)
+    thread.offer(segments[:2])
+    wait_until(lambda: sink.prepared == 1, "the rows to be prepared")
+    assert rows(table) == []
+    thread.release(segments[:3], 2)  # a third window was committed meanwhile
+    assert thread.drain(10)
+    assert rows(table) == [0, 1, 2]
+    assert sink.written == 2
+    thread.release(segments[3:], 3)  # it was not offered
+    assert thread.drain(10)
+    thread.stop()
+    assert rows(table) == [0, 1, 2, 3]
+    assert sink.prepared == 1
+
+
+def test_what_is_prepared_and_never_committed_is_never_seen(tmp_path: Path) -> None:
+    segments, begin = shipping("never", committed=-1)
+    table = tmp_path / "table.db"
+    sink = preparing(table)
+    thread = begin(sink, -1)
+    thread.offer(segments[:2])
+    wait_until(lambda: sink.prepared == 1, "the rows to be prepared")
+    thread.stop()
+    assert rows(table) == []
+    again = begin(preparing(table), -1)
+    again.release(segments, 3)
+    assert again.drain(10)
+    again.stop()
+    assert rows(table) == [0, 1, 2, 3]
+
+
+def test_nothing_is_prepared_while_committed_windows_wait(tmp_path: Path) -> None:
+    segments, begin = shipping("behind", committed=-1)
+    table = tmp_path / "table.db"
+    sink = preparing(table)
+    sink.tries[0] = 3  # it is away at first
+    thread = begin(sink, -1)
+    thread.release(segments[:1], 0)
+    thread.offer(segments[1:])
+    thread.release(segments[1:], 3)
+    assert thread.drain(10)
+    thread.stop()
+    assert rows(table) == [0, 1, 2, 3]
+
+
+def test_a_thread_that_hung_does_not_set_the_mark_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipper, "_JOIN_SECONDS", 0.05)
+    segments, begin = shipping("hung", committed=1)
     table = tmp_path / "table.db"
     hung = Hung(str(table))
     first = begin(hung, -1)

@@ -65,10 +65,10 @@ class Publisher:
 
     Its methods are never called concurrently.
 
-    The protocol of a window: `stage`, the commit, `publish`. The result of `stage` is written into the
-    manifest with the window. After a crash between commit and publish, the next start calls `open` with the
-    state of the last committed window, then `publish` for it again. So `publish` must be idempotent. A window
-    that fails is not staged, or staged again when it is replayed.
+    The protocol of a window: `stage`, the commit, `publish`; `committing` says that the commit begins. The
+    result of `stage` is written into the manifest with the window. After a crash between commit and publish,
+    the next start calls `open` with the state of the last committed window, then `publish` for it again. So
+    `publish` must be idempotent. A window that fails is not staged, or staged again when it is replayed.
 
     Example:
         >>> from ridgeline import Application, InputPort, Operator, Publisher
@@ -137,6 +137,13 @@ class Publisher:
 
         `values`: what the partitions passed to `hand_over` in the window, in the order of partitions. Returns
         the publisher's state after this window: JSON-serialisable, small, or None.
+        """
+
+    def committing(self) -> None:
+        """The commit of the windows that are staged begins.
+
+        A publisher may send their results meanwhile to where no reader sees them before `publish`. The commit
+        may fail: then comes `abandon`, and nothing of it may ever be seen. Must return at once.
         """
 
     def publish(self, window_id: int) -> None:

@@ -76,6 +76,10 @@ class Shipper:
         self._context = replace(context, refused=self.refuse)
         self._state = threading.Condition()
         self._waiting: list[Segment] = []
+        self._offered: list[Segment] = []
+        """Segments whose commit is under way: the sink may prepare them."""
+        self._prepared = -1
+        """The last window that the sink has prepared, if it has; of the thread alone."""
         self._useless: list[str] = []
         self._released = progress.committed
         self._stopped = False
@@ -111,9 +115,17 @@ class Shipper:
         if self.failure is not None:
             raise self.failure
 
+    def offer(self, segments: Sequence[Segment]) -> None:
+        """The commit of these segments begins: the sink may prepare them. `release` or `stop` follows."""
+        if self._sink.prepares and segments:
+            with self._state:
+                self._offered = list(segments)
+                self._state.notify_all()
+
     def release(self, segments: Sequence[Segment], window: int) -> None:
         """Write these segments of committed windows, after those before. `window`: the last committed one."""
         with self._state:
+            self._offered = []
             self._waiting += [one for one in segments if one.window > self.shipped]
             self._released = max(self._released, window)
             self._state.notify_all()
@@ -201,7 +213,10 @@ class Shipper:
                     self._connect()
                 if (segments := self._next()) is None:
                     break
-                self._write(segments)
+                if segments[-1].window > self._released:
+                    self._prepare(segments)
+                else:
+                    self._write(segments)
                 delay = self._sink.first_retry_seconds
             except Exception as error:  # noqa: BLE001  whatever it is, the thread of windows gets it
                 self._close()
@@ -261,13 +276,18 @@ class Shipper:
         self._state.notify_all()
 
     def _next(self) -> list[Segment] | None:
-        """Wait for segments to write; None once it is stopped. Deletes meanwhile what is useless."""
+        """Wait for segments to write, or to prepare; None once it is stopped.
+
+        Deletes meanwhile what is useless.
+        """
         while True:
             with self._state:
-                self._state.wait_for(lambda: self._stopped or self._waiting or self._useless)
+                self._state.wait_for(lambda: self._stopped or self._waiting or self._useless or self._offered)
                 useless, self._useless = self._useless, []
-                waiting = list(self._waiting)
-                stopped = self._stopped
+                waiting, stopped = list(self._waiting), self._stopped
+                offered = [] if waiting else self._offered
+                if offered:
+                    self._offered = []
             if useless:
                 self._check_owner()
             for name in useless:
@@ -275,8 +295,10 @@ class Shipper:
                     self._store.delete(name)
             if stopped:
                 return None
-            if waiting:
-                return self._of_one_write(waiting)
+            if prepared := [one for one in waiting if one.window <= self._prepared]:
+                return prepared
+            if waiting or offered:
+                return self._of_one_write(waiting or offered)
 
     def _of_one_write(self, waiting: list[Segment]) -> list[Segment]:
         """The first windows, as many as are written together."""
@@ -290,9 +312,16 @@ class Shipper:
             found += segments
         return found
 
-    def _write(self, segments: list[Segment]) -> None:
-        """Give whole windows to the sink, and note that they are there. Raises what the sink does."""
-        batches = [
+    def _prepare(self, segments: list[Segment]) -> None:
+        """Let the sink prepare windows whose commit is under way. Raises what the sink does."""
+        last = segments[-1].window
+        with self._asking():
+            self._sink.prepare(self._batches(segments), Mark(last, self._context.epoch))
+        self._prepared = last
+
+    def _batches(self, segments: list[Segment]) -> list[Batch]:
+        """Segments as the sink gets them: by window and partition in order."""
+        return [
             Batch(
                 window=one.window,
                 partition=one.partition,
@@ -302,9 +331,14 @@ class Shipper:
             )
             for one in sorted(segments, key=lambda one: one[:2])
         ]
+
+    def _write(self, segments: list[Segment]) -> None:
+        """Give whole windows to the sink, and note that they are there. Raises what the sink does."""
+        batches = self._batches(segments)
         self._check_owner()
         last = segments[-1].window
         self._refused = {}
+        self._prepared = -1
         with self._asking():
             self._sink.write(batches, Mark(last, self._context.epoch))
         for name in self._refusals - self._refused.keys():  # an attempt before has refused others
@@ -359,6 +393,7 @@ class Shipper:
             self._state.notify_all()
 
     def _close(self) -> None:
+        self._prepared = -1
         if self._is_open:
             self._is_open = False
         with suppress(Exception):

@@ -157,8 +157,8 @@ class Sink:
     """The driver's half of an output connector: it writes committed windows to the other side, in order.
 
     All methods but `place` are called in one thread of the operator's, never concurrently. So windows
-    run while the other side is slow or gone. After an error of `open`, `mark` or `write` comes `close`, then
-    `open` again; `is_unavailable` says whether it is worth trying.
+    run while the other side is slow or gone. After an error of `open`, `mark`, `prepare` or `write` comes
+    `close`, then `open` again; `is_unavailable` says whether it is worth trying.
 
     `protocol` says how a window arrives once:
 
@@ -185,6 +185,8 @@ class Sink:
     appends: bool = True
     most_bytes: ClassVar[int] = 64 * 2**20
     """Waiting windows are written together up to so many bytes of segments; a larger window alone."""
+    prepares: ClassVar[bool] = False
+    """True: `prepare` is called. It lets a window's rows travel while its commit is synced."""
     first_retry_seconds: float = 0.1
     most_retry_seconds: float = 5.0
 
@@ -201,6 +203,14 @@ class Sink:
     def mark(self) -> Mark | None:
         """How far the other side is; None before the first window. Asked after `open`."""
         return None
+
+    def prepare(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Send batches whose commit is under way, and the mark, in a transaction that stays open.
+
+        Called if `prepares` is true, and nothing else waits to be written. Next comes `write` with the same
+        windows and mark, once they are committed. Or `close` comes: nothing of them may ever be seen then.
+        May do nothing, so that `write` does all. Raises as `write`.
+        """
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write the batches, by window and partition in order, all or nothing, and set the mark with them.

@@ -185,6 +185,10 @@ class SinkPublisher(Publisher):
         assert self._shipper is not None  # noqa: S101  it was opened
         return self._shipper
 
+    def committing(self) -> None:
+        """Let the sink prepare what is staged, if it can."""
+        self._running.offer(self._staged)
+
     def publish(self, window_id: int) -> None:
         """Let the segments be written. Raises what the thread has met."""
         self._window = window_id

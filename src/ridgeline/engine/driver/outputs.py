@@ -227,6 +227,11 @@ class Outputs:
         failure = Failure(self.plan.logical.application, name, 0, window_id, "publisher", message)
         raise OperatorError(failure)
 
+    def committing(self, window_id: int) -> None:
+        """The commit begins of all windows that are staged, up to this one."""
+        for name, publisher in self.publishers.items():
+            self._call(name, "committing", window_id, publisher.committing)
+
     def publish(self, window_id: int) -> None:
         """Publish a committed window, and those staged before it."""
         for name, publisher in self.publishers.items():
@@ -327,7 +332,7 @@ def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publishe
 
 def _refuse_what_never_runs(name: str, publisher: Publisher) -> None:
     """Raise RidgelineError for a publisher with a method that is called, and of which nothing would run."""
-    for method in ("open", "stage", "publish", "idle", "rewind", "abandon", "close"):
+    for method in ("open", "stage", "committing", "publish", "idle", "rewind", "abandon", "close"):
         function = getattr(type(publisher), method)
         if (
             inspect.iscoroutinefunction(function)

@@ -35,6 +35,7 @@ from ridgeline.operators.kafka._names import nearest
 
 _SECONDS = 30.0
 _FLUSH_SECONDS = 60.0
+_GOODBYE_SECONDS = 1.0
 _MOST_SEEN = 20
 """Refused messages that are looked at, of one attempt."""
 _BAD_ROW = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "INVALID_MSG", "_INVALID_ARG")
@@ -65,6 +66,7 @@ class KafkaSink(Sink):
     """Writes windows to a topic. With transactions each message arrives once; else at least once."""
 
     appends = True
+    prepares = True
 
     def __init__(self, properties: Settings, maker: MessageMaker) -> None:
         self._set, self._maker = properties, maker
@@ -74,6 +76,8 @@ class KafkaSink(Sink):
         self._producer: Any = None
         self._reader: Any = None
         self._mark: Mark | None = None
+        self._prepared: Mark | None = None
+        """The mark of the transaction that is open, if `prepare` has begun one."""
         self._errors: list[tuple[Any, Any]] = []
         """Errors of messages, with the message."""
         self._singly = False
@@ -198,7 +202,11 @@ class KafkaSink(Sink):
         """Let go of the connection; an open transaction is void."""
         producer, self._producer = self._producer, None
         reader, self._reader = self._reader, None
+        prepared, self._prepared = self._prepared, None
         self._mark = None
+        if producer is not None and prepared is not None:  # readers would wait for its end
+            with contextlib.suppress(Exception):
+                producer.abort_transaction(_GOODBYE_SECONDS)
         if producer is not None:
             with contextlib.suppress(Exception):
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
@@ -240,6 +248,21 @@ class KafkaSink(Sink):
 
     # Windows ------------------------------------------------------------------------------------------------
 
+    def prepare(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Send windows and their mark in a transaction that stays open: readers see nothing of it.
+
+        Raises SinkUnavailableError. If a row is refused it does nothing: `write` says which one.
+        """
+        if not self._set.transactional:
+            return
+        self._singly = False
+        self._begin()
+        self._prepared = mark
+        refused = self._produce(self._context.unwritten(batches, self._mark), set())
+        if refused or self._send_mark(mark) is not None:
+            self._prepared = None
+            self._abort()
+
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write windows in one transaction. Raises UnwritableError for a row, SinkUnavailableError."""
         if not self._set.transactional:
@@ -247,18 +270,26 @@ class KafkaSink(Sink):
             return
         left_out: set[tuple[int, int, int]] = set()
         self._singly = False
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared != mark:
+            self._abort()
+            prepared = None
         while True:
             due = self._context.unwritten(batches, self._mark)
-            self._errors = []
-            self._do("begin a transaction", self._producer.begin_transaction)
-            refused, failed = self._produce(due, left_out), None
+            refused: list[_Refused] = []
+            failed = None
+            if prepared is None:
+                self._begin()
+                refused = self._produce(due, left_out)
+                failed = None if refused else self._send_mark(mark)
+            prepared = None
             if not refused:
-                failed = self._finish(mark)
+                failed = failed or self._commit()
                 if failed is None:
                     break
                 self._producer.poll(0)
                 refused = self._refused(due, left_out)
-            self._do("abort a transaction", lambda: self._producer.abort_transaction(_SECONDS))
+            self._abort()
             if self._errors and refused:  # the client would miss the numbers of the refused messages
                 self.close()
                 self.open(self._context)
@@ -276,19 +307,40 @@ class KafkaSink(Sink):
         """Whether the broker has refused a batch of messages: it is not known which of them is bad."""
         return len(refused) > 1 and bool(self._errors) and not self._singly
 
-    def _finish(self, mark: Mark) -> Any:
-        """Add the mark, and commit. None, or the error of a transaction that must be aborted.
+    def _begin(self) -> None:
+        """Begin a transaction. Raises as `_do`."""
+        self._errors = []
+        self._do("begin a transaction", self._producer.begin_transaction)
+
+    def _abort(self) -> None:
+        """Abort the transaction. Raises as `_do`."""
+        self._do("abort a transaction", lambda: self._producer.abort_transaction(_SECONDS))
+
+    def _send_mark(self, mark: Mark) -> Any:
+        """Add the mark to the transaction. Returns and raises as `_ended`."""
+        place = library().TopicPartition(self._maker.topic, 0, mark.window, metadata=str(mark.epoch))
+        group = self._group
+        return self._ended(lambda: self._producer.send_offsets_to_transaction([place], group, _SECONDS))
+
+    def _commit(self) -> Any:
+        """Commit the transaction. Returns and raises as `_ended`."""
+        deadline = self._clock.monotonic() + _FLUSH_SECONDS
+
+        def commit() -> None:
+            while not self._is_committed(deadline):
+                pass
+
+        return self._ended(commit)
+
+    def _ended(self, function: Callable[[], Any]) -> Any:
+        """Call the client in a transaction. None, or the error for which it must be aborted.
 
         Raises SinkUnavailableError, RidgelineError for what is never allowed.
         """
         if self._errors:
             return self._errors[0][0]
-        place = library().TopicPartition(self._maker.topic, 0, mark.window, metadata=str(mark.epoch))
-        deadline = self._clock.monotonic() + _FLUSH_SECONDS
         try:
-            self._producer.send_offsets_to_transaction([place], self._group, _SECONDS)
-            while not self._is_committed(deadline):
-                pass
+            function()
         except library().KafkaException as error:
             found = error.args[0]
             if found.txn_requires_abort():

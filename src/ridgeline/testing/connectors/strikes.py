@@ -213,6 +213,10 @@ class _StruckSink(Sink):
     def most_bytes(self) -> int:  # type: ignore[override]
         return 1 if self._strikes.one_by_one else self._sink.most_bytes
 
+    @property
+    def prepares(self) -> bool:  # type: ignore[override]
+        return self._sink.prepares
+
     def place(self) -> str:
         return self._sink.place()
 
@@ -222,6 +226,9 @@ class _StruckSink(Sink):
     def mark(self) -> Mark | None:
         found: Mark | None = self._call("mark", self._sink.mark)
         return found
+
+    def prepare(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self._call("prepare", self._sink.prepare, [self._watched(batch) for batch in batches], mark)
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         self._call("write", self._sink.write, [self._watched(batch) for batch in batches], mark)
@@ -233,7 +240,7 @@ class _StruckSink(Sink):
         return self._sink.is_unavailable(error)
 
     def _watched(self, batch: Batch) -> Batch:
-        """The batch; to read it is a point within the write."""
+        """The batch; to read it is a point within the write, or before it if the sink prepares."""
 
         def read() -> tuple[Any, pa.Schema]:
             self._strikes.at("write: in")

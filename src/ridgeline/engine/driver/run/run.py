@@ -512,6 +512,7 @@ class ApplicationRun:
                 window.committed = window.timeline.now()
             return ManifestWritten(commit.window_id, names)
 
+        self._outputs.committing(commit.window_id)
         self._committer.begin(write)
 
     def _take_back(self, failure: object, *, staged: bool = False) -> None:
