@@ -46,7 +46,10 @@ _NAMES = (
     "pages",
     "postgres_changes",
 )
-GROUPS = {"frames": ("frame", "table-join", "within-join", "deduplicate", "aggregates-quantiles")}
+GROUPS = {
+    "frames": ("frame", "table-join", "within-join", "deduplicate", "aggregates-quantiles"),
+    "kafka-age": ("kafka-age-1k", "kafka-age-10k"),
+}
 """Names for several benchmarks."""
 MODULES = tuple(f"benchmarks.{name}" for name in _NAMES)
 

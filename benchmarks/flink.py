@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 _SOURCE = Path(__file__).resolve().parent / "apps" / "Rescale.java"
-_OPENS = (
+OPENS = (
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
     "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
     "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
@@ -123,13 +123,13 @@ class Flink:
         return jar
 
     def _start(self, main: str, jvm: Any, arguments: Any, log: str) -> None:
-        command = ["java", *jvm, *_OPENS, "-cp", self._jars, main, *self._where, *arguments]
+        command = ["java", *jvm, *OPENS, "-cp", self._jars, main, *self._where, *arguments]
         with (self._folder / log).open("wb") as output, (self._folder / f"{log}.err").open("wb") as errors:
             self._processes.append(subprocess.Popen(command, stdout=output, stderr=errors))
 
     def _java(self, jvm: Any, main: str, *arguments: str, extra: bool = False) -> str:
         jars = f"{self._jar}:{self._jars}" + (f":{home()}/bin/bash-java-utils.jar" if extra else "")
-        command = ["java", *jvm, *_OPENS, "-cp", jars, main, *arguments]
+        command = ["java", *jvm, *OPENS, "-cp", jars, main, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])

@@ -1,11 +1,12 @@
-"""Kafka to Kafka, exactly once: the age of messages beside Kafka Streams; and reading beside a bare consumer.
+"""Kafka to Kafka, exactly once: the age of messages beside Kafka Streams and Flink; and reading.
 
-`kafka-age`: three operators (valid ones, counted by key, written) from one topic to another. The age is from
-the moment at which a message was due to its result at a reader of committed records, in a process of its own.
-Ridgeline runs with the narrowest window that two cores keep up with, and folds no latencies of operators.
-Kafka Streams runs with `exactly_once_v2`, its state in memory, its cache off, and the commit interval that
-gave the least age. It compiles by itself (`java Totals.java`), so it needs a JDK. A bare loop in Python says
-what the broker and its client take: its counts do not survive a crash.
+`kafka-age-1k`, `kafka-age-10k`: three operators (valid ones, counted by key, written) from one topic to
+another. The age is from the moment at which a message was due to its result at a reader of committed records,
+in a process of its own. Ridgeline runs with the narrowest window that two cores keep up with, and folds no
+latencies of operators. Kafka Streams runs with `exactly_once_v2`, its state in memory, its cache off, and the
+commit interval that gave the least age. Flink runs as one process, with state in memory, checkpoints in a
+folder and its shortest interval between them, with which its transactions end. Both need a JDK to compile. A
+bare loop in Python says what the broker and its client take: its counts do not survive a crash.
 
 `kafka-in`: a topic is read to its end, and rows are counted. The bare consumer decodes as we do.
 """
@@ -27,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import spark
+from benchmarks.flink import OPENS
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from benchmarks.regions import Arrived
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, Schema
@@ -35,10 +37,19 @@ from ridgeline.testing.services.servers.kafka import Kafka
 
 P50, P99, RATE = "p50 age seconds", "p99 age seconds", "messages/s"
 _STREAMS = Path(__file__).with_name("kafka_streams")
+_FLINK = Path(__file__).with_name("kafka_flink")
 _WARM_SECONDS, _SECONDS = 15.0, 20.0
 _MESSAGES = 1_000_000
 _WINDOW = "10ms"
 _COMMIT_MILLISECONDS = 5
+_CHECKPOINT = "10ms"
+"""The shortest interval that Flink takes."""
+_FLINK_SETTINGS = {
+    "execution.buffer-timeout.interval": "0ms",
+    "execution.checkpointing.storage": "filesystem",
+    "state.backend.type": "hashmap",
+    "pipeline.object-reuse": "true",
+}
 _AT_ONCE = 10_000
 
 
@@ -115,6 +126,23 @@ def streams(of_round: Round, *, rate: int) -> Figures:
         java = shutil.which("java") or "java"
         command = [java, "-Xmx512m", "-cp", class_path, str(_STREAMS / "Totals.java"), f"totals-{source}"]
         command += [kafka.direct_servers, source, target, str(_COMMIT_MILLISECONDS), str(of_round.folder)]
+        with _running(command):
+            return _ages(of_round, kafka, source, target, rate)
+
+
+def flink(of_round: Round, *, rate: int, every: str = _CHECKPOINT) -> Figures:
+    """The age with Flink. `every`: the interval of checkpoints, which end transactions."""
+    from ridgeline.testing.services.parts.maven import Jars
+
+    class_path = Jars(_FLINK / "pom.xml").class_path
+    classes = of_round.folder / "classes"
+    subprocess.run(["javac", "-cp", class_path, "-d", classes, _FLINK / "Counts.java"], check=True)
+    settings = {"execution.checkpointing.interval": every, **_FLINK_SETTINGS}
+    with Broker() as kafka:
+        source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
+        command = ["java", "-Xmx1g", *OPENS, "-cp", f"{classes}:{class_path}", "Counts"]
+        command += [kafka.direct_servers, source, target, str(of_round.folder)]
+        command += [f"{name}={value}" for name, value in settings.items()]
         with _running(command):
             return _ages(of_round, kafka, source, target, rate)
 
@@ -233,29 +261,28 @@ def read_bare(of_round: Round) -> Figures:
         return {RATE: [count / (time.monotonic() - begun)]}
 
 
-_RATES = {"1,000/s": 1_000, "10,000/s": 10_000}
-_AGES: dict[str, Any] = {}
-for _name, _rate in _RATES.items():
-    _AGES[f"ours, {_name}"] = partial(ours, rate=_rate)
-    _AGES[f"Kafka Streams, {_name}"] = partial(streams, rate=_rate)
-    _AGES[f"bare loop, {_name}"] = partial(bare, rate=_rate)
+_RATES = {"kafka-age-1k": 1_000, "kafka-age-10k": 10_000}
+_AGES = {"ours": ours, "Kafka Streams": streams, "Flink": flink, "bare loop": bare}
 
 BENCHMARKS = (
-    Benchmark(
-        name="kafka-age",
-        title="kafka-age: topic to topic, exactly once, by the clock of a reader of committed records",
-        contestants=_AGES,
-        goals=[
-            *(Goal(figure=P99, of=f"ours, {name}", at_most=0.05) for name in _RATES),
-            *(
-                Goal(figure=figure, of=f"ours, {name}", against=f"Kafka Streams, {name}", at_most=1.0)
-                for name in _RATES
-                for figure in (P50, P99)
-            ),
-        ],
-        rounds=2,
-        budget_seconds=600,
-        part_of_all=False,
+    *(
+        Benchmark(
+            name=name,
+            title=f"{name}: {rate:,} messages/s from topic to topic, exactly once, by a reader's clock",
+            contestants={who: partial(run, rate=rate) for who, run in _AGES.items()},
+            goals=[
+                Goal(figure=P99, at_most=0.05),
+                *(
+                    Goal(figure=figure, against=other, at_most=1.0)
+                    for other in ("Kafka Streams", "Flink")
+                    for figure in (P50, P99)
+                ),
+            ],
+            rounds=2,
+            budget_seconds=600,
+            part_of_all=False,
+        )
+        for name, rate in _RATES.items()
     ),
     Benchmark(
         name="kafka-in",
