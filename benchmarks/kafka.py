@@ -4,9 +4,9 @@
 another. The age is from the moment at which a message was due to its result at a reader of committed records,
 in a process of its own. Ridgeline runs with the narrowest window that two cores keep up with, and folds no
 latencies of operators. Kafka Streams runs with `exactly_once_v2`, its state in memory, its cache off, and the
-commit interval that gave the least age. Flink runs as one process, with state in memory, checkpoints in a
-folder and the interval between them that gave the least age: its transactions end with them. Both need a JDK to compile. A
-bare loop in Python says what the broker and its client take: its counts do not survive a crash.
+commit interval that gave the least age. Flink runs as one process, with state in memory and checkpoints in a
+folder, at the interval that gave the least age: its transactions end with them. Both need a JDK to compile.
+A bare loop in Python says what the broker and its client take: its counts do not survive a crash.
 
 `kafka-in`: a topic is read to its end, and rows are counted. The bare consumer decodes as we do.
 """

@@ -66,11 +66,11 @@ class KafkaSink(Sink):
     """Writes windows to a topic. With transactions each message arrives once; else at least once."""
 
     appends = True
-    prepares = True
 
     def __init__(self, properties: Settings, maker: MessageMaker) -> None:
         self._set, self._maker = properties, maker
         self.protocol = "transactional" if properties.transactional else "idempotent"  # type: ignore[misc]
+        self.prepares = properties.transactional  # type: ignore[misc]
         self._trouble = Trouble()
         self._clock = SystemClock()
         self._producer: Any = None
@@ -253,8 +253,6 @@ class KafkaSink(Sink):
 
         Raises SinkUnavailableError. If a row is refused it does nothing: `write` says which one.
         """
-        if not self._set.transactional:
-            return
         self._singly = False
         self._begin()
         self._prepared = mark
