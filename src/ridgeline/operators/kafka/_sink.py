@@ -260,6 +260,9 @@ class KafkaSink(Sink):
         if refused or self._send_mark(mark) is not None:
             self._prepared = None
             self._abort()
+            self._producer.poll(0)
+            if self._errors:
+                self._open_again()
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write windows in one transaction. Raises UnwritableError for a row, SinkUnavailableError."""
@@ -288,10 +291,8 @@ class KafkaSink(Sink):
                 self._producer.poll(0)
                 refused = self._refused(due, left_out)
             self._abort()
-            if self._errors and refused:  # the client would miss the numbers of the refused messages
-                self.close()
-                self.open(self._context)
-                self.mark()
+            if self._errors and refused:
+                self._open_again()
             if self._blames_several(refused):
                 self._singly = True
                 continue
@@ -300,6 +301,12 @@ class KafkaSink(Sink):
                 raise SinkUnavailableError(msg)
             self._leave_out(refused, left_out)
         self._mark = mark
+
+    def _open_again(self) -> None:
+        """Take a new client: this one would miss the numbers of refused messages. Raises as `open`, `mark`."""
+        self.close()
+        self.open(self._context)
+        self.mark()
 
     def _blames_several(self, refused: Sequence[_Refused]) -> bool:
         """Whether the broker has refused a batch of messages: it is not known which of them is bad."""
