@@ -303,7 +303,7 @@ class KafkaSink(Sink):
         self._mark = mark
 
     def _open_again(self) -> None:
-        """Take a new client: this one would miss the numbers of refused messages. Raises as `open`, `mark`."""
+        """Take a new client: this one would miss the numbers of refused messages. Raises as `open`."""
         self.close()
         self.open(self._context)
         self.mark()
