@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -55,6 +55,21 @@ class Progress(NamedTuple):
     committed: int
 
 
+@dataclass
+class _Link:
+    """What a thread knows of its sink.
+
+    `tried`: it was called, with or without success. `is_open`: it is connected. `offered`: segments whose
+    commit is under way, so that the sink may prepare them. `prepared`: the last window that it has prepared,
+    -1 for none.
+    """
+
+    tried: bool = False
+    is_open: bool = False
+    offered: list[Segment] = field(default_factory=list)
+    prepared: int = -1
+
+
 class Shipper:
     """Writes released segments to a sink, in a thread of its own, in the order of windows.
 
@@ -76,15 +91,10 @@ class Shipper:
         self._context = replace(context, refused=self.refuse)
         self._state = threading.Condition()
         self._waiting: list[Segment] = []
-        self._offered: list[Segment] = []
-        """Segments whose commit is under way: the sink may prepare them."""
-        self._prepared = -1
-        """The last window that the sink has prepared, if it has; of the thread alone."""
         self._useless: list[str] = []
         self._released = progress.committed
         self._stopped = False
-        self._tried = False
-        self._is_open = False
+        self._link = _Link()
         self._refused: dict[str, list[RefusedRow]] = {}
         self._refusals: set[str] = set()
         self.shipped = progress.written
@@ -107,7 +117,7 @@ class Shipper:
         """
         self._thread.start()
         with self._state:
-            self._state.wait_for(lambda: self._tried, _OPEN_SECONDS)
+            self._state.wait_for(lambda: self._link.tried, _OPEN_SECONDS)
         self.check()
 
     def check(self) -> None:
@@ -119,13 +129,13 @@ class Shipper:
         """The commit of these segments begins: the sink may prepare them. `release` or `stop` follows."""
         if self._sink.prepares and segments:
             with self._state:
-                self._offered = list(segments)
+                self._link.offered = list(segments)
                 self._state.notify_all()
 
     def release(self, segments: Sequence[Segment], window: int) -> None:
         """Write these segments of committed windows, after those before. `window`: the last committed one."""
         with self._state:
-            self._offered = []
+            self._link.offered = []
             self._waiting += [one for one in segments if one.window > self.shipped]
             self._released = max(self._released, window)
             self._state.notify_all()
@@ -201,7 +211,7 @@ class Shipper:
                     operator = self._context.operator
                     msg = f"`{operator}`: the thread that writes has ended; start it again, nothing is lost"
                     self.failure = RidgelineError(msg)
-                self._tried = True
+                self._link.tried = True
                 self._state.notify_all()
 
     def _work(self) -> None:
@@ -209,7 +219,7 @@ class Shipper:
         delay = self._sink.first_retry_seconds
         while True:
             try:
-                if not self._is_open:
+                if not self._link.is_open:
                     self._connect()
                 if (segments := self._next()) is None:
                     break
@@ -241,12 +251,12 @@ class Shipper:
     def _connect(self) -> None:
         with self._asking():
             self._sink.open(self._context)
-            self._is_open = True
+            self._link.is_open = True
             mark = self._sink.mark() if self._sink.protocol == "transactional" else None
         if self._sink.protocol == "transactional":
             self._compare(mark)
         with self._state:
-            self._trouble, self._tried = None, True
+            self._trouble, self._link.tried = None, True
             self._state.notify_all()
 
     def _compare(self, found: Mark | None) -> None:
@@ -282,12 +292,14 @@ class Shipper:
         """
         while True:
             with self._state:
-                self._state.wait_for(lambda: self._stopped or self._waiting or self._useless or self._offered)
+                self._state.wait_for(
+                    lambda: self._stopped or self._waiting or self._useless or self._link.offered
+                )
                 useless, self._useless = self._useless, []
                 waiting, stopped = list(self._waiting), self._stopped
-                offered = [] if waiting else self._offered
+                offered = [] if waiting else self._link.offered
                 if offered:
-                    self._offered = []
+                    self._link.offered = []
             if useless:
                 self._check_owner()
             for name in useless:
@@ -295,7 +307,7 @@ class Shipper:
                     self._store.delete(name)
             if stopped:
                 return None
-            if prepared := [one for one in waiting if one.window <= self._prepared]:
+            if prepared := [one for one in waiting if one.window <= self._link.prepared]:
                 return prepared
             if waiting or offered:
                 return self._of_one_write(waiting or offered)
@@ -317,7 +329,7 @@ class Shipper:
         last = segments[-1].window
         with self._asking():
             self._sink.prepare(self._batches(segments), Mark(last, self._context.epoch))
-        self._prepared = last
+        self._link.prepared = last
 
     def _batches(self, segments: list[Segment]) -> list[Batch]:
         """Segments as the sink gets them: by window and partition in order."""
@@ -338,7 +350,7 @@ class Shipper:
         self._check_owner()
         last = segments[-1].window
         self._refused = {}
-        self._prepared = -1
+        self._link.prepared = -1
         with self._asking():
             self._sink.write(batches, Mark(last, self._context.epoch))
         for name in self._refusals - self._refused.keys():  # an attempt before has refused others
@@ -376,7 +388,7 @@ class Shipper:
         text = capped(mask_text(f"{type(error).__name__}: {error}".strip()), 300)
         with self._state:
             since, tries = self._trouble[:2] if self._trouble else (self._context.clock.wall(), 0)
-            self._trouble, self._tried = Trouble(since, tries + 1, text), True
+            self._trouble, self._link.tried = Trouble(since, tries + 1, text), True
             self._state.notify_all()
 
     def _fail(self, error: Exception) -> None:
@@ -389,12 +401,12 @@ class Shipper:
             failure.__cause__ = error
             error = failure
         with self._state:
-            self.failure, self._tried = error, True
+            self.failure, self._link.tried = error, True
             self._state.notify_all()
 
     def _close(self) -> None:
-        self._prepared = -1
-        if self._is_open:
-            self._is_open = False
+        self._link.prepared = -1
+        if self._link.is_open:
+            self._link.is_open = False
         with suppress(Exception):
             self._sink.close()
