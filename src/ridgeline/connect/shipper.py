@@ -57,7 +57,7 @@ class Progress(NamedTuple):
 
 @dataclass
 class _Link:
-    """What a thread knows of its sink.
+    """The state of a sink, as its thread knows it.
 
     `tried`: it was called, with or without success. `is_open`: it is connected. `offered`: segments whose
     commit is under way, so that the sink may prepare them. `prepared`: the last window that it has prepared,

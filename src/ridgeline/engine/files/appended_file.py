@@ -6,7 +6,7 @@ import contextlib
 import os
 
 _AHEAD_BYTES = 1 << 18
-"""So many bytes of zeros are written ahead: syncs within them change no length of the file.
+"""Bytes of zeros that are written ahead: syncs within them change no length of the file.
 
 A file system whose files grow has to commit its own journal in each sync, with all that other programs have
 written meanwhile.
