@@ -41,6 +41,8 @@ from ridgeline.stram.windows import InFlightWindow, InFlightWindows, WindowPhase
 
 _MOST_HELD = 24
 """The most windows that are held: reporting them all takes a moment."""
+_MOST_UNREAD = 2
+"""The most windows that may be merged, and that inputs have not read."""
 
 
 class Master:
@@ -148,7 +150,18 @@ class Master:
             and self.under_way - self.held < self._limit
             and not (self._states.stale and self.under_way)
             and not self._waiting.full(self._windows)
+            and not (self.merges_late and self._inputs_busy)
         )
+
+    @property
+    def _inputs_busy(self) -> bool:
+        """True if the inputs have to read first what windows under way have: what comes goes with the next.
+
+        Several containers with inputs may be a window apart, so that none waits for the slowest.
+        """
+        inputs = self._traits.input_containers
+        unread = sum(not inputs <= window.reports.keys() for window in self._windows.running)
+        return unread >= min(len(inputs), _MOST_UNREAD)
 
     @property
     def _runs_alone(self) -> bool:
@@ -169,6 +182,11 @@ class Master:
     def may_wait(self) -> bool:
         """True if the next window may begin later than its width says: no operator counts windows."""
         return not self._traits.counts_windows
+
+    @property
+    def merges_late(self) -> bool:
+        """True if one window may stand for several that are late, see `PlanTraits.merges_late`."""
+        return self._traits.merges_late
 
     @property
     def held(self) -> int:

@@ -28,7 +28,12 @@ class PlanTraits:
             for one in operators
             if isinstance(one.operator, InputOperator) and not isinstance(one.operator, DelayHead)
         )
-        self.has_push_inputs = any(isinstance(one.operator, PushInput) for one in operators)
+        pushed = {one.id for one in operators if isinstance(one.operator, PushInput)}
+        self.has_push_inputs = bool(pushed)
+        self._takes_what_came = self.inputs <= pushed
+        self.input_containers = frozenset(
+            box.id for box in plan.execution.containers if not self.inputs.isdisjoint(box.operators)
+        )
         self.containers = len(plan.execution.containers)
         self.tails = {head: tail.id for head, tail in tails_of(plan.physical).items()}
         """The tail of each head of a delay operator: it reads the tail's state."""
@@ -46,6 +51,15 @@ class PlanTraits:
     def counts_windows(self) -> bool:
         """True if an operator's application window has several streaming windows."""
         return self._window_counts != {1}
+
+    @property
+    def merges_late(self) -> bool:
+        """True if one window may stand for several that are late.
+
+        All inputs take what has come, so the next window has what they would have had; and no operator counts
+        windows.
+        """
+        return self._takes_what_came and not self.tails and not self.counts_windows
 
     def resets_state(self, operator: str) -> bool:
         """True if this operator's state may be taken back within a window. By logical name, or title."""

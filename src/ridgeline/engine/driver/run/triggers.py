@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 IDLE_WINDOW_SECONDS = 0.5
 """How long a window is held back for inputs that have nothing."""
+_MOST_LATE = 10
+"""The most windows that are begun at once since they are late; those before them never are."""
 _READ_SECONDS = 0.1
 """How often Spark's account of windows is read: each read costs the JVM some work."""
 
@@ -62,8 +64,9 @@ class Limits:
 class TickTrigger:
     """Begins a window every `window_seconds` (no Spark sources), while others may be under way.
 
-    Late ones begin at once; none is skipped. While all inputs wait for their tuples, the next window is held
-    back until one of them has some, for `IDLE_WINDOW_SECONDS` at most. Where operators count windows none is.
+    Late ones begin at once; none is skipped, unless one may stand for several (`Master.merges_late`). While
+    all inputs wait for their tuples, the next window is held back until one of them has some, for
+    `IDLE_WINDOW_SECONDS` at most. Where operators count windows none is.
     """
 
     def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
@@ -98,7 +101,8 @@ class TickTrigger:
                     due, held = now, False
                 began = now
                 run.begin(master.next_window, due=self._clock.wall() - (now - due))
-                due = max(due + width, self._clock.monotonic() - 10 * width)
+                latest = 0 if master.merges_late else _MOST_LATE
+                due = max(due + width, self._clock.monotonic() - latest * width)
             else:
                 held = held or now >= due
                 if master.under_way > master.held:
