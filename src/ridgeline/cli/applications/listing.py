@@ -100,7 +100,9 @@ def _newer(one: Any, under: list[Any]) -> dict[str, Any]:
     from ridgeline.api.support.masking import printable
 
     above = one.found.entry.supervisor if one.state == "restarting" else None
-    for record in under if above is not None else ():
+    if above is None:
+        return {}
+    for record in under:
         if (record.pid, record.process) == (above.pid, above.process) and record.state != "running":
             return {"state": record.state, "sentence": printable(record.words())}
     return {}

@@ -297,7 +297,7 @@ class Shadow:
                 self._modules() if name == NEW else {},
             )
             with (place / _PRINTED).open("wb") as printed:  # the terminal is for what this command says
-                child = Child(list(command), {"shadow": job.encode()}, signals, folder, printed)
+                child = Child(list(command), {"shadow": job.encode()}, signals, folder, printed=printed)
             self._sides[name] = _Side(place, child, Progress())
             after.callback(_end, self._sides[name])
 
