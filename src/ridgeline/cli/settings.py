@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from ridgeline.api.errors import RidgelineError
@@ -170,6 +171,23 @@ class Supervision:
             panel=_SUPERVISION,
         ),
     ] = False
+    standby: Annotated[
+        bool,
+        Option(
+            help="Wait while another driver has the name in the store, and take over if it dies or fails. "
+            "Needs `--store`.",
+            panel=_SUPERVISION,
+        ),
+    ] = False
+    take_over_after: Annotated[
+        str,
+        Option(
+            metavar="TIME",
+            help="How long a driver writes no heartbeat before a standby takes it for dead. They come every "
+            "2 s.",
+            panel=_SUPERVISION,
+        ),
+    ] = "6s"
     back_off: Annotated[
         str,
         Option(
@@ -194,6 +212,19 @@ class Supervision:
             panel=_SUPERVISION,
         ),
     ] = "10/15m"
+
+    def silent_seconds(self) -> float:
+        """How long a driver writes no heartbeat before a standby takes it for dead. Raises CommandError."""
+        from ridgeline.service.store.standing import BEAT_SECONDS
+
+        seconds, least = _time("--take-over-after", self.take_over_after), 2 * BEAT_SECONDS
+        if seconds < least:
+            msg = (
+                f"`--take-over-after {self.take_over_after}`: a driver writes a heartbeat every "
+                f"{BEAT_SECONDS:g} s, so give {least:g} s or more"
+            )
+            raise CommandError(msg)
+        return seconds
 
     def policy(self) -> Policy:
         """When a driver is started again. Raises CommandError for times that are none."""
@@ -290,6 +321,8 @@ class RunSettings:
     def _check_supervision(self) -> None:
         """Refuse options that do not fit together. Raises CommandError."""
         self.supervision.policy()
+        if self.supervision.standby:
+            self._check_standby()
         if not self.supervision.supervise:
             return
         if self.options.checkpoint is None and self.service.store is None:
@@ -303,6 +336,31 @@ class RunSettings:
                 "`--supervise` cannot start a driver of `spark-submit` again; let the cluster do it (its own "
             )
             raise CommandError(msg + "`--supervise`, `spark.yarn.maxAppAttempts`), or start with `ridgeline`")
+
+    def _check_standby(self) -> None:
+        """Refuse options that do not fit a standby. Raises CommandError."""
+        from ridgeline.api.support.files import is_local, local_path
+
+        self.supervision.silent_seconds()
+        if self.service.store is None:
+            msg = "`--standby` needs `--store URL`, where it sees who has the name; give it, or leave "
+            raise CommandError(msg + "`--standby` out")
+        if is_local(self.service.store) and not Path(local_path(self.service.store)).is_dir():
+            msg = (
+                f"`--standby`: there is no folder `{self.service.store}`; see that it is mounted, or make it"
+            )
+            raise CommandError(msg)
+        if given := self._given_resume():
+            msg = f"`--{given}` changes what a start continues with, and a standby continues as the driver "
+            raise CommandError(msg + "before it did; leave one of them out")
+        if self.profiling.profile:
+            msg = "`--profile` is about one run; leave it or `--standby` out"
+            raise CommandError(msg)
+
+    def _given_resume(self) -> str:
+        """The first option that was given about what a checkpoint keeps; "" for none."""
+        given = (name for name, value in self.resume.items() if _is_given(value))
+        return next(given, "").replace("_", "-")
 
     @property
     def master(self) -> str:
@@ -344,10 +402,9 @@ class RunSettings:
 
     def _check_resume(self) -> None:
         """Refuse options about what a checkpoint keeps where there is none. Raises CommandError."""
-        given = [name for name, value in self.resume.items() if _is_given(value)]
+        given = self._given_resume()
         if given and self.options.checkpoint is None and self.service.store is None:
-            option = f"--{given[0].replace('_', '-')}"
-            msg = f"`{option}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
+            msg = f"`--{given}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
             raise CommandError(msg)
 
     def command(self, checkpoint: str) -> str:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.errors import FencedError, RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -207,11 +207,21 @@ class MeasuredRun:
             self._master = self._master if context is None else str(context.master)
             application = self._plan.logical.application
             store, name = self._service.store, self._service.store_name
-            self._presence = presence_of(
-                store, name, application, self._master, self._warn, self._clock, supervisor_in(self._origin)
+            replaces = None if self._origin is None else self._origin.replaces
+            presence = self._presence = presence_of(
+                store,
+                name,
+                application,
+                self._master,
+                self._warn,
+                self._clock,
+                supervisor_in(self._origin),
+                replaces,
             )
-            if self._presence is not None:
-                surroundings.enter_context(self._presence)
+            stop = stop or threading.Event()
+            if presence is not None:
+                surroundings.enter_context(presence)
+                presence.on_lost = stop.set
             if self._service.event_log is not None:
                 log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
                 surroundings.callback(log.close)
@@ -235,7 +245,10 @@ class MeasuredRun:
             if server is not None:
                 surroundings.callback(server.close)
 
+            begun: list[ApplicationRun] = []
+
             def before_first_window(run: ApplicationRun) -> None:
+                begun.append(run)
                 self._begin(run, server, surroundings)
                 if started is not None:
                     started(run, self.watch, server)
@@ -255,11 +268,15 @@ class MeasuredRun:
                     planner=self._planner,
                     share=self._share,
                     page=self._page if server is None else server.url,
-                    claim=self._presence or Claim(),
+                    claim=presence or Claim(),
                 )
+                if presence is not None and presence.lost:
+                    raise FencedError(presence.lost)
                 end.append("finished" if outcome.ended else "stopped")
-            if self._presence is not None:
-                self._presence.end(ended_by(outcome), failed=False)
+            if presence is not None:
+                asked = any(run.stopping for run in begun)
+                final = asked or outcome.ended or not stop.is_set()  # a signal ends this driver alone
+                presence.end(ended_by(outcome), failed=False, final=final)
             return outcome
 
     def _serve(self, heartbeats: Heartbeats, surroundings: contextlib.ExitStack) -> WebServer | None:

@@ -12,6 +12,7 @@ from ridgeline.plan.validation import validate
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.service.store.entry import StoreEntry
     from ridgeline.settings.listing import Row
     from ridgeline.settings.resolving import Resolved
 
@@ -34,6 +35,8 @@ class Origin:
         """Why, the last time."""
         self.supervisor = 0
         """The process that starts a driver again; 0 for none."""
+        self.replaces: StoreEntry | None = None
+        """The entry of the driver that this one takes over from, as a standby."""
 
     def command(self, folder: str) -> str:
         """The command that continues on a checkpoint folder."""

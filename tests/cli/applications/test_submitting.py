@@ -13,6 +13,7 @@ import pytest
 from ridgeline.cli.applications.submitting import run_words
 from ridgeline.service.registry import process_identity
 from support.accounts.reports import Command
+from support.depth import DEPTH
 from support.manifests import last_of
 from support.paths import SUPPORT
 from support.ports import free_port
@@ -164,6 +165,26 @@ def test_of_two_submits_at_once_one_wins(ridgeline_process, store, call, tmp_pat
     os.kill(entry(store)["pid"], signal.SIGSTOP)  # it answers nobody
     out, _ = call("kill", "one", "--yes")
     assert re.match(r"the process \d+ got SIGKILL\none has ended\n", out)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("_nothing_is_left")
+@pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2")
+def test_a_standby_is_submitted_and_ends_with_its_application(call, store, tmp_path):
+    words = ("submit", TINY, "--count", "0", "--name", "one", "--master", "local[2]", "--standby")
+    totals = ("-D", f"total.path={tmp_path}/totals.txt")
+    store.mkdir()
+    out, _ = call(*words, *totals)
+    assert "one runs: run " in out  # the first one finds the name free
+    out, _ = call(*words, *totals)
+    assert re.search(r"one: `one` runs: process \d+ on `\S+` since .*; this one waits as its standby\n", out)
+    standby = int(re.search(r"started the driver, process (\d+)", out)[1])
+    assert process_identity(standby)
+    out, _ = call("stop", "one")
+    assert out == "one has ended\n"
+    wait_until(lambda: not process_identity(standby), "the end of the standby")
+    assert entry(store)["start"] == 1
 
 
 @pytest.mark.spark

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -13,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from ridgeline.api.errors import NameTakenError, RidgelineError
+from ridgeline.engine.files.folder_lock import FolderInUseError, FolderLock, break_lock
 from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder
-from ridgeline.service.store.presence import Presence
+from ridgeline.service.store.presence import Presence, ask_end, is_end_asked
 from ridgeline.service.store.standing import standings
 from support.waiting import wait_until
 
@@ -31,6 +34,16 @@ try:
 except NameTakenError as error:
     print("refused", error, flush=True)
 sys.stdin.readline()
+"""
+
+_LOCK = """
+import signal, sys
+from ridgeline.engine.files.folder_lock import FolderLock
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+lock = FolderLock(sys.argv[1])
+print("locked", flush=True)
+signal.sigwait({signal.SIGUSR1})
+print("broken" if lock.is_broken else "held", flush=True)
 """
 
 
@@ -129,6 +142,78 @@ def test_after_a_quick_reboot_the_driver_of_before_keeps_no_one_waiting_for_long
     finally:
         over.set()
         beating.join()
+
+
+def test_a_standby_takes_the_name_and_the_lock_of_a_driver_that_stands_still(store, presence, tmp_path):
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    lock = subprocess.Popen([sys.executable, "-c", _LOCK, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert lock.stdout.readline() == "locked\n"
+    entries = EntryFolder(store)
+    old = entry("one", pid=lock.pid, host=socket.gethostname(), checkpoint=str(folder), heartbeat=5.0)
+    entries.write(old)
+    said = []
+    lives = Presence(store, "one", "one", "local", said.append, replaces=replace(old, heartbeat=4.0))
+    with pytest.raises(NameTakenError):  # it has written a heartbeat since
+        lives.claim(str(folder))
+    with pytest.raises(FolderInUseError):
+        FolderLock(str(folder))
+    taking = Presence(store, "one", "one", "local", said.append, replaces=old)
+    taking.before_spark(str(folder))
+    assert re.search(rf"the process {lock.pid} on `.*` holds the checkpoint still, so it is fenced", *said)
+    ours = FolderLock(str(folder))
+    assert not ours.is_broken
+    os.kill(lock.pid, signal.SIGUSR1)
+    assert lock.stdout.readline() == "broken\n"
+    ours.release()
+    taking.end("the test is over", failed=False)
+    lock.communicate()
+
+
+def test_only_the_lock_of_the_driver_that_was_seen_is_removed(tmp_path):
+    held = FolderLock(str(tmp_path))
+    own = os.getpid(), socket.gethostname()
+    assert not break_lock(str(tmp_path), own[0] + 1, own[1])
+    assert not break_lock(str(tmp_path), own[0], "elsewhere")
+    assert not held.is_broken
+    held.release()
+    (tmp_path / "lock").write_text(f"process {own[0]} on {own[1]}\n")
+    assert not break_lock(str(tmp_path), *own)  # nobody holds it
+    assert not break_lock(str(tmp_path / "nowhere"), *own)
+
+
+def test_a_driver_whose_name_was_taken_is_to_end(store, presence, tmp_path):
+    first, later = presence(), Presence(store, "one", "one", "local", print)
+    lost = threading.Event()
+    first.on_lost = lost.set
+    first.claim("here")
+    folder = EntryFolder(store)
+    before = folder.read("one").entry
+    folder.write(replace(before, start=2, host="elsewhere", pid=9, process="other"))
+    assert lost.wait(60)
+    assert first.lost.startswith("`one` was taken over by the process 9 on `elsewhere`; this driver stops")
+    first.end("it was stopped", failed=False)
+    assert folder.read("one").entry.pid == 9
+    later.end("never begun", failed=False)
+
+
+def test_a_driver_has_its_name_again_if_a_standby_fails_before_it_takes_the_checkpoint(store, presence):
+    first, folder = presence(), EntryFolder(store)
+    first.claim("here")
+    first.running("ab", 1, None)
+    folder.write(replace(folder.read("one").entry, start=2, state="failed", epoch=0, pid=9, process="other"))
+    wait_until(lambda: folder.read("one").entry.pid == os.getpid(), "its entry")
+    now = folder.read("one").entry
+    assert (now.state, now.start, first.lost) == ("running", 2, "")
+
+
+def test_a_user_ends_a_driver_and_its_standbys(store):
+    folder, one = EntryFolder(store), entry("one")
+    assert not is_end_asked(folder, one)
+    ask_end(folder, one)
+    assert is_end_asked(folder, one)
+    assert not is_end_asked(folder, replace(one, start=2))
+    assert [found.name for found in folder.entries()] == []
 
 
 def test_a_claim_of_a_driver_that_died_before_its_entry_holds_nothing_up(store, presence):

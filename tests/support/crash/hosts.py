@@ -243,6 +243,12 @@ class Cluster(Hosts):
         conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         return ["--master", self.master, *conf]
 
+    def driver_settings(self, name):
+        """Arguments of `ridgeline run` on a host, which executors then reach there."""
+        address = self._address(name)
+        names = ("spark.driver.host", "spark.driver.bindAddress")
+        return [part for one in names for part in ("--conf", f"{one}={address}")]
+
     def text(self, name):
         """What the master or a worker has logged."""
         return (self.folder / f"{name}.log").read_text(errors="replace")

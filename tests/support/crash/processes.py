@@ -22,13 +22,17 @@ class Driver:
         )
         with self.log.open("ab") as out:
             self.process = Command(
-                [sys.executable, "-m", "ridgeline.cli.main", "run", *arguments],
+                self.words(arguments),
                 log=self.log,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=self.log.parent,
                 env={**os.environ, "PYTHONPATH": path, **environment},
             )
+
+    def words(self, arguments):
+        """The command."""
+        return [sys.executable, "-m", "ridgeline.cli.main", "run", *arguments]
 
     @property
     def pid(self):

@@ -56,11 +56,12 @@ class Reader(threading.Thread):
     there in the end is right, the reader never saw a row twice, nor one of a window that did not come to be.
     """
 
-    def __init__(self, folder, checkpoint):
+    def __init__(self, folder, checkpoint, last=committed):
+        """`last(checkpoint)`: the last committed window."""
         super().__init__(daemon=True)
         self.faults = []
         self.files = {}
-        self._folder, self._checkpoint = folder, checkpoint
+        self._folder, self._checkpoint, self._last = folder, checkpoint, last
         self._over = threading.Event()
 
     def run(self):
@@ -77,7 +78,7 @@ class Reader(threading.Thread):
                 continue
             rows = Counter(read(path))
             first, last = window_range(path)
-            durable = committed(self._checkpoint)
+            durable = self._last(self._checkpoint)
             if last > durable:
                 self.faults.append(
                     f"{path.name} shows window {last}; window {durable} was the last committed"

@@ -60,9 +60,11 @@ def stop(remote: Change) -> None:
     target = _target(remote)
     if not _answers(target, remote):
         if _supervised_here(target) or _here(target):
+            _keep_standbys(target, remote)
             _end_here(target, remote, signal.SIGTERM)
             return
         if _supervised_elsewhere(target):
+            _keep_standbys(target, remote)
             _ask_supervisor(target, remote, "stop")
             return
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
@@ -101,8 +103,10 @@ def kill(
         waiting = Waiting(remote.no_wait, remote.timeout)
         ChangeSender(client, remote.app, waiting, remote.as_json).end("/kill", remote.note)
     elif _supervised_here(target) or _here(target):
+        _keep_standbys(target, remote)
         _end_here(target, remote, signal.SIGKILL)
     elif _supervised_elsewhere(target):
+        _keep_standbys(target, remote)
         _ask_supervisor(target, remote, "kill")
         return
     else:
@@ -305,6 +309,20 @@ def _kill_at_cluster(target: Target, remote: Change) -> None:
     write(f"YARN has ended {found.cluster_id}")
 
 
+def _keep_standbys(target: Target, remote: Change) -> None:
+    """Say in the store that a signal is to end the application: its standbys do not take over."""
+    if target.how is None or target.how.found.entry is None:
+        return
+    from ridgeline.cli.applications.resolving import store_of
+    from ridgeline.service.store.folder import EntryFolder
+    from ridgeline.service.store.presence import ask_end
+
+    try:
+        ask_end(EntryFolder(store_of(remote.store) or ""), target.how.found.entry)
+    except RidgelineError as error:
+        make_console().print(f"{error}; a standby of `{remote.app}` would take over", markup=False)
+
+
 def _note_end(target: Target, remote: Change) -> None:
     """Say in the store that it was killed, unless another driver has the name by now."""
     if target.how is None or target.how.found.entry is None:
@@ -320,4 +338,4 @@ def _note_end(target: Target, remote: Change) -> None:
         now = folder.read(entry.name)
         last = None if now is None else now.entry
         if last is not None and last.start == entry.start and last.state != "ended":
-            folder.write(replace(last, state="failed", reason=f"killed by {who()}"))
+            folder.write(replace(last, state="failed", reason=f"killed by {who()}", final=True))

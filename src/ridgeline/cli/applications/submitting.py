@@ -92,6 +92,7 @@ def submit(
     configured = load_configured(context, settings.written)
     configured.plan()  # faults are shown here, and not in the log of the driver
     from ridgeline.service.store.folder import EntryFolder
+    from ridgeline.service.store.presence import taken
 
     name = name or settings.service.store_name or configured.app.name
     settings = replace(settings, service=replace(settings.service, store_name=name))
@@ -100,7 +101,9 @@ def submit(
     folder = EntryFolder(store)
     if folder.is_local:
         Path(folder.uri).mkdir(parents=True, exist_ok=True)
-    _refuse_taken(folder, name)
+    holder = _holder(folder, name)
+    if holder is not None and not (settings.supervision.standby and holder.lives):
+        raise CommandError(taken(holder))
     submitted = _start_driver(folder, name, settings, context.meta[WORDS])
     write(f"{name}: started the driver, process {submitted.process.pid}; it prints to {submitted.log}")
     if detach:
@@ -108,7 +111,10 @@ def submit(
         return
     sys.stdout.flush()
     try:
-        _wait_until_it_runs(submitted, timeout)
+        if holder is not None:
+            _wait_until_it_stands_by(submitted, timeout)
+        else:
+            _wait_until_it_runs(submitted, timeout)
         if wait:
             _wait_for_end(submitted)
     except KeyboardInterrupt:
@@ -161,14 +167,13 @@ def use_store(settings: RunSettings) -> None:
         use_s3(s3_settings_of({**s3a_from_environment(), **settings.spark}))
 
 
-def _refuse_taken(folder: EntryFolder, name: str) -> None:
-    """Raise CommandError if an application of that name lives. The driver looks again, and takes the name."""
-    from ridgeline.service.store.presence import taken
+def _holder(folder: EntryFolder, name: str) -> Standing | None:
+    """Who has the name, if one lives or is foreign. The driver looks again, and takes the name."""
     from ridgeline.service.store.standing import FOREIGN, standing
 
     found = folder.read(name)
-    if found is not None and ((how := standing(folder, found)).lives or how.state == FOREIGN):
-        raise CommandError(taken(how))
+    how = None if found is None else standing(folder, found)
+    return how if how is not None and (how.lives or how.state == FOREIGN) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +296,25 @@ def _wait_until_it_runs(submitted: _Submitted, timeout: float) -> None:
             )
             raise RidgelineError(msg)
         _CLOCK.wait(_POLL_SECONDS)
+
+
+def _wait_until_it_stands_by(submitted: _Submitted, timeout: float) -> None:
+    """Wait until the driver says that it waits as a standby, or runs. Raises RidgelineError if it fails."""
+    deadline = _CLOCK.monotonic() + timeout
+    while _CLOCK.monotonic() < deadline:
+        with suppress(OSError):
+            lines = submitted.log.read_text(errors="replace").splitlines()
+            for line in (one for one in lines if one.startswith("standby: ")):
+                write(f"{submitted.name}: {line.removeprefix('standby: ')}")
+                return
+        if submitted.standing() is not None:  # the other one has ended meanwhile
+            _wait_until_it_runs(submitted, timeout)
+            return
+        if (code := submitted.process.poll()) is not None:
+            raise _failure(submitted, code)
+        _CLOCK.wait(_POLL_SECONDS)
+    msg = f"`{submitted.name}` has no standby after {timeout:g} s; its driver tries on: see `{submitted.log}`"
+    raise RidgelineError(msg)
 
 
 def _say_where(submitted: _Submitted, address: str, run: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,10 +14,12 @@ from ridgeline.cli.arguments import Written
 from ridgeline.cli.configuration import Configured, configuration, load_configured
 from ridgeline.cli.errors import FAILED, FINAL, exit_code, reporting_errors
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.supervising.link import NAMED, failure_reported, link, mendable
+from ridgeline.cli.supervising.link import NAMED, Link, failure_reported, link, mendable
 from ridgeline.service.notifying import manager
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ridgeline.api.application import Application
     from ridgeline.cli.running.run_command import RunCommand
     from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.engine.process.log_channel import LogSettings
     from ridgeline.regions.planning import MakePlanner, Scope
+    from ridgeline.service.store.entry import StoreEntry
 
 
 def start(context: typer.Context, settings: RunSettings) -> None:
@@ -31,9 +35,7 @@ def start(context: typer.Context, settings: RunSettings) -> None:
 
     In a process of a supervisor it learns of failures, and of what is logged.
     """
-    from ridgeline.engine.process.log_channel import open_channel
-
-    supervisor, code = link(), None if manager() is None else _code_for_manager
+    supervisor = link()
     if supervisor is not None and supervisor.shadow is not None:
         from ridgeline.cli.running.shadow_side import run_side
 
@@ -42,15 +44,17 @@ def start(context: typer.Context, settings: RunSettings) -> None:
         return
     if supervisor is not None:
         settings = settings.supervised(supervisor)
-    with reporting_errors(code=code), failure_reported():
+    if settings.supervision.standby:
+        _start_as_standby(context, settings)
+        return
+    with reporting_errors(code=_code()), failure_reported():
         running = _prepared(context, settings)
-    ended = reporting_errors(running.print_how_to_continue, code)
-    with ended, failure_reported(running.asked_to_end), open_channel(_log(settings)):
-        if supervisor is None:
-            running.run()
-            return
-        with supervisor.logged():
-            running.run()
+    _run(running, settings)
+
+
+def _code() -> Callable[[RidgelineError], int] | None:
+    """What gives the exit code for an error; None: as always. A service manager has codes of its own."""
+    return None if manager() is None else _code_for_manager
 
 
 def _code_for_manager(error: RidgelineError) -> int:
@@ -59,13 +63,65 @@ def _code_for_manager(error: RidgelineError) -> int:
     return FINAL if code == FAILED and not mendable(error, begun=True) else code
 
 
-def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
-    """A run that is planned. Raises RidgelineError."""
-    from ridgeline.cli.running.run_command import RunCommand
-    from ridgeline.plan.spec.form import form_of
+def _start_as_standby(context: typer.Context, settings: RunSettings) -> None:
+    """Wait for the name, then run. A standby that another one has outrun waits again. Raises as `start`."""
+    from ridgeline.api.errors import NameTakenError
+    from ridgeline.cli.supervising.standby import Standby
+    from ridgeline.cli.supervising.warm import WarmSpark
+    from ridgeline.engine.files.folder_lock import FolderInUseError
+    from ridgeline.service import measured  # noqa: F401  loaded before it is needed in a hurry
+
+    reported = partial(failure_reported, standby=True)
+    with reported():  # faults are shown now, and not when it is to take over
+        application, checked, _, planner = _planned(context, settings)
+        first = planner.first(checked.options.checkpoint, application.app.name)
+    failed: Exception | None = None
+    with WarmSpark(first, checked) as spark:
+        standby = Standby(checked, checked.service.store_name or application.app.name, spark)
+        while True:
+            with reported():
+                turn = standby.await_turn(failed)
+                if not turn.takes:
+                    return
+                running = _prepared(context, settings, turn.before)
+            try:
+                _run(running, settings, passing=(NameTakenError, FolderInUseError))
+            except (NameTakenError, FolderInUseError) as error:
+                failed = error
+            else:
+                return
+
+
+def _run(running: RunCommand, settings: RunSettings, passing: tuple[type[Exception], ...] = ()) -> None:
+    """Run to the end. Errors are printed, but for those of the types `passing`, which are raised."""
+    from ridgeline.engine.process.log_channel import open_channel
+
+    supervisor = link()
+    passed: list[Exception] = []
+    reported = failure_reported(running.asked_to_end, standby=settings.supervision.standby)
+    ended = reporting_errors(running.print_how_to_continue, _code())
+    with ended, reported, open_channel(_log(settings)):
+        try:
+            _run_reported(running, supervisor)
+        except passing as error:
+            passed.append(error)
+    if passed:
+        raise passed[0]
+
+
+def _run_reported(running: RunCommand, supervisor: Link | None) -> None:
+    if supervisor is None:
+        running.run()
+        return
+    with supervisor.logged():
+        running.run()
+
+
+def _planned(
+    context: typer.Context, settings: RunSettings
+) -> tuple[Configured, RunSettings, MakePlanner, Planner]:
+    """The application, all settings, the maker of planners, and that of the whole. Raises RidgelineError."""
     from ridgeline.regions.planning import WHOLE
-    from ridgeline.service.origin import Origin, effective
-    from ridgeline.settings.listing import Row, run_rows
 
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
@@ -75,9 +131,18 @@ def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
         store = settings.service.store
         name = (store and settings.service.store_name) or application.app.name
         supervisor.report(NAMED, name=name, store=store, checkpoint=settings.options.checkpoint)
-
     planner_of = planners(application, settings.written, settings.resume)
-    planner = planner_of(application.app, WHOLE)
+    return application, settings, planner_of, planner_of(application.app, WHOLE)
+
+
+def _prepared(context: typer.Context, settings: RunSettings, before: StoreEntry | None = None) -> RunCommand:
+    """A run that is planned. `before`: the entry of a driver that it replaces. Raises RidgelineError."""
+    from ridgeline.cli.running.run_command import RunCommand
+    from ridgeline.plan.spec.form import form_of
+    from ridgeline.service.origin import Origin, effective
+    from ridgeline.settings.listing import Row, run_rows
+
+    application, settings, planner_of, planner = _planned(context, settings)
     first = planner.first(settings.options.checkpoint, application.app.name)
 
     def run_several(**surroundings: Any) -> Outcome:
@@ -90,7 +155,8 @@ def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
         source = "code" if form_of(settings.written.target) is None else "specification"
         return [*run_rows(configuration(context).run), *effective(application.app, resolved, source)]
 
-    origin = Origin(settings.command, rows)
+    origin, supervisor = Origin(settings.command, rows), link()
+    origin.replaces = before
     if supervisor is not None:
         origin.restarts, origin.restart_reason = supervisor.restarts, supervisor.reason
         origin.supervisor = supervisor.by

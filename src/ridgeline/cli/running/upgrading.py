@@ -78,6 +78,9 @@ def upgrade(
     if link() is not None:  # the process that the command below has started for the new version
         start(context, settings)
         return
+    if settings.supervision.standby:
+        msg = "`--standby` waits for a driver that dies, and an upgrade ends it; leave one of them out"
+        raise CommandError(msg)
     beside = shadowed.wanted()
     seconds = _seconds("--within", within)
     entry = _found(running, settings)

@@ -76,6 +76,7 @@ class Link:
     shadow: Mapping[str, Any] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _cut: bool = False
+    _followed: tuple[Stops, Callable[[], object]] | None = None
 
     def report(self, what: str, **more: Any) -> None:
         """Send a report as a whole line; texts are cut at 10,000 characters.
@@ -107,20 +108,30 @@ class Link:
                 ready.poll(left * 1000)
         self._cut = bool(rest) and (self._cut or len(rest) < whole)
 
-    def follow(self, stopper: Stops, gone: Any) -> None:
-        """Take signals of the supervisor from now on, in a thread; `gone()` is called if it dies."""
-        self.report(READY)
-        reader = threading.Thread(target=self._read, args=(stopper, gone), name="supervisor", daemon=True)
-        reader.start()
+    def follow(self, stopper: Stops, gone: Callable[[], object]) -> None:
+        """Take signals of the supervisor from now on, in a thread; `gone()` is called if it dies.
 
-    def _read(self, stopper: Stops, gone: Any) -> None:
+        Called again, the new `stopper` gets them.
+        """
+        begun, self._followed = self._followed is not None, (stopper, gone)
+        if not begun:
+            self.report(READY)
+            threading.Thread(target=self._read, name="supervisor", daemon=True).start()
+
+    def _read(self) -> None:
         pieces = self.end.dup()
         with pieces, pieces.makefile("r", encoding="ascii") as lines:
             while line := _next(lines):
                 number, _, count = line.partition(" ")
-                stopper.passed_on(int(number), int(count))
+                self._following[0].passed_on(int(number), int(count))
+        stopper, gone = self._following
         stopper.stop("the end of its supervisor")
         gone()
+
+    @property
+    def _following(self) -> tuple[Stops, Callable[[], object]]:
+        assert self._followed is not None  # noqa: S101  the thread begins once it is there
+        return self._followed
 
     @contextlib.contextmanager
     def logged(self) -> Iterator[None]:
@@ -179,25 +190,28 @@ def encode(end: socket.socket, given: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def failure_reported(asked_to_end: Callable[[], bool] = lambda: False) -> Iterator[None]:
+def failure_reported(
+    asked_to_end: Callable[[], bool] = lambda: False, *, standby: bool = False
+) -> Iterator[None]:
     """Report the error that ends the block to the supervisor, if there is one.
 
-    `asked_to_end`: whether the run was to end anyway, so that no driver is to follow.
+    `asked_to_end`: whether the run was to end anyway, so that no driver is to follow. `standby`: as of
+    `mendable`.
     """
     supervisor = link()
     try:
         yield
     except Exception as error:
         if supervisor is not None:
-            report = judged(error, begun=supervisor.begun)
+            report = judged(error, begun=supervisor.begun, standby=standby)
             if asked_to_end():
                 report["again"] = False
             supervisor.report(FAILED, **report)
         raise
 
 
-def judged(error: Exception, *, begun: bool) -> dict[str, Any]:
-    """The report of an error to a supervisor.
+def judged(error: Exception, *, begun: bool, standby: bool = False) -> dict[str, Any]:
+    """The report of an error to a supervisor. `standby`: a driver that is started again waits for its turn.
 
     Returns:
         `error`: its text. `again`: a driver that is started again might get further. `same`: equal for faults
@@ -208,13 +222,13 @@ def judged(error: Exception, *, begun: bool) -> dict[str, Any]:
     if isinstance(error, OperatorError):
         failure = error.failure
         same = f"{failure.operator} {failure.partition} {failure.window_id} {failure.error.partition(':')[0]}"
-    return {"error": text, "again": mendable(error, begun=begun), "same": same}
+    return {"error": text, "again": mendable(error, begun=begun, standby=standby), "same": same}
 
 
-def mendable(error: Exception, *, begun: bool) -> bool:
+def mendable(error: Exception, *, begun: bool, standby: bool = False) -> bool:
     """Whether a driver that is started again might get further."""
     if isinstance(error, FencedError):
-        return False  # it would take the folder from the driver that has taken it from this one
+        return standby  # another one would take the folder from the driver that has taken it from this one
     if isinstance(error, FolderInUseError):
         return begun
     if isinstance(error, CheckpointError):

@@ -58,6 +58,7 @@ _SETTINGS = {
 }
 _FETCHED = ("spark.archives", "spark.files", "spark.jars", "spark.submit.pyFiles")
 """Settings with files that Java may have to fetch before PySpark is connected to it."""
+_REHEARSED = {"spark.master": "local[1]", "spark.eventLog.enabled": "false", "spark.ui.enabled": "false"}
 _LOCAL_CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -173,6 +174,43 @@ def start_context(
         msg = "Spark Connect is not supported: slots are RDD jobs, which need a classic driver; "
         msg += "give a `--master` such as local[*] or spark://host:7077"
         raise RidgelineError(msg)
+    wanted = _wanted(
+        application,
+        master,
+        conf,
+        streaming=streaming,
+        local_checkpoint=local_checkpoint,
+        widest=widest,
+        slots=slots,
+        least=least,
+    )
+    return _begun(wanted, master)
+
+
+def rehearse_context(application: str, master: str, conf: Mapping[str, str], **needs: Any) -> None:
+    """Start the Java process of `start_context` with the same arguments, and a Spark in it for a moment.
+
+    That Spark is this process alone, so it takes nothing from a cluster. Java stays, and the context that is
+    started later is there sooner. It does nothing where Java fetches files at its start, or runs already.
+    Raises as `start_context`.
+    """
+    wanted = _wanted(application, master, conf, **needs)
+    if not submitted() and not any(wanted.contains(name) for name in _FETCHED):
+        _begun(wanted.setAll([*_REHEARSED.items()]), master).stop()
+
+
+def _wanted(
+    application: str,
+    master: str,
+    conf: Mapping[str, str],
+    *,
+    streaming: bool,
+    local_checkpoint: bool,
+    widest: int,
+    slots: int,
+    least: int,
+) -> SparkConf:
+    """All settings of a context, as of `start_context`. Raises RidgelineError."""
     under_submit = submitted()
     if not under_submit:
         check_open_files()
@@ -203,10 +241,15 @@ def start_context(
         spark_conf.setAll([(EXTRA_CORES, str(extra)), ("spark.default.parallelism", str(cores))])
     spark_conf.setMaster(with_retries(master, extra)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
+    return spark_conf
+
+
+def _begun(conf: SparkConf, master: str) -> SparkContext:
+    """A context of these settings. Raises RidgelineError if it does not start."""
     held = HeldOutput()
     try:
         with quiet_stderr(held), independent_java(held):
-            context = _started(spark_conf)
+            context = _started(conf)
         _quiet_end(context)
         guard(context)
     except Exception as error:

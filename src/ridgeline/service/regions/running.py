@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.errors import FencedError, RidgelineError
 from ridgeline.api.support.files import is_local, local_path, use_s3
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
@@ -129,6 +129,7 @@ class _Regions:
             self._warn,
             clock,
             supervisor_in(origin),
+            None if origin is None else origin.replaces,
         )
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
@@ -150,6 +151,7 @@ class _Regions:
                 surroundings.enter_context(driver_lines(self._log, self._name))
                 if presence is not None:
                     surroundings.enter_context(presence)
+                    presence.on_lost = stop.set
                     presence.before_spark(self._root)
                 storage: DriverStorage | None = LocalStorage(self._root) if is_local(self._root) else None
                 planned = None if storage is None else self._plan(storage, make_planner)
@@ -164,6 +166,9 @@ class _Regions:
                 if storage is None or planned is None:
                     storage = hadoop_storage(self._root, context)
                     planned = self._plan(storage, make_planner)
+                if presence is not None:
+                    for one in planned:
+                        presence.free(one.folder)
                 keep(storage, planned, read_kept(storage))
                 shares = slot_shares(context, [one.plan for one in planned])
                 self._regions = [
@@ -175,7 +180,10 @@ class _Regions:
                 outcome = self._drive(stop, surroundings, started)
                 ended = outcome.ended
                 if presence is not None:
-                    presence.end(ended_by(outcome), failed=False)
+                    if presence.lost:
+                        raise FencedError(presence.lost)
+                    final = ended or not stop.is_set()  # a signal ends this driver alone
+                    presence.end(ended_by(outcome), failed=False, final=final)
                 return outcome
         finally:
             nothing = all(one.outcome is None or one.outcome.last_window < 0 for one in self._regions)

@@ -38,9 +38,11 @@ class StoreEntry:
     """An application in a store. It has no tokens.
 
     `application`: its author's name for it. `start`: how often the name was started, this time included.
-    `state`: one of `STATES`, with the `reason` of an end. `run`, `epoch`: of its checkpoint.
+    `state`: one of `STATES`, with the `reason` of an end. `final`: the application has ended, and no standby
+    takes over; without it only this driver has. `run`, `epoch`: of its checkpoint.
     `address`: of its web service, empty for none; `certificate`: the fingerprint of its certificate.
-    `process`: distinguishes the driver's process from a later one with the same `pid`.
+    `process`: distinguishes the driver's process from a later one with the same `pid`. `process_space`: where
+    `pid` counts, as containers of one host may have the same name.
     `started`, `heartbeat`: seconds since 1970 by the clock of its host. `cluster_id`: Spark's id of it.
     `log`: what its driver prints, a file of its host. `submission`: of the command that started it.
     `supervisor`: None for a driver that nothing starts again.
@@ -68,6 +70,8 @@ class StoreEntry:
     log: str = ""
     submission: str = ""
     supervisor: StoreSupervisor | None = None
+    final: bool = False
+    process_space: str = ""
     format: int = _FORMAT
 
     @property

@@ -26,6 +26,8 @@ from ridgeline.service.store.entry import LONGEST, StoreEntry, check_name, decod
 PLACE = ".ridgeline/applications"
 CLAIMS = ".ridgeline/claims"
 WORDS = ".ridgeline/words"
+ENDS = ".ridgeline/ends"
+"""Entries of drivers that a user ends by a signal: their standbys are to end, too."""
 _SUFFIX = ".json"
 _AT_ONCE = 16
 _FOLDERS_NEEDED = frozenset({"hdfs", "local", "abfs"})
@@ -85,20 +87,20 @@ class EntryFolder:
                 read = threads.map(lambda one: self._read_remote(*one), infos)
                 return sorted(filter(None, read), key=lambda one: one.name)
 
-    def read(self, name: str) -> Found | None:
+    def read(self, name: str, place: str = PLACE) -> Found | None:
         """The entry of a name; None if there is none."""
         check_name(name)
         with self._explained("read"):
             if self.is_local:
-                return self._read_local(name)
+                return self._read_local(name, place)
             filesystem, base = self._reached()
-            info = filesystem.get_file_info(f"{base}/{PLACE}/{name}{_SUFFIX}")
+            info = filesystem.get_file_info(f"{base}/{place}/{name}{_SUFFIX}")
             return self._read_remote(name, info) if info.is_file else None
 
-    def write(self, entry: StoreEntry) -> None:
+    def write(self, entry: StoreEntry, place: str = PLACE) -> None:
         """Write an entry in the place of the one before; no reader sees half of it."""
         with self._explained("written"):
-            self._replace(f"{PLACE}/{check_name(entry.name)}{_SUFFIX}", encoded(entry))
+            self._replace(f"{place}/{check_name(entry.name)}{_SUFFIX}", encoded(entry))
 
     def write_word(self, name: str, word: Mapping[str, Any]) -> None:
         """Leave a word for the supervisor of an application, in the place of the one before."""
@@ -173,9 +175,9 @@ class EntryFolder:
         except FileNotFoundError:
             return []
 
-    def _read_local(self, name: str) -> Found | None:
+    def _read_local(self, name: str, place: str = PLACE) -> Found | None:
         """The entry of a name, if no other user could have written it."""
-        path = Path(self.uri, PLACE, f"{name}{_SUFFIX}")
+        path = Path(self.uri, place, f"{name}{_SUFFIX}")
         written = 0.0
         try:
             written = path.stat().st_mtime
@@ -196,16 +198,17 @@ class EntryFolder:
     def _replace_local(self, place: str, data: bytes) -> None:
         """Write a hidden file beside it, then rename it."""
         path = Path(self.uri, place)
-        if str(path.parent) not in self._made:
+        folder = str(path.parent)
+        if folder not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._made.add(str(path.parent))
+            self._made.add(folder)
         hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
             with open(hidden, "xb", opener=trust.private_opener) as file:
                 file.write(data)
             hidden.replace(path)
         except FileNotFoundError:
-            self._made.clear()  # the folder was removed: the next time makes it
+            self._made.discard(folder)  # it was removed: the next time makes it
             raise
         except BaseException:
             with contextlib.suppress(OSError):

@@ -12,24 +12,34 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import NameTakenError
+from ridgeline.api.errors import ApplicationKilledError, NameTakenError
+from ridgeline.api.support.files import is_local
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.run.launch import Claim
 from ridgeline.engine.driver.run.options import Outcome
+from ridgeline.engine.files.folder_lock import break_lock
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.observe.identity import run_info
 from ridgeline.service.registry import process_identity
 from ridgeline.service.store.entry import (
     ENDED,
     FAILED,
+    LIVING,
     RUNNING,
     STARTING,
     StoreEntry,
     StoreSupervisor,
     check_name,
 )
-from ridgeline.service.store.folder import EntryFolder, Found
-from ridgeline.service.store.standing import BEAT_SECONDS, DAMAGED, FOREIGN, Standing, standing
+from ridgeline.service.store.folder import ENDS, EntryFolder, Found
+from ridgeline.service.store.standing import (
+    BEAT_SECONDS,
+    DAMAGED,
+    FOREIGN,
+    Standing,
+    process_space,
+    standing,
+)
 from ridgeline.service.supervised import RESTARTING
 
 if TYPE_CHECKING:
@@ -66,7 +76,8 @@ class Submission:
 class Presence(Claim):
     """An application's entry in a store, from `claim` to `end`.
 
-    Only `claim` raises. Later failures are warnings: a store that is gone ends no application.
+    Only `claim` raises. Later failures are warnings: a store that is gone ends no application. `lost`: why
+    this driver has the name no more, "" while it has; `on_lost` is called then, once, from any thread.
     """
 
     def __init__(
@@ -78,8 +89,15 @@ class Presence(Claim):
         warn: Callable[[str], None],
         clock: Clock | None = None,
         supervisor: int = 0,
+        replaces: StoreEntry | None = None,
     ) -> None:
-        """`supervisor`: the process that has started this one, and would start it again; 0 for none."""
+        """`supervisor`: the process that has started this one, and would start it again; 0 for none.
+
+        `replaces`: the entry of a driver that a standby has taken for dead, as it was last written.
+        """
+        self.lost = ""
+        self.on_lost: Callable[[], object] = _nothing
+        self._replaces = replaces
         self._clock = clock or SystemClock()
         self._folder = EntryFolder(store, self._clock)
         self._warn = warn
@@ -100,6 +118,7 @@ class Presence(Claim):
             host=socket.gethostname(),
             pid=pid,
             process=process_identity(pid) or "",
+            process_space=process_space(),
             user=run_info(master, "")["user"],
             started=now,
             heartbeat=now,
@@ -138,6 +157,22 @@ class Presence(Claim):
         """As `claim`, in a local store. Raises as `claim`."""
         if self._folder.is_local:
             self.claim(checkpoint)
+            self.free(checkpoint)
+
+    def free(self, checkpoint: str) -> None:
+        """Take the lock of a local checkpoint from the driver that is taken for dead, once the name is had.
+
+        That driver may stand still. It is fenced off once it continues.
+        """
+        before = self._replaces
+        if before is None or not is_local(checkpoint):
+            return
+        with contextlib.suppress(OSError):  # then the checkpoint says that it is in use
+            if break_lock(checkpoint, before.pid, before.host):
+                self._warn(
+                    f"the process {before.pid} on `{before.host}` holds the checkpoint still, so it is "
+                    "fenced off: it ends at its next commit"
+                )
 
     def with_spark(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
         """As `claim`, in a store that Spark's file systems reach. Raises as `claim`."""
@@ -150,6 +185,8 @@ class Presence(Claim):
         found = self._folder.read(name)
         if found is None:
             last = 0
+        elif found.entry is not None and found.entry == self._replaces:
+            last = found.entry.start  # it has written no heartbeat since
         else:
             how = standing(self._folder, found)
             if how.state == DAMAGED:
@@ -245,13 +282,17 @@ class Presence(Claim):
         )
         self._say()
 
-    def end(self, reason: str, *, failed: bool) -> None:
-        """Say how it ended; waits some seconds at most for a store that does not answer."""
+    def end(self, reason: str, *, failed: bool, final: bool = True) -> None:
+        """Say how it ended; waits some seconds at most for a store that does not answer.
+
+        `final`: the application is to run no more, so its standbys end, too.
+        """
         self._over.set()
         if self._thread is None:
             return
         self._thread.join(_LAST_SECONDS)
-        self._entry = replace(self._entry, state=FAILED if failed else ENDED, reason=mask_text(reason)[:2000])
+        state = FAILED if failed else ENDED
+        self._entry = replace(self._entry, state=state, reason=mask_text(reason)[:2000], final=final)
         last = threading.Thread(target=self._say, name="ridgeline-presence-end", daemon=True)
         last.start()
         last.join(_LAST_SECONDS)
@@ -262,7 +303,26 @@ class Presence(Claim):
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if error is not None:
-            self.end(str(error) or type(error).__name__, failed=True)
+            final = isinstance(error, ApplicationKilledError)
+            self.end(str(error) or type(error).__name__, failed=True, final=final)
+
+    def _lose(self, later: StoreEntry) -> bool:
+        """Another driver has taken the name. If it has the checkpoint as well, this one is to end.
+
+        False: it has ended before it took the checkpoint, so this one has the name again.
+        """
+        if self.lost:
+            return True
+        if later.state not in LIVING and later.epoch < self._entry.epoch:
+            self._entry = replace(self._entry, start=later.start)
+            return False
+        taken = f"`{later.name}` was taken over by the process {later.pid} on `{later.host}`"
+        if later.checkpoint != self._entry.checkpoint:
+            self._warn(f"the name {taken}, on another checkpoint; the application runs on without a name")
+            return True
+        self.lost = f"{taken}; this driver stops, nothing is lost"
+        self.on_lost()
+        return True
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
@@ -278,6 +338,7 @@ class Presence(Claim):
                     and found.entry is not None
                     and (found.entry.start, found.entry.epoch) > (self._entry.start, self._entry.epoch)
                     and found.entry.process != self._entry.process
+                    and self._lose(found.entry)
                 ):
                     self._over.set()
                     return
@@ -294,6 +355,21 @@ class Presence(Claim):
                 self._warn(f"{error}; the application runs on, and `ridgeline ps` may take it for dead")
 
 
+def _nothing() -> None:
+    pass
+
+
+def ask_end(folder: EntryFolder, entry: StoreEntry) -> None:
+    """Say that a user ends this driver by a signal: no standby is to take over. Raises RidgelineError."""
+    folder.write(entry, ENDS)
+
+
+def is_end_asked(folder: EntryFolder, entry: StoreEntry) -> bool:
+    """Whether a user ends this driver, see `ask_end`. Raises RidgelineError."""
+    found = folder.read(entry.name, ENDS)
+    return found is not None and found.entry is not None and found.entry.start == entry.start
+
+
 def presence_of(
     store: str | None,
     name: str | None,
@@ -302,11 +378,15 @@ def presence_of(
     warn: Callable[[str], None],
     clock: Clock,
     supervisor: int = 0,
+    replaces: StoreEntry | None = None,
 ) -> Presence | None:
-    """The presence of an application in a store; None without one. Raises RidgelineError for a bad name."""
+    """The presence of an application in a store; None without one. Raises RidgelineError for a bad name.
+
+    `supervisor`, `replaces`: as of `Presence`.
+    """
     if store is None:
         return None
-    return Presence(store, name or application, application, master, warn, clock, supervisor)
+    return Presence(store, name or application, application, master, warn, clock, supervisor, replaces)
 
 
 def supervisor_of(pid: int) -> StoreSupervisor | None:
@@ -338,4 +418,4 @@ def taken(how: Standing) -> str:
     )
 
 
-__all__ = ["Presence", "Submission", "ended_by", "presence_of", "taken"]
+__all__ = ["Presence", "Submission", "ask_end", "ended_by", "is_end_asked", "presence_of", "taken"]

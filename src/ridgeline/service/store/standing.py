@@ -18,7 +18,7 @@ from ridgeline.service.store.entry import LIVING, StoreEntry
 from ridgeline.service.store.folder import EntryFolder, Found
 from ridgeline.service.supervised import RESTARTING, restart_words
 
-BEAT_SECONDS = 3.0
+BEAT_SECONDS = 2.0
 """How often an application writes its entry."""
 DEAD_SECONDS = 10.0
 """An entry that is older is of an application that is dead, if its web service does not answer either."""
@@ -69,7 +69,7 @@ def standings(
 def standing(folder: EntryFolder, found: Found) -> Standing:
     """How one application stands. It is asked only if its entry does not decide."""
     first = _standing(found, _clock(folder, [found])(), None)
-    if first.state != DEAD or found.entry is None or _process(found.entry) is False:
+    if first.state != DEAD or found.entry is None or process_there(found.entry) is False:
         return first
     return standings(folder, [found], {})[0]
 
@@ -83,7 +83,7 @@ def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
         return _between(found, entry, age)
     if entry.state not in LIVING:
         return Standing(found, entry.state, age, entry.reason)
-    alive = _process(entry)
+    alive = process_there(entry)
     answers = said is not None and said["state"] in _ANSWERS
     if alive is False:
         return _gone(found, entry, age)
@@ -132,7 +132,7 @@ def _words(entry: StoreEntry, said: ListedAnswer | None) -> str:
     )
 
 
-def _process(entry: StoreEntry) -> bool | None:
+def process_there(entry: StoreEntry) -> bool | None:
     """Whether its process is there; None if that is not known here, as of other hosts."""
     return _there(entry, entry.pid, entry.process)
 
@@ -141,10 +141,20 @@ def _there(entry: StoreEntry, pid: int, process: str) -> bool | None:
     """Whether a process of its host is there; None if that is not known here."""
     if entry.host != socket.gethostname() or not process:
         return None
+    if entry.process_space and entry.process_space != process_space():
+        return None  # a container of the same name
     own = (registry.process_identity(os.getpid()) or "").partition(":")[0]
     if not own or own != process.partition(":")[0]:
         return None  # another machine of that name, or from before it was started again
     return registry.process_identity(pid) == process
+
+
+def process_space() -> str:
+    """Where process ids of this process count; "" if that is not known."""
+    try:
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:
+        return ""
 
 
 def reachable(entry: StoreEntry) -> bool:
@@ -209,7 +219,7 @@ def _clock(folder: EntryFolder, found: Sequence[Found]) -> Callable[[], float]:
         for one in found
         if one.entry is not None
         and (one.entry.state in LIVING or one.entry.restarts)
-        and _process(one.entry) is None
+        and process_there(one.entry) is None
     )
     if not odd:
         return clock.wall

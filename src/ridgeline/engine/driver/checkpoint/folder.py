@@ -1,7 +1,7 @@
 """The checkpoint folder: its owner, its journal, and which of its files may be purged.
 
 - `run.json`: application, run id (see `run_description`)
-- `lock`: held by the driver that runs (local disks)
+- `lock`: held by the driver that runs (local disks); a standby removes that of one which stands still
 - `epochs/<n>`: one file per driver that has owned the folder; the greatest number is the owner
 - `journal/<n>`: the committed windows, one record each (see `journal`): a record that is synced is the commit
 - `committed/`: notes of how far the journal goes; shows when it is lost (see `witness`)
@@ -193,9 +193,13 @@ class Checkpoint:
 
     def check_owner(self) -> None:
         """Raises FencedError if another driver owns the folder by now, OSError if it cannot be read."""
+        why = ""
         if self._greatest_epoch() != self.epoch:
-            what = f"checkpoint folder `{self.storage.uri}` was taken over by another driver"
-            msg = f"{what}; this one stops, nothing is lost"
+            why = "was taken over by another driver"
+        elif self._lock is not None and self._lock.is_broken:  # a list of files may be old on NFS
+            why = "has lost its `lock`, which a driver removes that takes over"
+        if why:
+            msg = f"checkpoint folder `{self.storage.uri}` {why}; this one stops, nothing is lost"
             raise FencedError(msg)
 
     def cause_of(self, error: OperatorError) -> RidgelineError:

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 
@@ -39,7 +39,7 @@ from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.engine.process.plan_distribution import installed_modules
 from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores
 from ridgeline.engine.spark.s3 import s3_settings
-from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
+from ridgeline.engine.spark.session import PRELOAD, quieten_executors, rehearse_context, start_context
 from ridgeline.engine.spark.shared_context import borrow, give_back
 from ridgeline.engine.spark.worker_check import WorkerCheck
 from ridgeline.plan.execution import Plan
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+_Started = TypeVar("_Started")
 
 
 class Claim:
@@ -220,12 +221,24 @@ def start_spark(plans: Sequence[Plan], options: Options, uri: str, runs: int = 1
 
     Raises RidgelineError. `give_back` it.
     """
+    return borrow(options.where, options.conf, _starting(start_context, plans, options, uri, runs))
+
+
+def rehearse_spark(plans: Sequence[Plan], options: Options, uri: str) -> None:
+    """Start the Java process that `start_spark` needs, so that Spark starts faster. Raises RidgelineError."""
+    _starting(rehearse_context, plans, options, uri, 1)()
+
+
+def _starting(
+    start: Callable[..., _Started], plans: Sequence[Plan], options: Options, uri: str, runs: int
+) -> Callable[[], _Started]:
+    """The start of a context, as the plans need it."""
     modules = dict.fromkeys(name for plan in plans for name in installed_modules(plan))
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(modules), **options.conf}
     slots = sum(map(most_slots, plans))
     operators = [operator for plan in plans for operator in plan.logical.operators]
-    start = partial(
-        start_context,
+    return partial(
+        start,
         plans[0].logical.application,
         options.where,
         conf,
@@ -235,7 +248,6 @@ def start_spark(plans: Sequence[Plan], options: Options, uri: str, runs: int = 1
         slots=slots,
         least=runs,
     )
-    return borrow(options.where, options.conf, start)
 
 
 def slot_shares(context: SparkContext, plans: Sequence[Plan]) -> list[int]:

@@ -1,0 +1,253 @@
+"""Waits until the driver that has the name of an application is dead, and takes over then."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.supervising.link import ENDED, link
+from ridgeline.service.store.entry import LIVING, StoreEntry
+from ridgeline.service.store.folder import EntryFolder, Found
+from ridgeline.service.store.standing import process_there
+
+if TYPE_CHECKING:
+    from ridgeline.cli.settings import RunSettings
+    from ridgeline.cli.supervising.warm import WarmSpark
+
+Result = TypeVar("Result")
+_LOOK_SECONDS = 0.5
+_AGAIN_SECONDS = 2.0
+"""How long a standby that could not take over waits: another one may be about to write its entry."""
+_SIGNAL_SECONDS = 0.2
+_CLOCK = SystemClock()
+
+
+class Step(Enum):
+    """The next step of a standby."""
+
+    WAIT = "wait"
+    TAKE = "take"
+    END = "end"
+
+
+@dataclass(slots=True)
+class Watched:
+    """The driver that has the name, as a standby has seen it so far.
+
+    `silent_seconds`: how long its heartbeat may stay the same. `lived`: it had the name since the standby
+    began. `why`: of the last step.
+    """
+
+    silent_seconds: float
+    lived: bool = False
+    why: str = ""
+    _seen: tuple[Any, ...] = ()
+    _since: float = 0.0
+
+    def next(
+        self, found: Found | None, asked: float, answered: float | None = None, *, there: bool | None = None
+    ) -> Step:
+        """The step that follows from the entry that the store was `asked` for, by a monotonic clock.
+
+        `answered`: when it was there; default: at once. An answer that took long may be as old as its
+        question. `there`: whether the driver's process is there; None if it is on another host.
+        """
+        if found is None:
+            self.why = "no driver has the name"
+            self.unread()
+            return Step.WAIT if self.lived else Step.TAKE  # a folder may not be mounted any more
+        entry = found.entry
+        if entry is not None and entry.state not in LIVING:
+            self.why = entry.reason or f"it has {entry.state}"
+            return Step.END if entry.final and self.lived else Step.TAKE
+        self.lived = True
+        if there is False:
+            self.why = "its process is gone"
+            return Step.TAKE
+        key = (found.written,) if entry is None else (entry.start, entry.epoch, entry.state, entry.heartbeat)
+        if key != self._seen:
+            self._seen, self._since = key, asked if answered is None else answered
+        if asked - self._since < self.silent_seconds:
+            return Step.WAIT
+        self.why = f"its heartbeat has stopped for {asked - self._since:.0f} s"
+        return Step.TAKE
+
+    def unread(self) -> None:
+        """The store cannot be read, so the time without a heartbeat begins again."""
+        self._seen = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The end of a wait: the standby `takes` over, or ends. `before`: the entry of a driver that is dead."""
+
+    takes: bool
+    before: StoreEntry | None = None
+
+
+class Standby:
+    """Waits while another driver has the name, with Spark started."""
+
+    def __init__(self, settings: RunSettings, name: str, spark: WarmSpark) -> None:
+        from ridgeline.cli.applications.submitting import use_store
+
+        use_store(settings)
+        self._folder = EntryFolder(settings.service.store or "")
+        self._name = name
+        self._spark = spark
+        self._said = ""
+        self._silent_seconds = settings.supervision.silent_seconds()
+        self._stopped = threading.Event()
+        self._read = False
+        self._failed = ""
+        console = make_console()
+        self._say: Callable[[str], None] = lambda text: console.print(
+            printable(f"standby: {text}"), markup=False
+        )
+
+    def await_turn(self, failed: Exception | None = None) -> Turn:
+        """Wait until no driver lives that has the name. SIGINT and SIGTERM end the wait.
+
+        `failed`: why it could not take over when it was its turn.
+
+        Raises RidgelineError if another user's entry has the name, the store cannot be read at first, or
+        Spark does not start or has ended.
+        """
+        supervisor = link()
+        if supervisor is not None:
+            supervisor.follow(self, lambda: self._say("the supervisor was killed"))
+        with _signals(self._stopped):
+            turn = _interruptible(lambda: self._wait(failed), self._stopped)
+        if turn is None:
+            self._say(f"stopped while it waited; `{self._name}` was left alone")
+            turn = Turn(takes=False)
+        if supervisor is not None and not turn.takes:
+            supervisor.report(ENDED)
+        return turn
+
+    def stop(self, _why: str) -> None:
+        """End the wait; from any thread."""
+        self._stopped.set()
+
+    def passed_on(self, _number: int, _count: int) -> None:
+        """Take a signal that the supervisor has got; from any thread."""
+        self._stopped.set()
+
+    def _wait(self, failed: Exception | None) -> Turn:
+        """As `await_turn`, in a thread of its own: a store that hangs must not hold up Ctrl-C."""
+        if failed is not None:
+            if self._failed != str(failed):
+                self._failed = str(failed)
+                self._say(f"it could not take over: {failed}")
+            _CLOCK.wait(_AGAIN_SECONDS, self._stopped)
+        watched = Watched(self._silent_seconds)
+        holder: tuple[Any, ...] = ()
+        while True:
+            step, entry = self._look(watched)
+            if step is Step.END:
+                self._say(f"`{self._name}` was ended, so its standby ends, too: {watched.why}")
+                return Turn(takes=False)
+            if step is Step.TAKE:
+                if holder:
+                    self._say(f"takes over `{self._name}`: {watched.why}")
+                return Turn(takes=True, before=entry if entry is not None and entry.state in LIVING else None)
+            if entry is not None and holder != (entry.host, entry.pid, entry.start):
+                holder = (entry.host, entry.pid, entry.start)
+                self._spark.start()
+                self._say(f"{_holder(entry)}; this one waits as its standby")
+                watched.unread()  # the start took time
+            self._spark.check()
+            if _CLOCK.wait(_LOOK_SECONDS, self._stopped):
+                return Turn(takes=False)
+
+    def _look(self, watched: Watched) -> tuple[Step, StoreEntry | None]:
+        """The next step, and the entry. Raises CommandError if another user has the name."""
+        from ridgeline.service.store.presence import is_end_asked, taken
+        from ridgeline.service.store.standing import standing
+
+        asked = _CLOCK.monotonic()
+        try:
+            found = self._folder.read(self._name)
+            if found is not None and not found.trusted:
+                raise CommandError(taken(standing(self._folder, found)))
+            entry = None if found is None else found.entry
+            there = None if entry is None else process_there(entry)
+            step = watched.next(found, asked, _CLOCK.monotonic(), there=there)
+            if step is Step.TAKE and watched.lived and entry and is_end_asked(self._folder, entry):
+                watched.why = "a user has ended it"
+                step = Step.END
+        except RidgelineError as error:
+            if isinstance(error, CommandError) or not self._read:
+                raise
+            self._say_once(f"{error}; it waits until the store can be read")
+            watched.unread()
+            return Step.WAIT, None
+        if found is None and step is Step.WAIT:
+            self._say_once(f"the entry of `{self._name}` is gone from the store; it waits until it is there")
+        else:
+            self._said = ""
+        self._read = True
+        return step, entry
+
+    def _say_once(self, text: str) -> None:
+        """Say a text unless it was the last one of its kind."""
+        if self._said != text:
+            self._said = text
+            self._say(text)
+
+
+def _holder(entry: StoreEntry) -> str:
+    since = ""
+    with suppress(ValueError, OverflowError, OSError):
+        since = datetime.fromtimestamp(entry.started, UTC).strftime(" since %Y-%m-%d %H:%M:%S UTC")
+    does = "runs" if entry.state == "running" else "is starting"
+    return f"`{entry.name}` {does}: process {entry.pid} on `{printable(entry.host)}`{since}"
+
+
+def _interruptible(function: Callable[[], Result], stopped: threading.Event) -> Result | None:
+    """Call a function in a thread of its own; its result, or None once `stopped` is set.
+
+    Raises what it raises.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:  # noqa: BLE001  raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=call, name="ridgeline-standby", daemon=True)
+    thread.start()
+    while thread.is_alive() and not stopped.is_set():
+        thread.join(_SIGNAL_SECONDS)
+    if stopped.is_set():
+        return None
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@contextmanager
+def _signals(stopped: threading.Event) -> Iterator[None]:
+    """Set the event at SIGINT and SIGTERM while the block runs."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda *_: stopped.set())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
