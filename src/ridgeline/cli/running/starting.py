@@ -53,7 +53,7 @@ def start(context: typer.Context, settings: RunSettings) -> None:
 
 
 def _code() -> Callable[[RidgelineError], int] | None:
-    """What gives the exit code for an error; None: as always. A service manager has codes of its own."""
+    """Gives the exit code for an error; None: as always. A service manager has codes of its own."""
     return None if manager() is None else _code_for_manager
 
 
