@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from support.simulation.process import Process
 
 SECTOR = 512
+_AHEAD = 3 * SECTOR
 
 
 class File:
@@ -274,10 +276,18 @@ class SimulatedFile:
         self._name = name
         self._file = disk.names[name]
         self._process = process
+        self._length = len(self._file.data)
+        self._end: int | None = None
 
     def append(self, data: bytes, offset: int) -> None:
-        """Write and sync."""
+        """Write, with zeros ahead, and sync."""
+        end, self._end = offset + len(data), None
         self.write(data, offset)
+        if end > self._length:
+            self._length = end
+            with contextlib.suppress(OSError):
+                self.write(bytes(_AHEAD), end)
+                self._length += _AHEAD
         self._process.point("append sync")
         self._process.syncs()
         self._process.point("append synced")
@@ -287,6 +297,13 @@ class SimulatedFile:
         if not self._file.links:
             msg = f"`{self._name}` was removed"
             raise FileNotFoundError(msg)
+        self._end = end
+
+    def cut(self) -> None:
+        """Cut off the zeros; a power cut brings them back."""
+        self._process.point("append cut")
+        if self._end is not None:
+            del self._file.data[self._end :]
 
     def write(self, data: bytes, offset: int) -> None:
         """Write without a sync."""
