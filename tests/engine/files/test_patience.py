@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from ridgeline.api.errors import Failure, OperatorError, StateError
-from ridgeline.api.support.files import UnavailableError, is_unavailable, waiting_for_store
+from ridgeline.api.support.files import UnavailableError, is_of_store, is_unavailable, waiting_for_store
 from ridgeline.connect.window_output import write_failure
 from ridgeline.engine.driver.checkpoint import journal
 from ridgeline.engine.driver.checkpoint.store_watch import StoreWatch
@@ -220,3 +220,13 @@ def test_a_state_that_cannot_be_read_since_its_store_is_away_is_no_fault_of_the_
     spec = cast("Any", SimpleNamespace(application="app"))
     found = failure_of(raised.value, spec, 8, "s3a://states")
     assert (found.callback, found.cluster, found.operator) == (STORE, True, "")
+
+
+def test_an_error_that_is_its_own_cause_is_looked_at_once() -> None:
+    own, first, second = ValueError("own"), ValueError("first"), ValueError("second")
+    own.__cause__, first.__cause__, second.__cause__ = own, second, first
+    assert not is_of_store(own)
+    assert not is_of_store(first)
+    third = ValueError("third")
+    third.__cause__ = UnavailableError("away")
+    assert is_of_store(third)

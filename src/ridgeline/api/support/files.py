@@ -149,9 +149,13 @@ def is_unavailable(error: OSError) -> bool:
 def is_of_store(error: BaseException) -> bool:
     """True if an error comes of a store that was waited for, and did not answer."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, UnavailableError):
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # an error may be its own cause
+        if isinstance(cause, UnavailableError):
+            return True
+        seen.add(id(cause))
         cause = cause.__cause__
-    return cause is not None
+    return False
 
 
 def unavailable(seconds: float, tries: int, error: str) -> UnavailableError:
