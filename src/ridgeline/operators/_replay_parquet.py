@@ -100,9 +100,13 @@ class ParquetReader:
                 self._held.append(batch)
                 self._next += batch.num_rows
                 self._drop(place)
+        except RidgelineError:
+            self._next = -1  # what is asked for again is decoded again
+            raise
         except (OSError, pa.ArrowException) as error:
+            passed, self._next = self._next, -1
             message = (
-                f"file `{self.file.path}` is corrupt or cannot be read, after row {self._next}: {error}; "
+                f"file `{self.file.path}` is corrupt or cannot be read, after row {passed}: {error}; "
                 "mend or remove it"
             )
             raise RidgelineError(message) from error

@@ -55,7 +55,9 @@ def whole_codes(column: pa.Array) -> tuple[Index, list[tuple[Any, ...]]] | None:
         return None
     places = np.subtract(values, least, dtype=np.int64)
     there = np.zeros(most - least + 1, np.bool_)
-    there[places] = True
+    there[places[:_FEW]] = True
+    if not there.all():
+        there[places] = True
     found = np.flatnonzero(there)
     # in the order in which they appear, as soon as all have
     firsts, rows = found, _FEW

@@ -268,12 +268,14 @@ def last_rows(index: Index, groups: int) -> Index:
     return rows
 
 
-def to_values(column: pa.Array) -> Values:
+def to_values(column: pa.Array, *, narrow: bool = False) -> Values:
     """Return a column without nulls as numpy values: int64, float64, or objects for all other types.
 
-    Integers beyond int64 become objects too.
+    Integers beyond int64 become objects too. `narrow`: integers keep their types.
     """
     kind = column.type
+    if narrow and pa.types.is_integer(kind):
+        return column.to_numpy()
     if pa.types.is_floating(kind):
         wide = pa.float64()
     elif pa.types.is_boolean(kind) or (
@@ -286,12 +288,13 @@ def to_values(column: pa.Array) -> Values:
     return values
 
 
-def without_nulls(column: pa.Array, index: Index) -> tuple[Values, Index]:
-    """The values of a column that are not null, and the groups of these rows."""
+def without_nulls(column: pa.Array, index: Index, *, narrow: bool = False) -> tuple[Values, Index]:
+    """The values of a column that are not null, as `to_values` has them, and the groups of these rows."""
     if column.null_count:
         there = column.is_valid()
-        return to_values(column.filter(there)), index[there.to_numpy(zero_copy_only=False)]
-    return to_values(column), index
+        values = to_values(column.filter(there), narrow=narrow)
+        return values, index[there.to_numpy(zero_copy_only=False)]
+    return to_values(column, narrow=narrow), index
 
 
 def sums(column: pa.Array, index: Index, groups: int) -> list[Sum]:
@@ -324,22 +327,29 @@ def value_sums(values: Values, index: Index, groups: int) -> list[Sum]:
     return list(totals.tolist())
 
 
-def extremes(column: pa.Array, index: Index, groups: int, *, highest: bool) -> list[Any]:
+def extremes(
+    column: pa.Array, index: Index, groups: int, *, highest: bool, counts: Sequence[int] | None = None
+) -> list[Any]:
     """The highest (or lowest) value of each group; null values are ignored, and NaN beside a number.
 
     -0.0 is lower than 0.0, so that the order of values does not matter. None for a group without a value.
-    Raises SchemaError for values that have no order.
+    `counts`: how many values that are not null each group has, if it is known. Raises SchemaError for values
+    that have no order.
     """
-    values, index = without_nulls(column, index)
+    values, index = without_nulls(column, index, narrow=True)
     there = np.zeros(groups, np.bool_)
-    there[index] = True
+    if counts is None:
+        there[index] = True
+    else:
+        there = np.array(counts, np.int64) > 0
     found: Values
     if values.dtype == object:
         found = np.empty(groups, object)
         firsts = first_rows(index, groups)
         found[there] = values[firsts[there]]
-    elif values.dtype == np.int64:
-        found = np.full(groups, -_LARGEST - 1 if highest else _LARGEST)
+    elif values.dtype != np.float64:
+        bounds = np.iinfo(values.dtype)
+        found = np.full(groups, bounds.min if highest else bounds.max, values.dtype)
     try:
         if values.dtype == np.float64:
             found = _float_extremes(values, index, groups, highest=highest)

@@ -29,7 +29,7 @@ AGES_US = st.lists(
 
 def of_ages(ages_us, place="emit", now=NOW):
     times = now * 1_000_000 - np.array(ages_us, dtype=np.int64)
-    return sample(place, LEVELS[place], times, None, now)
+    return sample(place, LEVELS[place], [times], None, now)
 
 
 def apart(ages_us):
@@ -95,23 +95,34 @@ def test_ages_at_the_bounds_of_buckets_are_in_the_same_bucket_in_any_order(secon
 
 def test_records_without_a_timestamp_are_left_out():
     times = np.array([NO_TIME, NOW_US - 3_000_000, NO_TIME])
-    found = sample("source", "INFO", times, None, NOW)
+    found = sample("source", "INFO", [times], None, NOW)
     assert (found.count, found.minimum, found.maximum) == (1, 3.0, 3.0)
-    assert sample("source", "INFO", times[:1], None, NOW) is None
-    assert sample("source", "INFO", times[:0], None, NOW) is None
+    assert sample("source", "INFO", [times[:1]], None, NOW) is None
+    assert sample("source", "INFO", [times[:0]], None, NOW) is None
+
+
+@settings(deadline=None)
+@given(AGES_US, st.lists(st.integers(0, 50), max_size=4), st.integers(0, 3))
+def test_batches_have_the_ages_of_all_their_records(ages_us, ends, unknown):
+    times = np.append(NOW_US - np.array(ages_us, np.int64), np.full(unknown, NO_TIME))
+    parts = np.split(times, sorted(ends))
+    oldest = [part - (part != NO_TIME) * 7 for part in parts]
+    assert sample("emit", "INFO", parts, None, NOW) == sample("emit", "INFO", [times], None, NOW)
+    of_all = [np.concatenate(oldest)]
+    assert sample("emit", "INFO", parts, oldest, NOW) == sample("emit", "INFO", [times], of_all, NOW)
 
 
 def test_the_oldest_records_of_results_are_distinguished():
     newest = np.array([NOW_US - 1_000_000, NOW_US - 2_000_000])
     oldest = np.array([NOW_US - 9_000_000, NO_TIME])
-    found = sample("emit", "INFO", newest, oldest, NOW)
+    found = sample("emit", "INFO", [newest], [oldest], NOW)
     assert (found.maximum, found.oldest_maximum) == (2.0, 9.0)
-    assert sample("emit", "INFO", newest, np.full(2, NO_TIME), NOW).oldest_maximum == 2.0
+    assert sample("emit", "INFO", [newest], [np.full(2, NO_TIME)], NOW).oldest_maximum == 2.0
 
 
 def test_timestamps_from_the_ends_of_time_do_not_overflow():
     times = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min + 1, NOW_US])
-    found = sample("emit", "INFO", times, None, NOW)
+    found = sample("emit", "INFO", [times], None, NOW)
     assert (found.count, found.negative) == (3, 1)
     assert found.minimum == pytest.approx(-(2**61) / 1e6, rel=0.01)
     assert found.maximum == pytest.approx(2**61 / 1e6, rel=0.01)
@@ -121,7 +132,7 @@ def test_timestamps_from_the_ends_of_time_do_not_overflow():
 def test_a_sample_leaves_its_arrays_alone():
     times = np.array([NO_TIME, NOW_US - 5, NOW_US + 5])
     times.flags.writeable = False
-    sample("emit", "INFO", times, times, NOW)
+    sample("emit", "INFO", [times], [times], NOW)
 
 
 # ------------------------------------------------------------------------------------------------ figures

@@ -27,7 +27,7 @@ def figures(true_ages, skew, windows=1):
     """The figures of records of that age, from a host whose clock is `skew` ahead, once that is known."""
     ages = RecordAges()
     for part in np.array_split(times_of(true_ages), windows):
-        found = sample("emit", "INFO", part, None, NOW + skew)
+        found = sample("emit", "INFO", [part], None, NOW + skew)
         if found is not None:
             ages.add(1, found, NOW, -skew)
     return ages.figures(1, "emit", NOW)

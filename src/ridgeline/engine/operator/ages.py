@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, is_stateless
-from ridgeline.api.times import NO_TIME, Microseconds, Times, joined_times
+from ridgeline.api.times import NO_TIME, Microseconds, Times
 from ridgeline.engine.operator.input import emitted_tuples
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
@@ -17,6 +19,7 @@ from ridgeline.measure.age.record_age import LEVELS, sample
 from ridgeline.measure.events import AgeSample
 
 _PER_SECOND = 1_000_000
+_SMALL = 8_192
 
 
 def places(level: RecordingLevel, *, source: bool, leaf: bool, stateful: bool) -> tuple[str, ...]:
@@ -56,16 +59,18 @@ class AgeMeter:
     def ages(self, ended: float) -> list[AgeSample]:
         """The ages of the window that ended then; nothing if it failed."""
         seen, self._seen = self._seen, []
-        times = joined_times([(len(tuples), tuples.times) for tuples, _ in seen])
-        if times is None:
+        parts = [(tuples.times, now) for tuples, now in seen if tuples.times is not None]
+        if not parts:
             return []
-        newest, oldest, now = _as_of_last(
-            times, [len(tuples) for tuples, _ in seen], [now for _, now in seen]
-        )
+        now = parts[-1][1]
+        readings = [round(reading * _PER_SECOND) for _, reading in parts]
+        shifts = [readings[-1] - reading for reading in readings]  # give the ages as of the last reading
+        batches = [times for times, _ in parts]
+        newest, oldest = _shifted(batches, shifts)
         samples: list[AgeSample] = []
         for place in self._places:
-            if place == "commit" and newest is not times.newest:  # read at several moments
-                found = sample(place, LEVELS[place], times.newest, times.oldest, ended)
+            if place == "commit" and any(shifts):
+                found = sample(place, LEVELS[place], *_shifted(batches, [0] * len(batches)), ended)
             elif place == "commit" and samples:
                 found = replace(samples[0], place=place, level=LEVELS[place], as_of=now)
             elif samples:
@@ -115,28 +120,25 @@ class _EmittedAges(RecordAges):
         self.meter.emitted(emitted_tuples(self.instance, emitted), self._done)
 
 
-def _as_of_last(
-    times: Times, counts: Sequence[int], nows: Sequence[float]
-) -> tuple[Microseconds, Microseconds | None, float]:
-    """Merge the times of all batches into one sample: shift each to give its ages as of the last reading."""
-    readings = [round(now * _PER_SECOND) for now in nows]
-    if min(readings) == readings[-1]:
-        return times.newest, times.oldest, nows[-1]
-    shifts = [readings[-1] - reading for reading in readings]
-    return (
-        _shifted(times.newest, counts, shifts),
-        None if times.oldest is None else _shifted(times.oldest, counts, shifts),
-        nows[-1],
+def _shifted(
+    batches: Sequence[Times], shifts: Sequence[int]
+) -> tuple[list[Microseconds], list[Microseconds] | None]:
+    """The newest and the oldest times of batches, later by a shift each."""
+    newest = _later([times.newest for times in batches], shifts)
+    if all(times.oldest is None for times in batches):
+        return newest, None
+    return newest, _later(
+        [times.newest if times.oldest is None else times.oldest for times in batches], shifts
     )
 
 
-def _shifted(times: Microseconds, counts: Sequence[int], shifts: Sequence[int]) -> Microseconds:
-    """Times of batches of so many records, those of each shifted by its own shift."""
-    found = times.copy()
-    begin = 0
-    for count, shift in zip(counts, shifts, strict=True):
-        found[begin : begin + count] += shift
-        begin += count
-    if times.size and times.min() == NO_TIME:
-        found[times == NO_TIME] = NO_TIME
-    return found
+def _later(batches: list[Microseconds], shifts: Sequence[int]) -> list[Microseconds]:
+    """Times later by a shift for each batch. Many small batches become one: each costs some calls."""
+    counts = [len(batch) for batch in batches]
+    if sum(counts) < len(batches) * _SMALL:
+        joined, shift = np.concatenate(batches), np.repeat(np.array(shifts, np.int64), counts)
+        return [np.where(joined == NO_TIME, joined, joined + shift) if any(shifts) else joined]
+    return [
+        np.where(batch == NO_TIME, batch, batch + shift) if shift else batch
+        for batch, shift in zip(batches, shifts, strict=True)
+    ]

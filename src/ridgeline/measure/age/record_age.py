@@ -25,7 +25,7 @@ relative to the age.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -94,15 +94,19 @@ def kip_613_name(statistic: str) -> str:
 
 
 def sample(
-    place: str, level: str, newest_us: Microseconds, oldest_us: Microseconds | None, now_seconds: float
+    place: str,
+    level: str,
+    newest_us: Sequence[Microseconds],
+    oldest_us: Sequence[Microseconds] | None,
+    now_seconds: float,
 ) -> AgeSample | None:
-    """The ages of a batch of records at one place, as of one clock read after the work.
+    """The ages of batches of records at one place, as of one clock read after the work.
 
     Args:
         place: `source`, `state`, `emit` or `commit`; for `commit`, `now_seconds` is the operator's end-window
             timestamp.
         level: The recording level, see `LEVELS`.
-        newest_us: The records' timestamps, microseconds since 1970, `NO_TIME` for none.
+        newest_us: The records' timestamps, batch by batch: microseconds since 1970, `NO_TIME` for none.
         oldest_us: The timestamps of the oldest records that went into each; None if the records are no
             results of several.
         now_seconds: The clock's reading, seconds since 1970. It is rounded to microseconds; all else is exact
@@ -112,63 +116,73 @@ def sample(
         The sample, or None if no record has a timestamp. Timestamps beyond the year 73,000 count as of that
         year.
     """
-    newest, first, last = _known(newest_us)
-    if not newest.size:
+    batches, first, last = _known(newest_us)
+    count = sum(times.size for times in batches)
+    if not count:
         return None
     now = round(now_seconds * _PER_SECOND)
     oldest_maximum = now - first
     if oldest_us is not None:
         oldest, earliest, _ = _known(oldest_us)
-        oldest_maximum = now - earliest if oldest.size else oldest_maximum
-    base, ahead = now - last, Buckets()
-    total = _total(newest, last) + newest.size * base
+        oldest_maximum = now - earliest if oldest else oldest_maximum
+    base, ahead, negative = now - last, Buckets(), 0
+    total = _total(batches, first, last) + count * base
     if base < 0:  # in the future by this clock: apart, so that they cost the others no precision
-        later = newest > now
-        ahead = _buckets(newest[later], last)
-        negative, newest = int(later.sum()), newest[~later]
-        base = now - int(newest.max()) if newest.size else 0
-    else:
-        negative = 0
+        ahead = _buckets([times[times > now] for times in batches], max(first, now + 1), last)
+        batches = [times[times <= now] for times in batches]
+        negative = count - sum(times.size for times in batches)
+        base = now - max((int(times.max()) for times in batches if times.size), default=now)
     return AgeSample(
         place,
         level,
-        newest.size + negative,
+        count,
         negative,
         (now - last) / _PER_SECOND,
         (now - first) / _PER_SECOND,
         total / _PER_SECOND,
         oldest_maximum / _PER_SECOND,
-        _buckets(newest, now - base),
+        _buckets(batches, first, now - base),
         base=base / _PER_SECOND,
         ahead=ahead,
     )
 
 
-def _known(times: Microseconds) -> tuple[Microseconds, int, int]:
-    """The known timestamps, with the first and the last of them; zeros if none is known."""
-    if not times.size:
-        return times, 0, 0
-    first = int(times.min())
-    if first == NO_TIME:
-        return _known(times[times != NO_TIME])
-    last = int(times.max())
-    if first < -_FARTHEST or last > _FARTHEST:
-        return _known(np.clip(times, -_FARTHEST, _FARTHEST))
-    return times, first, last
+def _known(batches: Sequence[Microseconds]) -> tuple[list[Microseconds], int, int]:
+    """The batches with their known timestamps, the first and the last of all; zeros if none is known."""
+    found: list[Microseconds] = []
+    firsts, lasts = [], []
+    for batch in batches:
+        if not batch.size:
+            continue
+        times, first = batch, int(batch.min())
+        if first == NO_TIME:
+            times = batch[batch != NO_TIME]
+            if not times.size:
+                continue
+            first = int(times.min())
+        last = int(times.max())
+        if first < -_FARTHEST or last > _FARTHEST:
+            times = np.clip(times, -_FARTHEST, _FARTHEST)
+            first, last = max(first, -_FARTHEST), min(last, _FARTHEST)
+        found.append(times)
+        firsts.append(max(-_FARTHEST, min(first, _FARTHEST)))
+        lasts.append(max(-_FARTHEST, min(last, _FARTHEST)))
+    return found, min(firsts, default=0), max(lasts, default=0)
 
 
-def _buckets(times: Microseconds, last: int) -> Buckets:
-    """The buckets of how much earlier than the last one times are."""
-    if not times.size:
-        return Buckets()
+def _buckets(batches: Sequence[Microseconds], first: int, last: int) -> Buckets:
+    """The buckets of how much earlier than the last one times are. `first`: none is before it."""
     zero = lowest_bucket(TRANSPORT_BITS) - 1
-    width = max(zero, bucket((last - int(times.min())) * 1e-6, TRANSPORT_BITS)) - zero + 1
-    near = last - int(times.min()) < _NEAR
-    if near and width > 1 and (times[1:] >= times[:-1]).all():
-        counts = _counts_of_sorted(times, last, width)
-    else:
-        counts = _counts(times, last, width)
+    width = max(zero, bucket((last - first) * 1e-6, TRANSPORT_BITS)) - zero + 1
+    counts = np.zeros(width, np.int64)
+    for times in batches:
+        if last - first < _NEAR and width > 1 and times.size and (times[1:] >= times[:-1]).all():
+            counts += _counts_of_sorted(times, last, width)
+        else:
+            counts += _counts(times, last, width)
     used = np.flatnonzero(counts)
+    if not used.size:
+        return Buckets()
     names = (used + zero).tolist()
     if names[0] == zero:
         names[0] = 0
@@ -217,12 +231,18 @@ def _numbers(microseconds: Microseconds) -> Integers:
     return bucket_numbers(np.multiply(microseconds, 1e-6, dtype=np.float64), TRANSPORT_BITS)
 
 
-def _total(times: Microseconds, last: int) -> int:
-    """The sum of how much earlier than the last one times are, in microseconds."""
-    if last - int(times.min()) < (1 << 63) // max(1, times.size):
-        return (times.size * last - int(times.sum())) % (1 << 64)  # the sum may overflow, the result does not
-    earlier = [last - times[start : start + _CHUNK] for start in range(0, times.size, _CHUNK)]
-    return sum((int((part >> 32).sum()) << 32) + int((part & 0xFFFFFFFF).sum()) for part in earlier)
+def _total(batches: Sequence[Microseconds], first: int, last: int) -> int:
+    """The sum of how much earlier than the last one times are, in microseconds. `first`: the earliest."""
+    total = 0
+    for times in batches:
+        if last - first < (1 << 63) // times.size:
+            # the sum may overflow, the result does not
+            total += (times.size * last - int(times.sum())) % (1 << 64)
+            continue
+        for start in range(0, times.size, _CHUNK):
+            earlier = last - times[start : start + _CHUNK]
+            total += (int((earlier >> 32).sum()) << 32) + int((earlier & 0xFFFFFFFF).sum())
+    return total
 
 
 def older(sample: AgeSample, seconds: float) -> AgeSample:

@@ -136,8 +136,8 @@ class _Extreme(Rules, kinds=("min", "max")):
         return pa.field("", field.type, nullable=field.nullable)
 
     def parts(self, rows: Rows) -> list[Part]:
-        found = rows.of(self.column)
-        return extremes(found.column, found.groups, rows.count, highest=self.highest)
+        found, counts = rows.of(self.column), rows.counts(self.column)
+        return extremes(found.column, found.groups, rows.count, highest=self.highest, counts=counts)
 
     def merge(self, one: Part, other: Part) -> Part:
         return beyond(one, other, highest=self.highest)
