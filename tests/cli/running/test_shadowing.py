@@ -7,6 +7,7 @@ import signal
 import pytest
 from tests.cli.running.test_upgrading import APP, assert_as_a_plain_loop, kill_driver, wait_for_line
 
+from ridgeline.service import registry
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -89,7 +90,9 @@ def test_kills_of_either_side_leave_the_other_and_an_upgrade_is_supervised(
     wait_for_line(old, "window 0: ")
     shadow = ridgeline_process("upgrade", "sums", "same.py", *WORDS, "--shadow", "10m", "--check-only")
     wait_until(lambda: windows_of(temporary) > 5, "the first windows beside")
+    before = {one.pid for one in registry.running()}
     kill_driver(old)
+    wait_until(lambda: any(one.pid not in before for one in registry.running()), "the next driver")
     seen = windows_of(temporary)
     wait_until(lambda: windows_of(temporary) > seen + 40, "windows of the driver that was started again")
     os.kill(shadow.pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ from ridgeline.cli import options
 from ridgeline.cli.configuration import load_configured
 from ridgeline.cli.running.shadow_recording import ShadowRecording
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.supervising.link import Link
+from ridgeline.cli.supervising.link import Link, Stops
 from ridgeline.plan.spec.imports import APP_PREFIX
 
 if TYPE_CHECKING:
@@ -62,8 +62,24 @@ def run_side(context: typer.Context, settings: RunSettings, link: Link) -> None:
 
     beside = Beside(job, configured.app.name, planner_of)
     with Stopper(stop, stop) as stopper:
-        link.follow(stopper, partial(_orphaned, job))
+        link.follow(_Followed(stopper, job), partial(_orphaned, job))
         in_thread(beside.run)
+
+
+class _Followed:
+    """Passes signals on. If the command is gone, what belongs to it is removed before this process ends."""
+
+    def __init__(self, stopper: Stops, job: Job) -> None:
+        self._stopper = stopper
+        self._job = job
+
+    def passed_on(self, number: int, count: int) -> None:
+        """Take a signal that the command has got."""
+        self._stopper.passed_on(number, count)
+
+    def stop(self, why: str) -> None:
+        """The command is gone."""
+        _orphaned(self._job)
 
 
 def _orphaned(job: Job) -> None:
