@@ -8,7 +8,6 @@ import pytest
 from tests.cli.running.test_upgrading import APP, assert_as_a_plain_loop, kill_driver, wait_for_line
 
 from ridgeline.service import registry
-from support.depth import DEPTH
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -80,7 +79,6 @@ def windows_of(temporary):
     return 0
 
 
-@pytest.mark.skipif(DEPTH < 2, reason="fails: copies of a shadow whose command was killed may stay")
 @pytest.mark.crash
 def test_kills_of_either_side_leave_the_other_and_an_upgrade_is_supervised(
     ridgeline_process, temporary, tmp_path

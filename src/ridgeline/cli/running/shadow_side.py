@@ -6,8 +6,8 @@ import contextlib
 import os
 import shutil
 import sys
+import threading
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,16 +62,21 @@ def run_side(context: typer.Context, settings: RunSettings, link: Link) -> None:
 
     beside = Beside(job, configured.app.name, planner_of)
     with Stopper(stop, stop) as stopper:
-        link.follow(_Followed(stopper, job), partial(_orphaned, job))
-        in_thread(beside.run)
+        command = _Command(stopper, job)
+        link.follow(command, command.remove_all)
+        try:
+            in_thread(beside.run)
+        finally:
+            command.removed()
 
 
-class _Followed:
-    """Passes signals on. If the command is gone, what belongs to it is removed before this process ends."""
+class _Command:
+    """The command that this process belongs to: its signals are passed on, and what it leaves is removed."""
 
     def __init__(self, stopper: Stops, job: Job) -> None:
         self._stopper = stopper
         self._job = job
+        self._removing = threading.Lock()
 
     def passed_on(self, number: int, count: int) -> None:
         """Take a signal that the command has got."""
@@ -79,14 +84,19 @@ class _Followed:
 
     def stop(self, why: str) -> None:
         """The command is gone."""
-        _orphaned(self._job)
+        self.remove_all()
 
+    def remove_all(self) -> None:
+        """Remove the recording and all copies, and end this process."""
+        with self._removing:
+            with contextlib.suppress(Exception):
+                recording = ShadowRecording(self._job.checkpoint, self._job.recording)
+                recording.stop()
+                recording.forget()
+            shutil.rmtree(self._job.root, ignore_errors=True)
+            os._exit(1)
 
-def _orphaned(job: Job) -> None:
-    """End this process, and what belongs to its command, which is gone: the recording, and all copies."""
-    with contextlib.suppress(Exception):
-        recording = ShadowRecording(job.checkpoint, job.recording)
-        recording.stop()
-        recording.forget()
-    shutil.rmtree(job.root, ignore_errors=True)
-    os._exit(1)
+    def removed(self) -> None:
+        """Wait while all is removed: the run ends as soon as its recording does, and this process with it."""
+        with self._removing:
+            pass
