@@ -23,7 +23,7 @@ from ridgeline.measure.events import OperatorWindow
 from ridgeline.testing.local_run import LocalRun
 from ridgeline.testing.matching import Tolerance
 from ridgeline.testing.run_local import InProcessRun, finished
-from ridgeline.testing.shadow.judging import judge
+from ridgeline.testing.shadow.judging import Counts, judge
 from ridgeline.testing.shadow.moved_classes import moved_batch
 from ridgeline.testing.shadow.recorded import ExactWindows
 from ridgeline.testing.shadow.standing_in import Stage
@@ -63,18 +63,12 @@ class Job:
 
 
 @dataclass(slots=True)
-class Compared:
+class Compared(Counts):
     """The comparison of one output over all windows so far.
 
     `windows`: those that differ. `first`: some differences of the first one of these, as texts.
     """
 
-    before: int = 0
-    after: int = 0
-    differ: int = 0
-    only_before: int = 0
-    only_after: int = 0
-    columns: str = ""
     windows: list[int] = field(default_factory=list)
     first: list[str] = field(default_factory=list)
 
@@ -273,12 +267,7 @@ class Beside:
                 continue
             found = judge(published[there], own, self._tolerance)
             sums = progress.outputs.setdefault(label, Compared())
-            sums.before += found.before
-            sums.after += found.after
-            sums.differ += found.differ
-            sums.only_before += found.only_before
-            sums.only_after += found.only_after
-            sums.columns = sums.columns or found.columns
+            sums.add(found)
             if not found.equal:
                 sums.first = sums.first or found.shown
                 sums.windows.append(window)

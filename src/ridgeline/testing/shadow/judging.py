@@ -21,12 +21,11 @@ Batches = Sequence[pa.RecordBatch]
 
 
 @dataclass(slots=True)
-class Verdict:
-    """The comparison of one output in one window.
+class Counts:
+    """How the rows of an output compare.
 
     `before`, `after`: how many rows the one that runs published, and the other would have. `differ`: rows
-    with the same first column and other values. `shown`: some of them, as texts. `columns`: how the columns
-    differ, "" if they do not.
+    with the same first column and other values. `columns`: how the columns differ, "" if they do not.
     """
 
     before: int = 0
@@ -35,12 +34,27 @@ class Verdict:
     only_before: int = 0
     only_after: int = 0
     columns: str = ""
-    shown: list[str] = field(default_factory=list)
 
     @property
     def equal(self) -> bool:
         """Whether nothing differs."""
         return not (self.differ or self.only_before or self.only_after or self.columns)
+
+    def add(self, other: Counts) -> None:
+        """Count those of another window, too; the first difference of columns is kept."""
+        self.before += other.before
+        self.after += other.after
+        self.differ += other.differ
+        self.only_before += other.only_before
+        self.only_after += other.only_after
+        self.columns = self.columns or other.columns
+
+
+@dataclass(slots=True)
+class Verdict(Counts):
+    """The comparison of one output in one window. `shown`: some of the differences, as texts."""
+
+    shown: list[str] = field(default_factory=list)
 
 
 def judge(before: Batches, after: Batches, tolerance: Tolerance) -> Verdict:
