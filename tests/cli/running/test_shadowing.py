@@ -8,6 +8,7 @@ import pytest
 from tests.cli.running.test_upgrading import APP, assert_as_a_plain_loop, kill_driver, wait_for_line
 
 from ridgeline.service import registry
+from support.depth import DEPTH
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -67,6 +68,21 @@ def test_versions_run_beside_and_differences_are_named(ridgeline_process, tempor
 
     assert not list(temporary.glob("ridgeline-shadow-*"))
     assert not list((tmp_path / "state" / "recordings").glob("*.*"))
+    (tmp_path / "finish").touch()
+    assert ended(old)[0] == 0
+    assert_as_a_plain_loop(tmp_path)
+
+
+@pytest.mark.skipif(DEPTH < 2, reason="a version that stands still is waited for a minute")
+def test_a_version_that_stands_still_is_no_crash(ridgeline_process, temporary, tmp_path):
+    write(tmp_path, "one.py")
+    write(tmp_path, "hangs.py", "int(total) + (rec.n if rec.n % 100 < 99 else __import__('time').sleep(1e4))")
+    old = ridgeline_process("run", "one.py", *WORDS, "--checkpoint", "state")
+    wait_for_line(old, "window 0: ")
+    code, stdout, stderr = ended(ridgeline_process("upgrade", "sums", "hangs.py", *WORDS, "--shadow", "2s"))
+    assert code == 1, stdout + stderr
+    assert "it stands still, or does not keep up; nothing was changed: `sums` runs on\n" in stdout
+    assert not list(temporary.glob("ridgeline-shadow-*"))
     (tmp_path / "finish").touch()
     assert ended(old)[0] == 0
     assert_as_a_plain_loop(tmp_path)

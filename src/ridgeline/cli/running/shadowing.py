@@ -71,12 +71,13 @@ _PRINTED = "printed"
 
 @dataclass(slots=True)
 class _Side:
-    """One version that runs beside."""
+    """One version that runs beside. `late`: it was ended before it had seen all recorded windows."""
 
     folder: Path
     child: Child
     progress: Progress
     ended: int | None = None
+    late: bool = False
 
     def look(self) -> None:
         """See how far it is, and whether it has ended."""
@@ -422,9 +423,10 @@ class Shadow:
         progress = new.progress
         if progress.error or (new.ended and not progress.over):
             at = f"after window {progress.last}" if progress.last is not None else "before its first window"
+            how = "it stands still, or does not keep up" if new.late else _how_ended(new.ended)
             for line in [] if progress.error else new.printed():
                 write(f"  it printed: {line}")
-            self._unchanged(f"the new version failed {at}: {progress.error or _how_ended(new.ended)}")
+            self._unchanged(f"the new version failed {at}: {progress.error or how}")
             raise typer.Exit(FAILED)
         if not progress.windows:
             self._unchanged("no window was committed in that time, so nothing was compared")
@@ -572,6 +574,7 @@ def _end(side: _Side) -> None:
     """End a process that still runs; it has nothing to lose."""
     process = side.child.process
     if process.poll() is None:
+        side.late = True
         process.terminate()
         try:
             process.wait(_ENDING_SECONDS)
