@@ -1,5 +1,7 @@
 """The step of a standby that follows from the entry of the driver that has the name."""
 
+import os
+import socket
 from dataclasses import replace
 
 import pytest
@@ -7,8 +9,10 @@ import pytest
 from ridgeline.api.errors import FencedError
 from ridgeline.cli.supervising.link import judged
 from ridgeline.cli.supervising.standby import Step, Watched
-from ridgeline.service.store.entry import StoreEntry
+from ridgeline.service import registry
+from ridgeline.service.store.entry import StoreEntry, StoreSupervisor
 from ridgeline.service.store.folder import Found
+from ridgeline.service.store.standing import holder_there, process_there
 
 ENTRY = StoreEntry("one", "one", 1, "running", epoch=1, host="elsewhere", pid=7, heartbeat=100.0)
 
@@ -76,6 +80,28 @@ def test_an_end_that_a_user_asked_for_is_no_failure(end, step):
     assert watched.next(found(), 0.0) is Step.WAIT
     assert watched.next(found(**end), 0.5) is step
     assert watched.why == end["reason"]
+
+
+def test_a_driver_whose_supervisor_starts_the_next_one_is_waited_for_as_long_as_that_one_writes():
+    watched = Watched(7.0)
+    pause = {"state": "failed", "reason": "was killed", "supervisor": StoreSupervisor(6, "p", 1, 60.0)}
+    assert steps(watched, (0.0, found(**pause)), (6.9, found(**pause, heartbeat=103.0))) == [Step.WAIT] * 2
+    assert watched.next(found(**pause, heartbeat=103.0), 13.8) is Step.WAIT
+    assert watched.next(found(**pause, heartbeat=103.0), 13.9) is Step.TAKE
+    assert Watched(7.0).next(found(**pause), 0.0, there=False) is Step.TAKE
+    ended = found(state="ended", reason="stopped before it was started again", final=True)
+    assert watched.next(ended, 14.0) is Step.END
+
+
+def test_on_one_host_the_supervisor_counts_where_its_driver_is_gone_but_not_for_its_next_driver():
+    own = registry.process_identity(os.getpid())
+    gone = f"{own.partition(':')[0]}:1"
+    here = replace(ENTRY, host=socket.gethostname(), pid=2**22 + 1, process=gone)
+    assert holder_there(here) is False
+    above = replace(here, supervisor=StoreSupervisor(os.getpid(), own))
+    assert (process_there(above), holder_there(above)) == (False, True)
+    assert holder_there(replace(here, supervisor=StoreSupervisor(2**22 + 1, gone))) is False
+    assert holder_there(replace(above, host="elsewhere")) is None
 
 
 def test_a_standby_that_begins_after_an_end_starts_the_application():

@@ -272,7 +272,7 @@ def _ask_supervisor(target: Target, remote: Change, what: Literal["stop", "kill"
         now = None if found is None else found.entry
         if now is None or now.supervisor is None or now.supervisor.pid != entry.supervisor:
             break
-        if now.state not in {"starting", "running"} and not now.restarts:
+        if not now.lives:
             break
         if _CLOCK.monotonic() > deadline:
             taken = folder.read_word(entry.name) is None

@@ -16,9 +16,9 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.supervising.link import ENDED, link
-from ridgeline.service.store.entry import LIVING, StoreEntry
+from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder, Found
-from ridgeline.service.store.standing import process_there
+from ridgeline.service.store.standing import holder_there, process_there
 
 if TYPE_CHECKING:
     from ridgeline.cli.settings import RunSettings
@@ -60,14 +60,15 @@ class Watched:
         """The step that follows from the entry that the store was `asked` for, by a monotonic clock.
 
         `answered`: when it was there; default: at once. An answer that took long may be as old as its
-        question. `there`: whether the driver's process is there; None if it is on another host.
+        question. `there`: whether the driver's process, or the supervisor that starts the next one, is
+        there; None if it is on another host.
         """
         if found is None:
             self.why = "no driver has the name"
             self.unread()
             return Step.WAIT if self.lived else Step.TAKE  # a folder may not be mounted any more
         entry = found.entry
-        if entry is not None and entry.state not in LIVING:
+        if entry is not None and not entry.lives:
             self.why = entry.reason or f"it has {entry.state}"
             return Step.END if entry.final and self.lived else Step.TAKE
         self.lived = True
@@ -150,7 +151,7 @@ class Standby:
                 self._failed = str(failed)
                 self._say(f"it could not take over: {failed}")
             _CLOCK.wait(_AGAIN_SECONDS, self._stopped)
-        watched = Watched(self._silent_seconds)
+        watched = Watched(self._silent_seconds, lived=failed is not None)  # then another one has the name
         holder: tuple[Any, ...] = ()
         while True:
             step, entry = self._look(watched)
@@ -160,7 +161,7 @@ class Standby:
             if step is Step.TAKE:
                 if holder:
                     self._say(f"takes over `{self._name}`: {watched.why}")
-                return Turn(takes=True, before=entry if entry is not None and entry.state in LIVING else None)
+                return Turn(takes=True, before=entry if entry is not None and entry.lives else None)
             if entry is not None and holder != (entry.host, entry.pid, entry.start):
                 holder = (entry.host, entry.pid, entry.start)
                 self._spark.start()
@@ -181,7 +182,7 @@ class Standby:
             if found is not None and not found.trusted:
                 raise CommandError(taken(standing(self._folder, found)))
             entry = None if found is None else found.entry
-            there = None if entry is None else process_there(entry)
+            there = None if entry is None else _is_there(entry)
             step = watched.next(found, asked, _CLOCK.monotonic(), there=there)
             if step is Step.TAKE and watched.lived and entry and is_end_asked(self._folder, entry):
                 watched.why = "a user has ended it"
@@ -206,7 +207,17 @@ class Standby:
             self._say(text)
 
 
+def _is_there(entry: StoreEntry) -> bool | None:
+    """As of `Watched.next`. The supervisor of this process does not count: this is its next driver."""
+    above, own = entry.supervisor, link()
+    follows = above is not None and own is not None and above.pid == own.by
+    return process_there(entry) if follows else holder_there(entry)
+
+
 def _holder(entry: StoreEntry) -> str:
+    if entry.restarts and entry.supervisor is not None:
+        above = f"process {entry.supervisor.pid} on `{printable(entry.host)}`"
+        return f"`{entry.name}` is started again by its supervisor, {above}"
     since = ""
     with suppress(ValueError, OverflowError, OSError):
         since = datetime.fromtimestamp(entry.started, UTC).strftime(" since %Y-%m-%d %H:%M:%S UTC")

@@ -80,6 +80,11 @@ class StoreEntry:
         return f"{self.run}-{self.epoch}" if self.run else ""
 
     @property
+    def lives(self) -> bool:
+        """Whether it starts, runs, or is started again by its supervisor, by what it says."""
+        return self.state in LIVING or self.restarts
+
+    @property
     def restarts(self) -> bool:
         """Whether its driver has ended, and its supervisor waits until it starts the next one."""
         return self.state not in LIVING and self.supervisor is not None and self.supervisor.attempt > 0

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ridgeline.api.clock import SystemClock
 from ridgeline.service import registry
 from ridgeline.service.listing.asking import ANSWER_SECONDS, Asking, ListedAnswer, key_of
-from ridgeline.service.store.entry import LIVING, StoreEntry
+from ridgeline.service.store.entry import LIVING, StoreEntry, StoreSupervisor
 from ridgeline.service.store.folder import EntryFolder, Found
 from ridgeline.service.supervised import RESTARTING, restart_words
 
@@ -96,7 +96,7 @@ def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
 def _gone(found: Found, entry: StoreEntry, age: float) -> Standing:
     """How an application stands whose driver is known to be gone: its supervisor may not have said so yet."""
     gone = f"its process {entry.pid} on `{entry.host}` is gone"
-    if entry.supervisor is not None and _there(entry, entry.supervisor.pid, entry.supervisor.process):
+    if entry.supervisor is not None and _supervisor_there(entry, entry.supervisor):
         words = f"{gone}; its supervisor, process {entry.supervisor.pid}, is there"
         return Standing(found, RESTARTING, age, words)
     return Standing(found, DEAD, age, gone)
@@ -106,7 +106,7 @@ def _between(found: Found, entry: StoreEntry, age: float) -> Standing:
     """How an application stands that waits for its next driver."""
     above = entry.supervisor
     assert above is not None  # noqa: S101  it restarts
-    alive = _there(entry, above.pid, above.process)
+    alive = _supervisor_there(entry, above)
     if alive is False or (alive is None and age > DEAD_SECONDS):
         what = "is gone" if alive is False else f"has written nothing for {age:.0f} s"
         why = f"its supervisor, process {above.pid} on `{entry.host}`, {what}; its driver {entry.reason}"
@@ -135,6 +135,18 @@ def _words(entry: StoreEntry, said: ListedAnswer | None) -> str:
 def process_there(entry: StoreEntry) -> bool | None:
     """Whether its process is there; None if that is not known here, as of other hosts."""
     return _there(entry, entry.pid, entry.process)
+
+
+def holder_there(entry: StoreEntry) -> bool | None:
+    """Whether its process is there, or else the supervisor that starts the next one; None as above."""
+    there = process_there(entry)
+    if there is False and entry.supervisor is not None:
+        return _supervisor_there(entry, entry.supervisor)
+    return there
+
+
+def _supervisor_there(entry: StoreEntry, above: StoreSupervisor) -> bool | None:
+    return _there(entry, above.pid, above.process)
 
 
 def _there(entry: StoreEntry, pid: int, process: str) -> bool | None:
@@ -217,9 +229,7 @@ def _clock(folder: EntryFolder, found: Sequence[Found]) -> Callable[[], float]:
     odd = any(
         not 0 <= now + 1 - one.written <= DEAD_SECONDS
         for one in found
-        if one.entry is not None
-        and (one.entry.state in LIVING or one.entry.restarts)
-        and process_there(one.entry) is None
+        if one.entry is not None and one.entry.lives and process_there(one.entry) is None
     )
     if not odd:
         return clock.wall
