@@ -271,6 +271,21 @@ def test_a_supervisor_on_another_host_that_reads_no_word_is_said(store, ridgelin
     )
 
 
+def test_in_the_pause_the_store_says_who_restarts_it_and_not_a_file_that_a_driver_elsewhere_has_left(
+    store, ridgeline_command
+):
+    """As in a home that two hosts share: files of the other host are not known to be old."""
+    left = registry.own_entry(
+        "ab-1", "one", "http://127.0.0.1:9", token=None, started=1.0, supervisor=os.getpid()
+    )
+    registry.register(replace(left, host="elsewhere"))
+    above = replace(own(), attempt=1, restart_in=60.0)
+    EntryFolder(store).write(replace(entry(), state="failed", reason="x", supervisor=above, host="elsewhere"))
+    done = ridgeline_command("stop", "one", "--store", store, "--no-wait")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith(f"asked its supervisor, process {os.getpid()} on `elsewhere`")
+
+
 def test_a_store_that_is_gone_ends_no_supervisor(announce, said, store):
     EntryFolder(store).write(entry())
     one = announce("one", store)

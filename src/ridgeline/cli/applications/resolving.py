@@ -82,12 +82,11 @@ def locate(app: str, store: str | None) -> Target:
     folder = EntryFolder(store)
     here = registry.running()
     found = _found(folder, app)
-    if found is None or (found.entry is not None and found.entry.state in {"ended", "failed"}):
+    if found is None or (found.entry is not None and not found.entry.lives):
         own = [one for one in here if app in {one.name, one.id}]
         if own:
             return Target(registry.find(app))
-        restarts = found is not None and found.entry is not None and found.entry.restarts
-        if not restarts and (between := held(app)) is not None:
+        if (between := held(app)) is not None:
             return between
     if found is None:
         names = [one.name for one in folder.entries()]
