@@ -238,3 +238,35 @@ def test_a_long_report_arrives_whole_at_a_slow_supervisor_and_a_dead_one_holds_n
         link.report("ended")  # into a closed connection
     last = json.loads(said[-1])
     assert last == {"what": "failed", "error": "e" * 10_000, "again": True}
+
+
+class Taken:
+    """What a supervisor's end is followed by: it keeps what it is to take."""
+
+    def __init__(self):
+        self.got = []
+
+    def stop(self, why):
+        self.got.append(why)
+
+    def passed_on(self, number, count):
+        self.got.append((number, count))
+
+
+def test_a_signal_between_a_wait_as_standby_and_a_run_is_taken_by_the_run_and_so_is_the_end_of_a_supervisor():
+    end, theirs = socket.socketpair()
+    link = Link(end)
+    waiting, running, later, gone = Taken(), Taken(), Taken(), []
+    with end:
+        link.follow(waiting, lambda: gone.append("waiting"))
+        theirs.sendall(b"15 1\n")
+        wait_until(lambda: waiting.got == [(15, 1)], "the signal")
+        link.follow(running, lambda: gone.append("running"))
+        assert running.got == [(15, 1)]
+        theirs.close()
+        wait_until(lambda: gone == ["running"], "the end of the supervisor")
+        link.follow(later, lambda: gone.append("later"))
+    assert waiting.got == [(15, 1)]
+    assert running.got == [(15, 1), "the end of its supervisor"]
+    assert later.got == running.got
+    assert gone == ["running", "later"]

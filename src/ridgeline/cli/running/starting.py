@@ -88,6 +88,8 @@ def _start_as_standby(context: typer.Context, settings: RunSettings) -> None:
                 _run(running, settings, passing=(NameTakenError, FolderInUseError))
             except (NameTakenError, FolderInUseError) as error:
                 failed = error
+                if running.asked_to_end():
+                    standby.stop("a signal")
             else:
                 return
 

@@ -77,6 +77,9 @@ class Link:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _cut: bool = False
     _followed: tuple[Stops, Callable[[], object]] | None = None
+    _signal: tuple[int, int] | None = None
+    """Number and count of the last signal of the supervisor."""
+    _gone: bool = False
 
     def report(self, what: str, **more: Any) -> None:
         """Send a report as a whole line; texts are cut at 10,000 characters.
@@ -111,19 +114,31 @@ class Link:
     def follow(self, stopper: Stops, gone: Callable[[], object]) -> None:
         """Take signals of the supervisor from now on, in a thread; `gone()` is called if it dies.
 
-        Called again, the new `stopper` gets them.
+        Called again, the new `stopper` gets them, the last one of before included: it may have come between
+        two stoppers.
         """
         begun, self._followed = self._followed is not None, (stopper, gone)
         if not begun:
             self.report(READY)
             threading.Thread(target=self._read, name="supervisor", daemon=True).start()
+            return
+        if self._signal is not None:
+            stopper.passed_on(*self._signal)
+        if self._gone:
+            self._end()
 
     def _read(self) -> None:
         pieces = self.end.dup()
         with pieces, pieces.makefile("r", encoding="ascii") as lines:
             while line := _next(lines):
                 number, _, count = line.partition(" ")
-                self._following[0].passed_on(int(number), int(count))
+                self._signal = int(number), int(count)
+                self._following[0].passed_on(*self._signal)
+        self._gone = True
+        self._end()
+
+    def _end(self) -> None:
+        """The supervisor is gone."""
         stopper, gone = self._following
         stopper.stop("the end of its supervisor")
         gone()
