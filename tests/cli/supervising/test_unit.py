@@ -18,7 +18,7 @@ import pytest
 
 from ridgeline.cli.supervising.unit import quoted
 from ridgeline.service import registry
-from ridgeline.service.notifying import Manager, Notifier, taken
+from ridgeline.service.notifying import Manager, Notifier, StandbyNotifier, taken
 from support.manifests import last_of
 from support.waiting import wait_until
 
@@ -214,6 +214,23 @@ def test_a_start_that_takes_long_is_waited_for_and_a_manager_that_is_gone_does_n
     assert messages(end, "STOPPING=1")
     with Notifier(Manager("/nowhere/at/all")):
         pass
+
+
+def test_a_standby_that_waits_is_ready_and_its_start_after_that_is_no_silence(manager):
+    end, address = manager
+    waits = [""]
+    with StandbyNotifier(Manager(address, 1.0), lambda: waits[0]):
+        assert end.recv(4096).decode().splitlines()[1] == "EXTEND_TIMEOUT_USEC=60000000"
+        waits[0] = "`one` runs;\x1b this one waits"
+        ready = messages(end, "READY=1")[-1]
+        assert ready[0] == "READY=1"
+        assert "\x1b" not in ready[1]
+        assert ready[2] == "WATCHDOG=1"
+        assert messages(end, "WATCHDOG=1")
+    with Notifier(Manager(address, 1.0), stood_by=True):
+        found = messages(end, "STATUS=starting: Spark and slots are not there yet")
+        assert "WATCHDOG=1" in found[-1]
+        assert not any("STOPPING=1" in one for one in found)  # it would be ended
 
 
 @pytest.mark.parametrize("managed", [False, True])

@@ -86,7 +86,8 @@ class RunCommand:
         Raises what `run_measured` raises; OutputGoneError if not all of it could be printed.
         """
         settings, supervisor, managed = self._settings, link(), manager()
-        self._notifier = None if managed is None else Notifier(managed, self._clock)
+        stood_by = settings.supervision.standby
+        self._notifier = None if managed is None else Notifier(managed, self._clock, stood_by=stood_by)
         with self._stopper, self._notifier or contextlib.nullcontext():
             if supervisor is not None:
                 supervisor.follow(self._stopper, self._supervisor_gone)

@@ -47,20 +47,21 @@ def start(context: typer.Context, settings: RunSettings) -> None:
     if settings.supervision.standby:
         _start_as_standby(context, settings)
         return
-    with reporting_errors(code=_code()), failure_reported():
+    with reporting_errors(code=_code(settings)), failure_reported():
         running = _prepared(context, settings)
     _run(running, settings)
 
 
-def _code() -> Callable[[RidgelineError], int] | None:
+def _code(settings: RunSettings) -> Callable[[RidgelineError], int] | None:
     """Gives the exit code for an error; None: as always. A service manager has codes of its own."""
-    return None if manager() is None else _code_for_manager
+    standby = settings.supervision.standby
+    return None if manager() is None else partial(_code_for_manager, standby=standby)
 
 
-def _code_for_manager(error: RidgelineError) -> int:
+def _code_for_manager(error: RidgelineError, *, standby: bool) -> int:
     """The exit code for a service manager, which is to start again what may then get further."""
     code = exit_code(error)
-    return FINAL if code == FAILED and not mendable(error, begun=True) else code
+    return FINAL if code == FAILED and not mendable(error, begun=True, standby=standby) else code
 
 
 def _start_as_standby(context: typer.Context, settings: RunSettings) -> None:
@@ -101,7 +102,7 @@ def _run(running: RunCommand, settings: RunSettings, passing: tuple[type[Excepti
     supervisor = link()
     passed: list[Exception] = []
     reported = failure_reported(running.asked_to_end, standby=settings.supervision.standby)
-    ended = reporting_errors(running.print_how_to_continue, _code())
+    ended = reporting_errors(running.print_how_to_continue, _code(settings))
     with ended, reported, open_channel(_log(settings)):
         try:
             _run_reported(running, supervisor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -16,6 +16,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.supervising.link import ENDED, link
+from ridgeline.service.notifying import StandbyNotifier, manager
 from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder, Found
 from ridgeline.service.store.standing import holder_there, process_there
@@ -110,6 +111,7 @@ class Standby:
         self._silent_seconds = settings.supervision.silent_seconds()
         self._stopped = threading.Event()
         self._read = False
+        self._waits = ""
         self._failed = ""
         console = make_console()
         self._say: Callable[[str], None] = lambda text: console.print(
@@ -127,7 +129,9 @@ class Standby:
         supervisor = link()
         if supervisor is not None:
             supervisor.follow(self, lambda: self._say("the supervisor was killed"))
-        with _signals(self._stopped):
+        managed = manager()
+        notifier = nullcontext() if managed is None else StandbyNotifier(managed, lambda: self._waits)
+        with _signals(self._stopped), notifier:
             turn = _interruptible(lambda: self._wait(failed), self._stopped)
         if turn is None:
             self._say(f"stopped while it waited; `{self._name}` was left alone")
@@ -165,7 +169,8 @@ class Standby:
             if entry is not None and holder != (entry.host, entry.pid, entry.start):
                 holder = (entry.host, entry.pid, entry.start)
                 self._spark.start()
-                self._say(f"{_holder(entry)}; this one waits as its standby")
+                self._waits = f"{_holder(entry)}; this one waits as its standby"
+                self._say(self._waits)
                 watched.unread()  # the start took time
             self._spark.check()
             if _CLOCK.wait(_LOOK_SECONDS, self._stopped):
