@@ -11,7 +11,8 @@ from ridgeline.cli.supervising.link import judged
 from ridgeline.cli.supervising.standby import Step, Watched
 from ridgeline.service import registry
 from ridgeline.service.store.entry import StoreEntry, StoreSupervisor
-from ridgeline.service.store.folder import Found
+from ridgeline.service.store.folder import EntryFolder, Found
+from ridgeline.service.store.presence import ask_end, is_end_asked
 from ridgeline.service.store.standing import holder_there, process_there
 
 ENTRY = StoreEntry("one", "one", 1, "running", epoch=1, host="elsewhere", pid=7, heartbeat=100.0)
@@ -102,6 +103,22 @@ def test_on_one_host_the_supervisor_counts_where_its_driver_is_gone_but_not_for_
     assert (process_there(above), holder_there(above)) == (False, True)
     assert holder_there(replace(here, supervisor=StoreSupervisor(2**22 + 1, gone))) is False
     assert holder_there(replace(above, host="elsewhere")) is None
+
+
+def test_who_ends_a_driver_ends_the_next_one_of_its_supervisor_too(tmp_path):
+    folder, above = EntryFolder(str(tmp_path)), StoreSupervisor(6, "boot:1")
+    between = replace(ENTRY, state="failed", supervisor=replace(above, attempt=1, restart_in=1.0))
+    assert not is_end_asked(folder, between)
+    ask_end(folder, between)
+    following = replace(ENTRY, start=2, supervisor=above)  # was started before its supervisor heard of it
+    assert is_end_asked(folder, between)
+    assert is_end_asked(folder, following)
+    for other in (
+        {"supervisor": replace(above, process="boot:2")},
+        {"host": "beyond"},
+        {"supervisor": None},
+    ):
+        assert not is_end_asked(folder, replace(following, **other))
 
 
 def test_a_standby_that_begins_after_an_end_starts_the_application():

@@ -32,6 +32,10 @@ class StoreSupervisor:
     attempt: int = 0
     restart_in: float = 0.0
 
+    def is_process(self, other: StoreSupervisor | None) -> bool:
+        """Whether the other one is the same process."""
+        return other is not None and (self.pid, self.process) == (other.pid, other.process)
+
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:

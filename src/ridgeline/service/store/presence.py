@@ -208,13 +208,9 @@ class Presence(Claim):
     def _follows(self, entry: StoreEntry | None) -> bool:
         """Whether the supervisor of this driver has started that one, whose process is gone."""
         mine = self._entry
-        if entry is None or mine.supervisor is None or entry.supervisor is None or entry.host != mine.host:
+        if entry is None or mine.supervisor is None or entry.host != mine.host:
             return False
-        same = (entry.supervisor.pid, entry.supervisor.process) == (
-            mine.supervisor.pid,
-            mine.supervisor.process,
-        )
-        return same and process_identity(entry.pid) != entry.process
+        return mine.supervisor.is_process(entry.supervisor) and process_identity(entry.pid) != entry.process
 
     def _may_be_of_before(self, found: Found) -> bool:
         """Whether a driver of this host may have died with it: wait a second for its next heartbeat.
@@ -365,9 +361,16 @@ def ask_end(folder: EntryFolder, entry: StoreEntry) -> None:
 
 
 def is_end_asked(folder: EntryFolder, entry: StoreEntry) -> bool:
-    """Whether a user ends this driver, see `ask_end`. Raises RidgelineError."""
+    """Whether a user ends this driver, see `ask_end`. Raises RidgelineError.
+
+    Who ends a driver ends its supervisor, which may have started the next one before it heard of that.
+    """
     found = folder.read(entry.name, ENDS)
-    return found is not None and found.entry is not None and found.entry.start == entry.start
+    ended = None if found is None else found.entry
+    if ended is None:
+        return False
+    above = ended.supervisor if ended.host == entry.host else None
+    return ended.start == entry.start or (above is not None and above.is_process(entry.supervisor))
 
 
 def presence_of(
