@@ -100,10 +100,14 @@ def has_terminal() -> bool:
     return True
 
 
-def in_thread(function: Callable[[], Result]) -> Result:
+class LeftError(Exception):
+    """A call was left to itself."""
+
+
+def in_thread(function: Callable[[], Result], until: threading.Event | None = None) -> Result:
     """Call a function in a thread of its own and wait for it, signals being handled meanwhile.
 
-    Raises what it raises.
+    Raises what it raises; LeftError once `until` is set, also if the call has ended.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
@@ -117,8 +121,10 @@ def in_thread(function: Callable[[], Result]) -> Result:
     thread = threading.Thread(target=call, name="ridgeline-windows", daemon=True)
     thread.start()
     # Not without a timeout: a signal that comes just before such a wait would be handled after it.
-    while thread.is_alive():
+    while thread.is_alive() and not (until is not None and until.is_set()):
         thread.join(_LOOK_SECONDS)
+    if until is not None and until.is_set():
+        raise LeftError
     if errors:
         raise errors[0]
     return results[0]

@@ -9,12 +9,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.running.stopping import LeftError, in_thread
 from ridgeline.cli.supervising.link import ENDED, link
 from ridgeline.service.notifying import StandbyNotifier, manager
 from ridgeline.service.store.entry import StoreEntry
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
     from ridgeline.cli.settings import RunSettings
     from ridgeline.cli.supervising.warm import WarmSpark
 
-Result = TypeVar("Result")
 _LOOK_SECONDS = 0.5
 _AGAIN_SECONDS = 2.0
 """How long a standby that could not take over waits: another one may be about to write its entry."""
-_SIGNAL_SECONDS = 0.2
 _CLOCK = SystemClock()
 
 
@@ -132,10 +131,11 @@ class Standby:
         managed = manager()
         notifier = nullcontext() if managed is None else StandbyNotifier(managed, lambda: self._waits)
         with _signals(self._stopped), notifier:
-            turn = _interruptible(lambda: self._wait(failed), self._stopped)
-        if turn is None:
-            self._say(f"stopped while it waited; `{self._name}` was left alone")
-            turn = Turn(takes=False)
+            try:
+                turn = in_thread(lambda: self._wait(failed), until=self._stopped)
+            except LeftError:
+                self._say(f"stopped while it waited; `{self._name}` was left alone")
+                turn = Turn(takes=False)
         if supervisor is not None and not turn.takes:
             supervisor.report(ENDED)
         return turn
@@ -228,31 +228,6 @@ def _holder(entry: StoreEntry) -> str:
         since = datetime.fromtimestamp(entry.started, UTC).strftime(" since %Y-%m-%d %H:%M:%S UTC")
     does = "runs" if entry.state == "running" else "is starting"
     return f"`{entry.name}` {does}: process {entry.pid} on `{printable(entry.host)}`{since}"
-
-
-def _interruptible(function: Callable[[], Result], stopped: threading.Event) -> Result | None:
-    """Call a function in a thread of its own; its result, or None once `stopped` is set.
-
-    Raises what it raises.
-    """
-    results: list[Result] = []
-    errors: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            results.append(function())
-        except BaseException as error:  # noqa: BLE001  raised again below
-            errors.append(error)
-
-    thread = threading.Thread(target=call, name="ridgeline-standby", daemon=True)
-    thread.start()
-    while thread.is_alive() and not stopped.is_set():
-        thread.join(_SIGNAL_SECONDS)
-    if stopped.is_set():
-        return None
-    if errors:
-        raise errors[0]
-    return results[0]
 
 
 @contextmanager
