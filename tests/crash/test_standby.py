@@ -63,10 +63,7 @@ def test_one_that_stands_still_is_fenced_off_and_one_that_is_stopped_has_no_succ
 
 def test_one_that_is_cut_off_from_the_store_is_replaced_and_fenced_off(pair_on_s3):
     pair = pair_on_s3
-    first = pair.run("alpha")
-    pair.reader.start()
-    second = pair.standby("beta")
-    pair.go_on(first, second)
+    first, second = pair.run_beside()
     pair.hosts.cut("alpha")
     pair.takes_over(second)
     pair.go_on(second)
@@ -79,10 +76,7 @@ def test_one_that_is_cut_off_from_the_store_is_replaced_and_fenced_off(pair_on_s
 @deep
 @pytest.mark.parametrize("dies", ["driver", "host"])
 def test_a_standby_on_another_host_takes_over(pair, dies):
-    first = pair.run("alpha")
-    pair.reader.start()
-    second = pair.standby("beta")
-    pair.go_on(first, second)
+    first, second = pair.run_beside()
     if dies == "driver":
         first.kill()
     else:
@@ -117,10 +111,7 @@ def test_a_driver_that_gets_a_signal_hands_over_to_its_standby_and_a_fenced_one_
 @deep
 def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_gone(pair_on_cluster):
     pair = pair_on_cluster
-    first = pair.run("alpha")
-    pair.reader.start()
-    second = pair.standby("beta")
-    pair.go_on(first, second)
+    _, second = pair.run_beside()
     pair.hosts.kill_host("alpha")
     pair.go_on(second)
     pair.finish(second)
@@ -130,10 +121,7 @@ def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_gone(pair_on_clus
 def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_cut_off(pair_on_cluster):
     """The host reaches no folder either: here all see one disk, so its driver is stopped meanwhile."""
     pair = pair_on_cluster
-    first = pair.run("alpha")
-    pair.reader.start()
-    second = pair.standby("beta")
-    pair.go_on(first, second)
+    first, second = pair.run_beside()
     pair.hosts.cut("alpha")
     proceed = stop_processes(first)
     pair.takes_over(second)

@@ -84,6 +84,14 @@ class Pair:
         self.wait(lambda: "this one waits as its standby" in driver.text, "the standby", driver)
         return driver
 
+    def run_beside(self):
+        """A driver on the host `alpha` and its standby on `beta`, ten windows later; the reader has begun."""
+        first = self.run("alpha")
+        self.reader.start()
+        second = self.standby("beta")
+        self.go_on(first, second)
+        return first, second
+
     def wait(self, condition, what, *drivers):
         """Wait while these drivers run."""
         ends = (lambda: any(one.exit_code is not None for one in drivers)) if drivers else (lambda: False)
