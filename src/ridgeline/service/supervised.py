@@ -15,7 +15,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.measure.wording.units import duration
 from ridgeline.service import registry
 
-STARTING, RUNNING, RESTARTING = "starting", "running", "restarting"
+STARTING, RUNNING, RESTARTING, STANDBY = "starting", "running", "restarting", "standby"
 _FOLDER = "supervisors"
 _CLOCK = SystemClock()
 
@@ -51,6 +51,8 @@ class Supervised:
             return restart_words(self.due - clock.monotonic(), self.restarts + 1, self.reason)
         if self.state == RUNNING:
             return f"its driver, process {self.driver}, has no web service that answers"
+        if self.state == STANDBY:
+            return f"its driver, process {self.driver}, waits as a standby"
         again = f" (attempt {self.restarts}), after: {self.reason}" if self.restarts else ""
         return f"its driver, process {self.driver}, starts{again}"
 

@@ -13,7 +13,7 @@ import pytest
 
 from ridgeline.api.errors import NameTakenError
 from ridgeline.cli.supervising.announcing import Announcer
-from ridgeline.cli.supervising.link import NAMED
+from ridgeline.cli.supervising.link import NAMED, WAITS
 from ridgeline.service import registry, supervised
 from ridgeline.service.store.entry import StoreEntry, StoreSupervisor
 from ridgeline.service.store.folder import EntryFolder
@@ -101,6 +101,12 @@ def test_in_the_pause_ps_says_when_it_restarts_and_why(announce, ridgeline_comma
     found = row(ridgeline_command)
     assert found["state"] == "starting"
     assert found["sentence"].startswith("its driver, process 4194305, starts (attempt 2)")
+    one.report({"what": WAITS})
+    found = row(ridgeline_command, "--running")
+    assert (found["state"], found["sentence"]) == (
+        "standby",
+        "its driver, process 4194305, waits as a standby",
+    )
     one.restarting(30.0, "was killed by SIGKILL")
     found = row(ridgeline_command)
     assert found["state"] == "restarting"

@@ -15,7 +15,7 @@ _STYLES = {
     **dict.fromkeys(("damaged", "foreign", "restarting"), "yellow"),
     "running": "green",
 }
-_LIVING = {"starting", "running", "restarting"}
+_LIVING = {"starting", "running", "restarting", "standby"}
 _COLUMNS = ("name", "state", "sentence", "host", "address", "age", "epoch")
 
 
@@ -31,8 +31,8 @@ def ps(
 
     Each has its state, the sentence that it says of itself, and how old its last heartbeat is. One that is
     `dead` ran when its last heartbeat came: its process is gone, or its heartbeats have stopped. One that is
-    `restarting` waits for its supervisor to start the next driver. All are asked at once, three seconds at
-    most.
+    `restarting` waits for its supervisor to start the next driver. A `standby` is one under a supervisor of
+    this machine. All are asked at once, three seconds at most.
 
     Example: `ridgeline ps --store s3a://bucket/streams`
     """

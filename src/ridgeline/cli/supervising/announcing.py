@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.support.masking import mask_text, printable
-from ridgeline.cli.supervising.link import NAMED
+from ridgeline.cli.supervising.link import NAMED, WAITS
 from ridgeline.cli.supervising.link import RUNNING as RUNS
 from ridgeline.service import supervised
-from ridgeline.service.supervised import RESTARTING, RUNNING
+from ridgeline.service.supervised import RESTARTING, RUNNING, STANDBY
 
 if TYPE_CHECKING:
     from ridgeline.service.store.entry import StoreEntry, StoreSupervisor
@@ -79,6 +79,8 @@ class Announcer:
                 self._named(str(said["name"]), str(said["checkpoint"] or ""), said["store"])
             case what if what == RUNS:
                 self._change(lambda one: replace(one, state=RUNNING))
+            case what if what == WAITS:
+                self._change(lambda one: replace(one, state=STANDBY))
 
     def restarting(self, pause: float, reason: str) -> None:
         """Say that the next driver starts after so many seconds, and why."""

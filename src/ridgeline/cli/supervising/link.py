@@ -39,6 +39,8 @@ from ridgeline.engine.process.log_channel import CHANNEL
 VARIABLE = "RIDGELINE_SUPERVISOR"
 """The environment variable that has the driver's end, and what the supervisor knows, as JSON."""
 READY, NAMED, RUNNING, FAILED, ENDED, LINE = "ready", "named", "running", "failed", "ended", "line"
+WAITS = "waits"
+"""As a standby."""
 _LONGEST_LINE = 2_000
 _LONGEST_TEXT = 10_000
 """Characters of a text in a report: an error may have a whole table in it."""

@@ -16,7 +16,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.running.stopping import LeftError, in_thread
-from ridgeline.cli.supervising.link import ENDED, link
+from ridgeline.cli.supervising.link import ENDED, WAITS, link
 from ridgeline.service.notifying import StandbyNotifier, manager
 from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder, Found
@@ -171,6 +171,8 @@ class Standby:
                 self._spark.start()
                 self._waits = f"{_holder(entry)}; this one waits as its standby"
                 self._say(self._waits)
+                if (supervisor := link()) is not None:
+                    supervisor.report(WAITS)
                 watched.unread()  # the start took time
             self._spark.check()
             if _CLOCK.wait(_LOOK_SECONDS, self._stopped):
