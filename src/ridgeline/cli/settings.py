@@ -350,14 +350,14 @@ class RunSettings:
                 f"`--standby`: there is no folder `{self.service.store}`; see that it is mounted, or make it"
             )
             raise CommandError(msg)
-        if given := self._given_resume():
+        if given := self.given_resume():
             msg = f"`--{given}` changes what a start continues with, and a standby continues as the driver "
             raise CommandError(msg + "before it did; leave one of them out")
         if self.profiling.profile:
             msg = "`--profile` is about one run; leave it or `--standby` out"
             raise CommandError(msg)
 
-    def _given_resume(self) -> str:
+    def given_resume(self) -> str:
         """The first option that was given about what a checkpoint keeps; "" for none."""
         given = (name for name, value in self.resume.items() if _is_given(value))
         return next(given, "").replace("_", "-")
@@ -402,7 +402,7 @@ class RunSettings:
 
     def _check_resume(self) -> None:
         """Refuse options about what a checkpoint keeps where there is none. Raises CommandError."""
-        given = self._given_resume()
+        given = self.given_resume()
         if given and self.options.checkpoint is None and self.service.store is None:
             msg = f"`--{given}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
             raise CommandError(msg)

@@ -134,6 +134,7 @@ def test_a_unit_of_a_user_belongs_to_no_other_one(ridgeline_command, app):
         ((), "a unit needs `--checkpoint`, or `--store`"),
         (("--checkpoint", "s", "--supervise"), "leave `--supervise`"),
         (("--checkpoint", "s", "--from-window", "3"), "`--from-window` would count at each start"),
+        (("--checkpoint", "s", "--from-window", "0"), "`--from-window` would count at each start"),
         (("--checkpoint", "s", "--token", "hunter2hunter2"), "`--token` cannot hold the token there"),
         (("--checkpoint", "s", "--read-token=hunter2hunter2"), "`RIDGELINE_READ_TOKEN` in its"),
         (

@@ -135,13 +135,9 @@ def _check(settings: RunSettings) -> None:
     if settings.profiling.profile:
         msg = "`--profile` is about one run; leave it out of a unit"
         raise CommandError(msg)
-    given = [name for name, value in settings.resume.items() if value]
-    if given:
-        option = f"--{given[0].replace('_', '-')}"
-        msg = (
-            f"`{option}` would count at each start of the unit; give it once, to `ridgeline run`, before that"
-        )
-        raise CommandError(msg)
+    if given := settings.given_resume():
+        msg = f"`--{given}` would count at each start of the unit; give it once, to `ridgeline run`, "
+        raise CommandError(msg + "before that")
 
 
 def _check_secrets(settings: RunSettings, words: Sequence[str]) -> None:
