@@ -118,13 +118,18 @@ def driver_of(process):
     return next(one.pid for one in process.members() if parent(one.pid) == process.pid)
 
 
+def words_of_run(folder, *more):
+    """The words of a supervised run of the application, which is made in a folder."""
+    (folder / "app.py").write_text(APP.format(folder=str(folder)))
+    return "run", "app.py", "--master", "local[2]", *more, "--supervise"
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_driver_that_was_killed_is_started_again_and_nothing_is_lost_or_twice(
     ridgeline_process, ridgeline_command, tmp_path
 ):
-    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
-    words = ("run", "app.py", "--master", "local[2]", "--store", "store", "--supervise")
+    words = words_of_run(tmp_path, "--store", "store")
     process = ridgeline_process(*words, "--back-off", "100ms-1s")
     lines_from(process, "window 0: ", "window ")
     os.kill(driver_of(process), signal.SIGKILL)
@@ -149,8 +154,7 @@ def test_a_driver_that_was_killed_is_started_again_and_nothing_is_lost_or_twice(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kill_of_a_frozen_driver_ends_its_supervisor_too(ridgeline_process, tmp_path):
-    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
-    words = ("run", "app.py", "--master", "local[2]", "--checkpoint", "state", "--supervise")
+    words = words_of_run(tmp_path, "--checkpoint", "state")
     process = ridgeline_process(*words, "--back-off", "100ms-1s")
     lines_from(process, "window 0: ", "window ")
     os.kill(driver_of(process), signal.SIGSTOP)
@@ -168,8 +172,7 @@ def test_kill_of_a_frozen_driver_ends_its_supervisor_too(ridgeline_process, tmp_
 def test_in_the_pause_before_a_start_the_name_is_taken_and_stop_ends_the_supervisor(
     ridgeline_process, ridgeline_command, tmp_path
 ):
-    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
-    words = ("run", "app.py", "--master", "local[2]", "--store", "store", "--supervise")
+    words = words_of_run(tmp_path, "--store", "store")
     process = ridgeline_process(*words, "--back-off", "10m")
     lines_from(process, "window 0: ", "window ")
 
@@ -202,8 +205,7 @@ def test_in_the_pause_before_a_start_the_name_is_taken_and_stop_ends_the_supervi
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_poison_tuple_ends_it_and_a_supervisor_that_is_killed_ends_its_driver(ridgeline_process, tmp_path):
-    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
-    words = ("run", "app.py", "--master", "local[2]", "--checkpoint", "state", "--supervise")
+    words = words_of_run(tmp_path, "--checkpoint", "state")
     process = ridgeline_process(*words)
     lines_from(process, "window 0: ", "window ")
     driver = driver_of(process)
