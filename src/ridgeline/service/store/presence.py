@@ -363,7 +363,7 @@ def ask_end(folder: EntryFolder, entry: StoreEntry) -> None:
 def is_end_asked(folder: EntryFolder, entry: StoreEntry) -> bool:
     """Whether a user ends this driver, see `ask_end`. Raises RidgelineError.
 
-    Who ends a driver ends its supervisor, which may have started the next one before it heard of that.
+    Who ends a driver ends its supervisor, which may have started the next one before it ends.
     """
     found = folder.read(entry.name, ENDS)
     ended = None if found is None else found.entry
