@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +14,9 @@ import pytest
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.files import is_unavailable, waiting_for_store
 from ridgeline.connect.segment_store import Segment, SegmentStore, Written
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
+from ridgeline.connect.sink_publisher import Settings, SinkPublisher
+from support.engine.driven import publisher_context
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -40,3 +46,46 @@ def test_a_segment_is_written_once_its_store_is_there_again(moto: Any) -> None:
     assert is_unavailable(raised.value)
     moto.mend()
     assert segments.read(segment)[0] == ROWS
+
+
+class Away(Sink):
+    """A place that is not reached either."""
+
+    protocol = "idempotent"
+
+    def place(self) -> str:
+        return "a place"
+
+    def open(self, context: SinkContext) -> None:
+        msg = "no route to it"
+        raise SinkUnavailableError(msg)
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        raise AssertionError
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_small_segments_stay_in_the_commit_until_the_store_is_there_again(moto: Any) -> None:
+    staging = moto.uri(moto.bucket())
+    segments = SegmentStore(staging, "run")
+    publisher = SinkPublisher(Away(), Settings(1 << 30, 0.0))
+    context = publisher_context("out", SystemClock())
+    publisher.open(replace(context, staging=staging), None)
+
+    def in_the_commit(window: int) -> list[bool]:
+        row = pa.table({"n": [random.randbytes(70_000)]})
+        written = segments.write(f"out/w{window}.segment", row, row.schema, 100_000)
+        state = publisher.stage(window, [(0, f"out/w{window}.segment", 1, *written)])
+        publisher.committing()
+        publisher.publish(window)
+        return [bool(Segment(*one).data) for one in state["waiting"]]
+
+    try:
+        moto.cut()
+        assert in_the_commit(0) == [True]
+        moto.mend()
+        assert in_the_commit(1) == [False, False]
+    finally:
+        publisher.abandon()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ridgeline.api.attributes import OnError
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.support.files import is_unavailable
 from ridgeline.connect.segment_store import Segment, SegmentStore
 from ridgeline.connect.shipper import Progress, Shipper, Trouble
 from ridgeline.connect.sink import Batch, Sink, SinkContext
@@ -161,11 +162,19 @@ class SinkPublisher(Publisher):
         return self._state(window_id, [*waiting, *self._staged], written)
 
     def _pack(self, window_id: int) -> None:
-        """Write the small segments that wait to a file, if they are too many for a commit. Raises OSError."""
+        """Write the small segments that wait to a file, if they are too many for a commit. Raises OSError.
+
+        While the store does not answer they stay in the commit, which waits for it.
+        """
         waiting, _ = self._running.snapshot()
         small = [one for one in (*waiting, *self._staged) if one.data]
         if sum(len(one.data) for one in small) > _MOST_SMALL:
-            packed = self._store.pack(self._home, window_id, small)
+            try:
+                packed = self._store.pack(self._home, window_id, small)
+            except OSError as error:
+                if not is_unavailable(error):
+                    raise
+                return
             self._staged = [packed.get(one, one) for one in self._staged]
             self._running.replace(packed)
 
