@@ -7,11 +7,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_unavailable, waiting_for_store
 from ridgeline.connect.segment_store import Segment, SegmentStore, Written
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
@@ -89,3 +91,14 @@ def test_small_segments_stay_in_the_commit_until_the_store_is_there_again(moto: 
         assert in_the_commit(1) == [False, False]
     finally:
         publisher.abandon()
+
+
+def test_the_error_of_an_output_shows_no_key_of_its_store(moto: Any) -> None:
+    staging = moto.uri(moto.bucket())
+    secret = urlsplit(staging).password
+    publisher = SinkPublisher(Away(), Settings(1 << 30, 0.0))
+    moto.cut()
+    with pytest.raises(RidgelineError, match="`out` cannot write to `s3://") as raised:
+        publisher.open(replace(publisher_context("out", SystemClock()), staging=staging), None)
+    assert secret
+    assert secret not in str(raised.value)

@@ -14,6 +14,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.state import ListState
+from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.scratch import NotProvableError, ScratchPlace
 
 
@@ -123,6 +124,6 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     else:
         what, remedy = "the file system refused", "mend that, then start it again"
     return RidgelineError(
-        f"`{operator}` cannot write to `{path}`: {what} ({error}); {remedy}; "
+        f"`{operator}` cannot write to `{mask_text(path)}`: {what} ({mask_text(str(error))}); {remedy}; "
         "nothing that was committed is lost"
     )
