@@ -1,10 +1,13 @@
 """The page in trouble: a wrong clock, two who change the same, a run without windows, and one of a day."""
 
+import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
+from ridgeline.plan.edits import RenameOperator, SetProperty
+from ridgeline.stram.changes import EditPlan
 from support.page.shop import shop
 from support.service.living import living
 from support.service.watched import payments, serving, watched
@@ -76,6 +79,82 @@ def test_two_who_change_the_same_see_what_the_other_has_done(open_page):
             expect(page.get_by_role("row")).to_have_count(3)
             page.get_by_role("cell", name="<i>mine</i>").wait_for()
             page.goto("about:blank")
+
+
+@pytest.fixture
+def asking(open_page):
+    """`asking(application, edit)`: a page with the dialog of an edit; `route`: takes its requests."""
+
+    def ask(application, edit, route=None):
+        page = open_page(application.server.page())
+        page.get_by_text("live, ").wait_for()
+        if route is not None:
+            page.route("**/changes", route)
+        page.evaluate("location.hash = '#/changes?edit=json'")
+        page.get_by_label("Edits", exact=True).fill(json.dumps(edit))
+        page.get_by_role("button", name="See what would change").click()
+        return page
+
+    return ask
+
+
+PAUSE = {"do": "set-property", "operator": "parse", "property": "pause", "value": 0.002}
+
+
+def test_an_answer_that_comes_late_does_not_hide_the_difference_of_the_plan_as_it_is(asking):
+    with living(shop()) as application:
+        late = []
+
+        def hold_the_first(route):
+            if route.request.method == "POST" and not late:
+                late.append((route, route.fetch()))
+            else:
+                route.continue_()
+
+        page = asking(application, PAUSE, hold_the_first)
+        lines = page.get_by_role("dialog").locator(".change-lines")
+        while not late:
+            page.wait_for_timeout(20)
+        edit = SetProperty("parse", "pause", 0.001)
+        application.run.changes.ask(EditPlan((edit,), ""), "another").done.wait(30)
+        expect(lines).to_contain_text("0.001 -> 0.002")
+        route, answer = late[0]
+        assert "0.0005 -> 0.002" in answer.text()
+        with page.expect_event("requestfinished", lambda one: one == route.request):
+            route.fulfill(response=answer)
+        page.wait_for_timeout(200)
+        expect(lines).to_contain_text("0.001 -> 0.002")
+
+
+def test_a_change_whose_answer_is_lost_may_have_been_made_and_the_page_says_so(asking, open_page):
+    open_page.expected.append("ERR_|Failed to load")
+    with living(shop()) as application:
+
+        def lose_the_answer(route):
+            if route.request.method == "POST" and "dryRun" not in route.request.post_data:
+                route.fetch()
+                route.abort()
+            else:
+                route.continue_()
+
+        page = asking(application, PAUSE, lose_the_answer)
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Confirm").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("It may have been made all the same")
+        expect(dialog).to_contain_text("The plan has changed meanwhile")
+        assert application.run.plan.logical.operator("parse").operator.pause == 0.002
+
+
+def test_what_cannot_be_made_any_more_cannot_be_confirmed(asking, open_page):
+    open_page.expected.append("409")
+    with living(shop()) as application:
+        page = asking(application, {"do": "rename-operator", "name": "parse", "new": "read"})
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("button", name="Confirm")).to_be_enabled()
+        edit = RenameOperator("parse", "other")
+        application.run.changes.ask(EditPlan((edit,), ""), "another").done.wait(30)
+        expect(dialog.get_by_role("alert")).to_contain_text("parse")
+        expect(dialog.get_by_role("button", name="Confirm")).to_be_disabled()
 
 
 VIEWS = [

@@ -7,6 +7,9 @@ import { Dialog } from "./dialog.js";
 import { Notice } from "./notice.js";
 import { SignIn } from "./sign_in.js";
 
+// The request may have arrived, and only its answer not.
+const UNKNOWN = "It may have been made all the same: look at the view Changes before you confirm it again.";
+
 // `edits`: as `/changes` takes them; or `action`: a path such as `/pause`, with `says`: what it does. `body`: what such a
 // path takes, where it takes no note.
 // `command`: the same as a command. `onClose(row)`: it is closed; `row` is the change, if it was made.
@@ -19,13 +22,23 @@ export function Change({ title, edits, action, body, says, command, onClose }) {
   const [busy, setBusy] = useState(false);
   const [row, setRow] = useState(null);
   const version = useStore((state) => state.overview?.info?.planVersion);
+  const live = useStore((state) => state.connection.live);
   const first = useRef(version);
 
+  // Where others have changed the plan, the difference is another one. It is asked for again where the line was cut, too.
   useEffect(() => {
-    if (!writes || !edits || row || busy) return;
+    if (!writes || !edits || row || busy || (difference && difference.of === version)) return undefined;
+    let over = false; // an answer of before would hide that of the plan as it is
     setProblem(null);
-    post("/changes", { edits, dryRun: true }).then(setDifference, (error) => fail(error, setProblem));
-  }, [writes, JSON.stringify(edits), version]); // where others have changed the plan, the difference is another one
+    setDifference(null);
+    post("/changes", { edits, dryRun: true }).then(
+      (found) => over || setDifference({ ...found, of: version }),
+      (error) => over || fail(error, setProblem),
+    );
+    return () => {
+      over = true;
+    };
+  }, [writes, JSON.stringify(edits), version, busy, live]);
 
   // The first answer comes after seconds at most: what waits longer, such as for slots, is asked for again.
   useEffect(() => {
@@ -51,7 +64,7 @@ export function Change({ title, edits, action, body, says, command, onClose }) {
       const asked = body ?? { note: note || null, who: "page" };
       setRow(await (action ? post(action, asked) : post("/changes", { ...asked, edits })));
     } catch (error) {
-      fail(error, setRefusal);
+      fail(error.status ? error : { ...error, hint: UNKNOWN }, setRefusal);
     }
     setBusy(false);
   }
