@@ -91,6 +91,16 @@ def test_what_is_wrong_is_said_and_nothing_changes(page, application, open_page)
     page.get_by_label("Edits", exact=True).fill("[]")
     see.click()
     page.get_by_role("alert").get_by_text("Edits: the list is empty.").wait_for()
+    for text in ("[null]", "[3]"):
+        page.get_by_label("Edits", exact=True).fill(text)
+        page.get_by_role("button", name="And another edit").click()
+        page.get_by_role("alert").get_by_text("Edits: each one is an object.").wait_for()
+    for number in ("9007199254740993", "1e999"):
+        page.get_by_label("Edits", exact=True).fill(
+            f'{{"do": "set-property", "text": "\\"{"9" * 20}", "value": {number}}}'
+        )
+        see.click()
+        page.get_by_role("alert").get_by_text(f"would round the number {number}.").wait_for()
     dialog = page.get_by_role("dialog")
     for edit, said in (
         ({"do": "remove-operator", "name": "<img src=x onerror=alert(1)>"}, "<img src=x onerror=alert(1)>"),
@@ -135,6 +145,24 @@ def test_the_command_that_is_shown_makes_the_same_edits(page, application, open_
         dialog.get_by_role("button", name="Cancel").click()
     said = shell(f"{command} --dry-run")
     assert not [line for line in lines if line.strip() not in said]
+
+
+def test_an_operator_may_have_the_name_of_what_all_objects_have(page, application):
+    page.evaluate("location.hash = '#/changes?edit=json'")
+    add = {"do": "add-operator", "name": "__proto__", "spec": {"class": "ridgeline.testing.NullSink"}}
+    sink = {"do": "add-sink", "stream": "parsed", "sink": "__proto__.input"}
+    page.get_by_label("Edits", exact=True).fill(json.dumps([add, sink]))
+    page.get_by_role("button", name="See what would change").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Confirm").click()
+    expect(dialog).to_contain_text("applied")
+    dialog.get_by_role("button", name="Close").last.click()
+    page.get_by_role("link", name="Graph", exact=True).click()
+    page.locator('[data-node="__proto__"]').click()
+    page.wait_for_url("**operator=__proto__*")
+    page.wait_for_function(
+        "() => Object.keys(localStorage).some((key) => localStorage[key].includes('__proto__'))"
+    )
 
 
 def shell(command):

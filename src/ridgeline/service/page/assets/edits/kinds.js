@@ -51,12 +51,21 @@ export function editsOf(kind, values) {
     else if (field.json) {
       const value = parsed(text);
       if (value === null) return { problem: `${field.title}: this is no JSON of objects, such as ${field.example}.` };
+      const lost = inexact(text);
+      if (lost) return { problem: `${field.title}: a browser would round the number ${lost}. Use the command \`ridgeline change\`.` };
       place[field.name] = value;
     } else place[field.name] = text;
   }
   if (kind !== "json") return { edits: [edit] };
   const edits = Array.isArray(edit.edits) ? edit.edits : [edit.edits];
+  if (edits.some((one) => one === null || typeof one !== "object")) return { problem: "Edits: each one is an object." };
   return edits.length ? { edits } : { problem: "Edits: the list is empty." };
+}
+
+// The first number of a JSON text that JavaScript would change; undefined if there is none.
+function inexact(text) {
+  const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, '""').match(/-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g) ?? [];
+  return numbers.find((one) => !Number.isFinite(Number(one)) || (/^-?\d+$/.test(one) && BigInt(one) !== BigInt(Number(one))));
 }
 
 // An object or a list of objects; null for all else.
