@@ -11,7 +11,7 @@ export const KINDS = {
   end: { glyph: "■", word: "end of the run" },
   promise: { glyph: "⚑", word: "promise" },
   slot: { glyph: "●", word: "slot" },
-  store: { glyph: "■", word: "store" },
+  store: { glyph: "▼", word: "store" },
   source: { glyph: "◀", word: "source" },
   output: { glyph: "▶", word: "output" },
   change: { glyph: "▲", word: "change" },
