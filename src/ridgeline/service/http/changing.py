@@ -274,6 +274,9 @@ def _start(call: Call) -> ChangeAnswer:
     """Ask for a recording, an exact one if the body says so. Raises AnswerError (400)."""
     default = StartRecording("")
     if call.get("exact"):
+        if call.get("operator") is not None or call.get("port") is not None:
+            error = "`exact` records all operators, and the body names one"
+            raise AnswerError(400, error, "leave `operator` and `port` out, or `exact`")
         windows, limit = call.get("windows") or default.windows, call.get("maxMb")
         return _ask(call, StartExactRecording(windows, limit * _MB if limit else default.limit_bytes))
     if call.get("operator") is None:
