@@ -10,10 +10,8 @@ import urllib.request
 
 import pytest
 
-from ridgeline.cli.load import load_application
-from ridgeline.testing import run_local
 from support.crash.processes import committed
-from support.crash.rows import Reader, multisets
+from support.crash.rows import Reader, check_published
 from support.paths import SUPPORT
 
 APPLICATION = SUPPORT / "crash" / "numbers.py"
@@ -107,9 +105,4 @@ class Run:
         self.driver.process.send_signal(signal.SIGTERM)
         assert self.driver.process.wait(SECONDS) == 0, self._end_of_text()
         self.reader.finish()
-        windows = committed(self.checkpoint) + 1
-        run_local(
-            load_application(str(APPLICATION), ["--output", str(folder / "whole")]),
-            properties={"numbers.windows": str(windows)},
-        )
-        assert multisets(self.output) == multisets(folder / "whole")
+        check_published(self.output, committed(self.checkpoint) + 1, APPLICATION, folder)

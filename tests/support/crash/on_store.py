@@ -7,11 +7,9 @@ import urllib.request
 
 import pyarrow.fs
 
-from ridgeline.cli.load import load_application
-from ridgeline.testing import run_local
 from support.crash.on_cluster import APPLICATION, PROPERTIES
 from support.crash.processes import committed
-from support.crash.rows import multisets
+from support.crash.rows import check_published
 from support.jars import class_path
 
 
@@ -86,9 +84,4 @@ class OnStore:
         pyarrow.fs.copy_files(
             f"{self.bucket}/checkpoint", str(copy), source_filesystem=files, use_threads=False
         )
-        windows = committed(copy) + 1
-        run_local(
-            load_application(str(APPLICATION), ["--output", str(self.folder / "whole")]),
-            properties={"numbers.windows": str(windows)},
-        )
-        assert multisets(self.folder / "output") == multisets(self.folder / "whole")
+        check_published(self.folder / "output", committed(copy) + 1, APPLICATION, self.folder)

@@ -8,14 +8,12 @@ import time
 from contextlib import contextmanager
 
 from ridgeline.api.support.files import use_s3
-from ridgeline.cli.load import load_application
 from ridgeline.engine.driver.checkpoint.upkeep.contents import open_folder
 from ridgeline.service.store.folder import EntryFolder
-from ridgeline.testing import run_local
 from support.crash.forwarding import Forwarding
 from support.crash.hosts import Cluster, Hosts
 from support.crash.processes import Driver
-from support.crash.rows import Reader, multisets
+from support.crash.rows import Reader, check_published
 from support.manifests import last_of
 from support.paths import SUPPORT
 from support.s3.drivers import settings
@@ -136,12 +134,7 @@ class Pair:
             driver.process.send_signal(signal.SIGTERM)
             assert driver.wait() == 0, driver.text
         self.reader.finish()
-        windows = committed(self.checkpoint) + 1
-        run_local(
-            load_application(str(APPLICATION), ["--output", str(self.folder / "whole")]),
-            properties={"numbers.windows": str(windows)},
-        )
-        assert multisets(self.output) == multisets(self.folder / "whole")
+        check_published(self.output, committed(self.checkpoint) + 1, APPLICATION, self.folder)
 
     def clean(self):
         """Kill what is left."""

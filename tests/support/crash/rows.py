@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
 from support.crash.processes import committed
 
 
@@ -41,6 +43,16 @@ def multisets(folder):
     for path in visible(folder):
         outputs.setdefault(str(path.parent.relative_to(folder)), Counter()).update(read(path))
     return outputs
+
+
+def check_published(output, windows, application, folder):
+    """What lies in `output` is what a plain run of so many windows writes into `folder`/whole."""
+    whole = folder / "whole"
+    run_local(
+        load_application(str(application), ["--output", str(whole)]),
+        properties={"numbers.windows": str(windows)},
+    )
+    assert multisets(output) == multisets(whole)
 
 
 def window_range(path):
