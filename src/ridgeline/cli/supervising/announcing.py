@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ridgeline.service.store.folder import EntryFolder
 
 _BEAT_SECONDS = 3.0
-"""How often the store is looked at: as often as a driver writes its entry."""
+"""How often the store is looked at."""
 _LAST_SECONDS = 10.0
 """How long the store is waited for before a driver is started, and at the end."""
 _STOP, _KILL = "stop", "kill"
