@@ -29,7 +29,7 @@ from ridgeline.engine.slot.hosting import CLOCK, end_orderly
 from ridgeline.engine.slot.messages import Address, MalformedError, Taken, decode, encode
 
 PROPERTY = "ridgeline.feed.secret"
-"""The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`)."""
+"""The local property's name. Has `secret` in it, for `redact`: Spark's event log has no value of it."""
 QUEUE_BYTES = 8 << 20
 """A task reads no further while so much waits for a slot to take it."""
 _WAIT_SECONDS = 1.0

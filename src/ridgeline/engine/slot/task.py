@@ -48,7 +48,7 @@ _UNREACHED = {CUT, UNREACHABLE, LATE}
 _REDIAL_SECONDS = 3.0
 _REST_SECONDS = 0.5
 PROPERTY = "ridgeline.slot.secret"
-"""The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`)."""
+"""The local property's name. Has `secret` in it, for `redact`: Spark's event log has no value of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,18 @@ def java_version() -> str:
     return "" if machine is None else str(machine.java.lang.System.getProperty("java.version"))
 
 
+def redact(context: SparkContext, *names: str) -> None:
+    """Keep the values of these local properties out of Spark's event log.
+
+    Spark redacts there what its own settings have too, if `spark.redaction.regex` takes the name for a
+    secret. Other local properties it writes as they are (`EventLoggingListener.redactProperties`). So the
+    names become settings, without a value.
+    """
+    settings = context._jsc.sc().conf()  # noqa: SLF001  `getConf` is a copy
+    for name in names:
+        settings.set(name, "")
+
+
 def give_back(context: SparkContext) -> None:
     """An application has ended.
 

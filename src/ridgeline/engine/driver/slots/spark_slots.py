@@ -32,6 +32,7 @@ from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.streams import SILENT_SECONDS
 from ridgeline.engine.exchange.tls import Certificate
+from ridgeline.engine.slot import feed_task
 from ridgeline.engine.slot import task as slot_task
 from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.spark.certificates import make_certificate
@@ -47,6 +48,7 @@ from ridgeline.engine.spark.cores import (
 )
 from ridgeline.engine.spark.hosts import capacities
 from ridgeline.engine.spark.profiles import check_need, given_by
+from ridgeline.engine.spark.shared_context import redact
 from ridgeline.engine.spark.worker_check import WorkerError, explain
 from ridgeline.stram.patience import LONG_TASKS
 from ridgeline.stram.placement import RESERVED_CORES, HostCapacities, count_slots
@@ -377,6 +379,7 @@ class SparkSlots:
     ) -> Jobs:
         """As `SlotPlatform.open_jobs`."""
         function, name = slot_task.serve, slot_task.PROPERTY
+        redact(self._context, name, feed_task.PROPERTY)
 
         def described(slot: int) -> str:
             return describe(slot) + self._page
