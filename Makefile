@@ -55,7 +55,7 @@ demo: java $(VENV)/.run ## Install what running needs, run the Yahoo Finance exa
 
 services: java $(VENV)/.servers ## Install the servers that tests start, such as Kafka (Debian's need root)
 	$(BIN)/python -m ridgeline.testing.services --install
-	PYTHONPATH=tests $(BIN)/python -m support.page.browser
+	PYTHONPATH=tests $(BIN)/python -m support.programs
 
 test: java $(VENV)/.dev ## Install everything, run the tests (some: make test ARGS="tests/plan -k mask")
 ifdef ARGS

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from support.page.browser import CHROMIUM, WIDE, missing
+from support.page.browser import WIDE, missing
 from support.page.shop import shop
+from support.programs import CHROMIUM
 from support.service.living import living
 
 ARGUMENTS = (

@@ -1,16 +1,14 @@
 """The alert rules, as Prometheus itself judges them."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 
 from ridgeline.sla import alert_rules, latency
+from support.programs import PROMTOOL, path_of
 
-PROMTOOL = shutil.which("promtool")
 APPLICATION = 'shop "{{ $x }}"\\'
 
 
@@ -45,8 +43,8 @@ CASES = {
 }
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool: install Prometheus")
 def test_each_alert_fires_for_its_fault_alone(tmp_path: Path) -> None:
+    promtool = path_of(PROMTOOL)
     rules = alert_rules(APPLICATION, [latency("store", p99="2s")])
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules, allow_unicode=True))
     names = [rule["alert"] for rule in rules["groups"][0]["rules"]]
@@ -68,7 +66,6 @@ def test_each_alert_fires_for_its_fault_alone(tmp_path: Path) -> None:
     (tmp_path / "test.yaml").write_text(
         yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
     )
-    assert PROMTOOL is not None
     for words in (["check", "rules", "rules.yaml"], ["test", "rules", "test.yaml"]):
-        done = subprocess.run([PROMTOOL, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run([promtool, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

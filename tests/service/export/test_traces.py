@@ -39,6 +39,7 @@ from ridgeline.service.export.trace_spans import MOST_SPANS, MOST_SPANS_BY_CHANC
 from ridgeline.service.measured import run_measured
 from ridgeline.service.options import ServiceOptions
 from support.engine.applications import sum_application
+from support.programs import PROMETHEUS, path_of
 from support.service.large import template, wide
 from support.service.large import window as window_events
 from support.service.watched import Now, events_of, feed, payments, serving, watched
@@ -47,7 +48,6 @@ from support.waiting import wait_until
 otlp = pytest.importorskip("support.service.otlp", reason="needs ridgeline[telemetry]")
 plain = otlp.plain
 OTELCOL = shutil.which("otelcol")
-PROMETHEUS = shutil.which("prometheus")
 
 
 @pytest.fixture
@@ -570,8 +570,8 @@ def test_the_collector_of_opentelemetry_takes_metrics_and_traces(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PROMETHEUS is None, reason="needs prometheus: install Prometheus")
 def test_prometheus_keeps_the_exemplars(collector, tmp_path):
+    prometheus = path_of(PROMETHEUS)
     plan, events = events_of(payments())
     watch = traced(collector.url, events)
     with socket.socket() as unused:
@@ -584,7 +584,7 @@ def test_prometheus_keeps_the_exemplars(collector, tmp_path):
         with (tmp_path / "log").open("w") as stream:
             process = subprocess.Popen(
                 [
-                    PROMETHEUS,
+                    prometheus,
                     f"--config.file={tmp_path / 'config.yaml'}",
                     f"--storage.tsdb.path={tmp_path / 'data'}",
                     f"--web.listen-address=127.0.0.1:{port}",

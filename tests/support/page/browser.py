@@ -1,12 +1,9 @@
-"""The browser of the tests of pages: Debian's Chromium. As a command: install it, if it is not there."""
+"""The browser of the tests of pages: Debian's Chromium."""
 
 import importlib.util
-import sys
 
-from ridgeline.testing.services import Unavailable
-from ridgeline.testing.services.parts.programs import Program
+from support.programs import CHROMIUM
 
-CHROMIUM = Program("chromium", "chromium", "usr/bin")
 WIDE = {"width": 1280, "height": 800}
 NARROW = {"width": 390, "height": 800}
 
@@ -17,11 +14,3 @@ def missing():
         return "there is no `playwright`: install requirements/dev.lock"
     reason = CHROMIUM.missing()
     return f"{reason}: `make services` installs it" if reason else ""
-
-
-if __name__ == "__main__":
-    try:
-        CHROMIUM.install()
-    except Unavailable as error:
-        sys.exit(f"chromium: not to be had: {error}")
-    print("chromium ... installed")

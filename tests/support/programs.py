@@ -1,0 +1,30 @@
+"""Debian's programs that tests run beside services. As a command: install them, if they are not there."""
+
+import os
+import sys
+
+import pytest
+
+from ridgeline.testing.services import Unavailable
+from ridgeline.testing.services.parts.programs import Program
+
+CHROMIUM = Program("chromium", "chromium", "usr/bin")
+PROMETHEUS = Program("prometheus", "prometheus", "usr/bin")
+PROMTOOL = Program("promtool", "prometheus", "usr/bin")
+
+
+def path_of(program):
+    """The path of a program. Without it the test is skipped, or fails where services are required."""
+    if reason := program.missing():
+        refuse = pytest.fail if os.environ.get("RIDGELINE_SERVICES_REQUIRED") else pytest.skip
+        refuse(f"{reason}: `make services` installs it")
+    return program.find()
+
+
+if __name__ == "__main__":
+    for one in (CHROMIUM, PROMETHEUS):
+        try:
+            one.install()
+        except Unavailable as error:
+            sys.exit(f"not to be had: {error}")
+        print(f"{one.find()} ... installed")
