@@ -46,6 +46,7 @@ from ridgeline.service.policy_thread import PolicyThread
 from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.service.registry import Entry, own_entry, register
 from ridgeline.service.store.presence import Presence, ended_by, presence_of
+from ridgeline.service.store.shortage import Shortage
 from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
 
@@ -222,6 +223,8 @@ class MeasuredRun:
             if presence is not None:
                 surroundings.enter_context(presence)
                 presence.on_lost = stop.set
+                presence.is_short = shortage = Shortage(self._clock)
+                surroundings.callback(self.watch.subscribe(shortage.apply))
             if self._service.event_log is not None:
                 log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
                 surroundings.callback(log.close)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ridgeline.cli.supervising.link import NAMED, WAITS
 from ridgeline.service import registry, supervised
 from ridgeline.service.store.entry import StoreEntry, StoreSupervisor
 from ridgeline.service.store.folder import EntryFolder
-from ridgeline.service.store.presence import Presence
+from ridgeline.service.store.presence import Presence, is_end_asked
 from ridgeline.service.store.standing import standing
 from support.waiting import wait_until
 
@@ -141,6 +142,46 @@ def test_in_the_pause_the_store_says_so_and_the_name_is_taken_for_all_but_the_ne
     follower.end("the test is over", failed=False)
     one.close()
     assert how(store).state == "ended"
+
+
+def test_until_the_next_driver_has_the_name_its_supervisor_writes_that_it_comes(announce, store):
+    folder = EntryFolder(store)
+    folder.write(entry())
+    one = announce("one", store)
+    one.restarting(0.0, "was killed by SIGKILL")
+    wait_until(lambda: how(store).found.entry.state == "failed", "the entry")
+    one.started(os.getpid(), 1)
+    before = how(store).found.entry
+    wait_until(lambda: how(store).found.entry.heartbeat > before.heartbeat, "a heartbeat")
+    now = how(store).found.entry
+    assert replace(now, heartbeat=before.heartbeat) == before
+    follower = Presence(store, "one", "one", "local", print, supervisor=os.getpid())
+    follower.claim("x")
+    begun = now.heartbeat
+    wait_until(lambda: how(store).found.entry.heartbeat > begun + 4.0, "heartbeats of the driver")
+    assert (how(store).state, how(store).found.entry.start) == ("starting", 2)
+    follower.end("the test is over", failed=False)
+
+
+def test_a_stop_that_is_refused_leaves_no_word_for_standbys(store, tmp_path, environment):
+    """Another user's process may not be signalled: its standbys are to take over still."""
+    if os.getuid() or not shutil.which("setpriv"):
+        pytest.skip("needs root, to be two users")
+    weak = ["setpriv", "--bounding-set=-kill"]  # root that may not signal others' processes
+    with subprocess.Popen(["sleep", "600"], user=65534) as others:
+        identity = registry.process_identity(others.pid)
+        held = replace(entry(), pid=others.pid, process=identity, supervisor=None)
+        EntryFolder(store).write(held)
+        for words in (["stop", "one"], ["kill", "one", "--yes"]):
+            command = [*weak, sys.executable, "-m", "ridgeline", *words, "--store", store]
+            done = subprocess.run(
+                command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert f"the process {others.pid} is another user's; ask " in done.stderr
+            assert done.returncode == 2
+            assert not is_end_asked(EntryFolder(store), held)
+        assert others.poll() is None
+        others.kill()
 
 
 def test_a_supervisor_that_is_gone_restarts_nothing(store, ridgeline_command):

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.api.errors import ApplicationKilledError, CheckpointError, FencedError, ValidationError
+from ridgeline.api.errors import (
+    ApplicationKilledError,
+    CheckpointError,
+    FencedError,
+    NameTakenError,
+    ValidationError,
+)
 from ridgeline.cli.supervising.link import Link, judged
 from ridgeline.cli.supervising.supervisor import Failures, Policy
 from ridgeline.engine.files.folder_lock import FolderInUseError
@@ -77,6 +83,8 @@ def test_the_same_fault_at_the_same_window_is_met_three_times():
         (FencedError("x"), True, False),
         (FolderInUseError("x"), False, False),
         (FolderInUseError("x"), True, True),
+        (NameTakenError("x"), False, False),
+        (NameTakenError("x"), True, True),
         (CheckpointError("corrupt"), True, False),
         (OSError("no space"), True, True),
     ],

@@ -15,7 +15,7 @@ from support.paths import TESTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-STEPS = {"create": 100, "removed": 3, "race": 100, "run": 15, "regions": 5, "names": 10}
+STEPS = {"early": 5, "create": 100, "removed": 3, "race": 100, "run": 15, "regions": 5, "names": 10}
 """What the steps are repeated for, rounds or windows; each has a bucket of its name."""
 SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 
@@ -87,6 +87,11 @@ def test_two_drivers_never_both_commit_a_window(on_s3):
 def test_of_three_drivers_one_gets_a_name_in_the_store(on_s3):
     starts, _ = on_s3("names")
     assert starts == [[8]] * STEPS["names"]
+
+
+def test_a_name_is_taken_before_spark_starts_by_one_of_three(on_s3):
+    starts, _ = on_s3("early")
+    assert starts == [[8]] * STEPS["early"]
 
 
 def test_a_window_costs_few_requests(server, on_s3):

@@ -16,10 +16,13 @@ import pytest
 
 from ridgeline.api.errors import NameTakenError, RidgelineError
 from ridgeline.engine.files.folder_lock import FolderInUseError, FolderLock, break_lock
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
 from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder
-from ridgeline.service.store.presence import Presence, ask_end, is_end_asked
+from ridgeline.service.store.presence import Presence, ask_end, is_end_asked, take_back_end
+from ridgeline.service.store.shortage import LOST_SECONDS, Shortage
 from ridgeline.service.store.standing import standings
+from ridgeline.testing.clock import SteppingClock
 from support.waiting import wait_until
 
 _CLAIM = """
@@ -214,6 +217,34 @@ def test_a_user_ends_a_driver_and_its_standbys(store):
     assert is_end_asked(folder, one)
     assert not is_end_asked(folder, replace(one, start=2))
     assert [found.name for found in folder.entries()] == []
+
+
+def test_an_end_that_was_refused_is_taken_back_and_no_other(store):
+    folder, one = EntryFolder(store), entry("one")
+    ask_end(folder, one)
+    take_back_end(folder, replace(one, start=2))
+    assert is_end_asked(folder, one)
+    take_back_end(folder, one)
+    assert not is_end_asked(folder, one)
+    take_back_end(folder, one)
+
+
+def test_an_entry_says_while_its_run_lacks_cores(store, presence):
+    mine, folder, clock = presence(), EntryFolder(store), SteppingClock()
+    mine.is_short = short = Shortage(clock)
+    mine.claim("x")
+    mine.running("ab", 1, None)
+    assert not folder.read("one").entry.short
+    short.apply(SlotLost(0.0, 1, "far", 7, "gone"))
+    assert not short()  # Spark tries its task again
+    clock.advance(LOST_SECONDS)
+    wait_until(lambda: folder.read("one").entry.short, "word of it")
+    short.apply(SlotJoined(0.0, 1, "far", 8, 1, again=True))
+    assert not short()
+    short.apply(SlotsSized(0.0, 1, 2))
+    assert short()
+    short.apply(SlotsSized(0.0, 2, 2, 1))
+    wait_until(lambda: not folder.read("one").entry.short, "word that it has them")
 
 
 def test_a_claim_of_a_driver_that_died_before_its_entry_holds_nothing_up(store, presence):

@@ -12,6 +12,7 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.spark.hadoop import HadoopStorage
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import start_context
+from ridgeline.engine.spark.submitted import active_context
 from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder
 from ridgeline.service.store.presence import Presence
@@ -110,7 +111,7 @@ def names(context, uri, rounds):
             presence = Presence(uri, f"app-{number}", "app", "local", print)
             begin.wait()
             with contextlib.suppress(NameTakenError):
-                presence.with_spark("x", lambda folder: HadoopStorage(folder, context))
+                presence.with_java("x", lambda folder: HadoopStorage(folder, context))
                 got.append(EntryFolder(uri).read(f"app-{number}").entry.start)
             over.wait()  # a name that is free again may be taken
             presence.end("it was stopped", failed=False)
@@ -192,13 +193,20 @@ STEPS = {
 
 
 def main(endpoint, *steps):
-    needs = {"streaming": False, "local_checkpoint": False, "least": 2}
+    asked = {name: int(count) for name, count in (step.split("=") for step in steps)}
+
+    def say(name, result):
+        print("RESULT", name, json.dumps(result), flush=True)
+
+    def early(java):
+        assert active_context() is None
+        say("early", names(java, "s3a://early/checkpoint", asked["early"]))
+
+    needs = {"streaming": False, "local_checkpoint": False, "least": 2, "reached": early}
     context = start_context("s3", "local[2]", settings(endpoint), **needs)
     try:
-        for step in steps:
-            name, count = step.split("=")
-            result = STEPS[name](context, f"s3a://{name}/checkpoint", int(count))
-            print("RESULT", name, json.dumps(result), flush=True)
+        for name in asked.keys() - {"early"}:
+            say(name, STEPS[name](context, f"s3a://{name}/checkpoint", asked[name]))
     finally:
         context.stop()
 

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,11 +21,16 @@ from ridgeline.cli.remote.options import Change, Named
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target
+    from ridgeline.service.store.folder import EntryFolder
 
 _CLOCK = SystemClock()
 _POLL_SECONDS = 0.1
 _SUPERVISOR_SECONDS = 5.0
 """How long a supervisor may take to end once its driver is killed."""
+
+
+class _UnaskedError(RidgelineError):
+    """A supervisor could not be asked."""
 
 
 def attach(
@@ -60,12 +66,13 @@ def stop(remote: Change) -> None:
     target = _target(remote)
     if not _answers(target, remote):
         if _supervised_here(target) or _here(target):
-            _keep_standbys(target, remote)
-            _end_here(target, remote, signal.SIGTERM)
+            with _standbys_end(target, remote):
+                _end_here(target, remote, signal.SIGTERM)
             return
         if _supervised_elsewhere(target):
-            _keep_standbys(target, remote)
-            _ask_supervisor(target, remote, "stop")
+            with _standbys_end(target, remote):
+                folder = _ask_supervisor(target, remote, "stop")
+            _await_supervisor(target, remote, folder)
             return
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 
@@ -103,11 +110,12 @@ def kill(
         waiting = Waiting(remote.no_wait, remote.timeout)
         ChangeSender(client, remote.app, waiting, remote.as_json).end("/kill", remote.note)
     elif _supervised_here(target) or _here(target):
-        _keep_standbys(target, remote)
-        _end_here(target, remote, signal.SIGKILL)
+        with _standbys_end(target, remote):
+            _end_here(target, remote, signal.SIGKILL)
     elif _supervised_elsewhere(target):
-        _keep_standbys(target, remote)
-        _ask_supervisor(target, remote, "kill")
+        with _standbys_end(target, remote):
+            folder = _ask_supervisor(target, remote, "kill")
+        _await_supervisor(target, remote, folder)
         return
     else:
         _kill_at_cluster(target, remote)
@@ -250,10 +258,10 @@ def _wait_for_end(target: Target, remote: Change, *, asked: bool = False) -> Non
         raise RidgelineError(msg)
 
 
-def _ask_supervisor(target: Target, remote: Change, what: Literal["stop", "kill"]) -> None:
-    """Leave a word in the store for a supervisor on another host, and wait until it has done it.
+def _ask_supervisor(target: Target, remote: Change, what: Literal["stop", "kill"]) -> EntryFolder:
+    """Leave a word in the store for a supervisor on another host. Returns the store's entries.
 
-    Raises CommandError, RidgelineError.
+    Raises _UnaskedError.
     """
     from ridgeline.cli.applications.resolving import store_of
     from ridgeline.cli.remote.change_request import who
@@ -262,8 +270,20 @@ def _ask_supervisor(target: Target, remote: Change, what: Literal["stop", "kill"
     entry = target.entry
     folder = EntryFolder(store_of(remote.store) or "")
     word = {"word": what, "pid": entry.supervisor, "process": entry.supervisor_process, "who": who()}
-    folder.write_word(entry.name, {**word, "at": _CLOCK.wall(), "note": remote.note})
+    try:
+        folder.write_word(entry.name, {**word, "at": _CLOCK.wall(), "note": remote.note})
+    except RidgelineError as error:
+        raise _UnaskedError(str(error)) from error
     write(f"asked its supervisor, process {entry.supervisor} on `{entry.host}`, by a word in the store")
+    return folder
+
+
+def _await_supervisor(target: Target, remote: Change, folder: EntryFolder) -> None:
+    """Wait until a supervisor on another host has done what the word says.
+
+    Raises RidgelineError after `--timeout`, and if the store cannot be read.
+    """
+    entry = target.entry
     if remote.no_wait:
         return
     deadline = _CLOCK.monotonic() + remote.timeout
@@ -309,18 +329,37 @@ def _kill_at_cluster(target: Target, remote: Change) -> None:
     write(f"YARN has ended {found.cluster_id}")
 
 
-def _keep_standbys(target: Target, remote: Change) -> None:
-    """Say in the store that a signal is to end the application: its standbys do not take over."""
-    if target.how is None or target.how.found.entry is None:
+@contextlib.contextmanager
+def _standbys_end(target: Target, remote: Change) -> Iterator[None]:
+    """Say in the store that the block ends the application: its standbys do not take over.
+
+    It is said before, as a standby may be quick, and taken back if the block is refused.
+    """
+    entry = None if target.how is None else target.how.found.entry
+    if entry is None:
+        yield
         return
     from ridgeline.cli.applications.resolving import store_of
     from ridgeline.service.store.folder import EntryFolder
-    from ridgeline.service.store.presence import ask_end
+    from ridgeline.service.store.presence import ask_end, is_end_asked, take_back_end
 
+    folder, said = EntryFolder(store_of(remote.store) or ""), False
     try:
-        ask_end(EntryFolder(store_of(remote.store) or ""), target.how.found.entry)
+        if not is_end_asked(folder, entry):
+            said = True
+            ask_end(folder, entry)
     except RidgelineError as error:
         make_console().print(f"{error}; a standby of `{remote.app}` would take over", markup=False)
+    try:
+        yield
+    except (CommandError, _UnaskedError):
+        if said:
+            try:
+                take_back_end(folder, entry)
+            except RidgelineError as error:
+                text = f"{error}; if its driver dies now, a standby of `{remote.app}` ends, too"
+                make_console().print(text, markup=False)
+        raise
 
 
 def _note_end(target: Target, remote: Change) -> None:

@@ -16,7 +16,7 @@ from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.cli.supervising.link import NAMED, WAITS
 from ridgeline.cli.supervising.link import RUNNING as RUNS
 from ridgeline.service import supervised
-from ridgeline.service.supervised import RESTARTING, RUNNING, STANDBY
+from ridgeline.service.supervised import RESTARTING, RUNNING, STANDBY, STARTING
 
 if TYPE_CHECKING:
     from ridgeline.service.store.entry import StoreEntry, StoreSupervisor
@@ -26,6 +26,8 @@ _BEAT_SECONDS = 3.0
 """How often the store is looked at."""
 _LAST_SECONDS = 10.0
 """How long the store is waited for before a driver is started, and at the end."""
+_CLAIM_SECONDS = 60.0
+"""How long a driver that was started again may take until it has its name; after that nothing is said."""
 _STOP, _KILL = "stop", "kill"
 """The words that commands of other hosts leave in the store."""
 
@@ -65,11 +67,14 @@ class Announcer:
         self._last: tuple[str, str] | None = None
         """State and reason that the entry gets at the end; None: it stays as its driver has left it."""
         self._failed: set[str] = set()
+        self._began = 0.0
+        """When the last driver was started, by the monotonic clock."""
         self._obeyed: Mapping[str, Any] = {}
         """The last word that it has done: one that cannot be removed counts once."""
 
     def started(self, pid: int, restarts: int) -> None:
         """Take note of a driver that was started."""
+        self._began = self._clock.monotonic()
         self._change(lambda one: supervised.with_driver(one, pid, restarts))
 
     def report(self, said: Mapping[str, Any]) -> None:
@@ -190,21 +195,29 @@ class Announcer:
         """Write into the entry what holds between two drivers, and at the end. Raises RidgelineError."""
         with self._writing:
             record, last = self._record, self._last if self._over.is_set() else None
-            if last is None and record.state != RESTARTING:
+            if last is None and record.state != RESTARTING and not self._starts(record):
                 return
             found = folder.read(record.name)
             entry = None if found is None else found.entry
             above = None if entry is None else self._own(entry)
             if entry is None or above is None:
                 return
+            if last is None and record.state != RESTARTING and not entry.restarts:
+                return  # the driver that was started has taken the name
             if last is None:
                 left = max(0.0, record.due - self._clock.monotonic())
-                above = replace(above, attempt=record.restarts + 1, restart_in=left)
+                attempt = record.restarts + (record.state == RESTARTING)
+                above = replace(above, attempt=attempt, restart_in=left)
                 state, reason = "failed", mask_text(record.reason)[:2000]
             else:
                 above, (state, reason) = replace(above, attempt=0, restart_in=0.0), last
             now = self._clock.wall()
             folder.write(replace(entry, state=state, reason=reason, supervisor=above, heartbeat=now))
+
+    def _starts(self, record: supervised.Supervised) -> bool:
+        """Whether a driver was started again a short while ago, so that it may not have the name yet."""
+        new = self._clock.monotonic() - self._began < _CLAIM_SECONDS
+        return record.state == STARTING and record.restarts > 0 and new
 
     def _own(self, entry: StoreEntry) -> StoreSupervisor | None:
         """This supervisor in an entry; None if a driver of another one, or of none, has written it since."""

@@ -23,6 +23,7 @@ from ridgeline.api.errors import (
     ApplicationKilledError,
     CheckpointError,
     FencedError,
+    NameTakenError,
     OperatorError,
     PackageError,
     RidgelineError,
@@ -246,7 +247,7 @@ def mendable(error: Exception, *, begun: bool, standby: bool = False) -> bool:
     """Whether a driver that is started again might get further."""
     if isinstance(error, FencedError):
         return standby  # another one would take the folder from the driver that has taken it from this one
-    if isinstance(error, FolderInUseError):
+    if isinstance(error, FolderInUseError | NameTakenError):
         return begun
     if isinstance(error, CheckpointError):
         return isinstance(error.__cause__, OSError)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ridgeline.engine.spark.cluster import (
 )
 from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
 from ridgeline.engine.spark.java import find_java
+from ridgeline.engine.spark.java_alone import JavaAlone
 from ridgeline.engine.spark.java_end import guard
 from ridgeline.engine.spark.java_failure import HeldOutput, check_open_files, why
 from ridgeline.engine.spark.s3 import s3a_from_environment
@@ -151,7 +152,7 @@ def independent_java(held: HeldOutput | None = None) -> Iterator[None]:
         os.close(out)
 
 
-def start_context(
+def start_context(  # noqa: PLR0913  what a Spark is made of
     application: str,
     master: str,
     conf: Mapping[str, str],
@@ -161,11 +162,13 @@ def start_context(
     widest: int = 1,
     slots: int = 0,
     least: int = 0,
+    reached: Callable[[JavaAlone], None] | None = None,
 ) -> SparkContext:
     """Start a SparkContext (it takes seconds).
 
     `streaming`: there is a Spark source; `widest`: how many tasks may run at a time. `slots`: how many task
-    slots `local[N]` gets beside its own N: at most N, and `least` in any case.
+    slots `local[N]` gets beside its own N: at most N, and `least` in any case. `reached` is called once Java
+    is there, before Spark asks a cluster for executors. An error of it ends the start.
 
     Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
@@ -184,7 +187,7 @@ def start_context(
         slots=slots,
         least=least,
     )
-    return _begun(wanted, master)
+    return _begun(wanted, master, reached)
 
 
 def rehearse_context(application: str, master: str, conf: Mapping[str, str], **needs: Any) -> None:
@@ -244,22 +247,32 @@ def _wanted(
     return spark_conf
 
 
-def _begun(conf: SparkConf, master: str) -> SparkContext:
-    """A context of these settings. Raises RidgelineError if it does not start."""
+def _begun(conf: SparkConf, master: str, reached: Callable[[JavaAlone], None] | None = None) -> SparkContext:
+    """A context of these settings. `reached`: as of `start_context`.
+
+    Raises RidgelineError if it does not start, and what `reached` raises.
+    """
+    from pyspark import SparkContext
+
     held = HeldOutput()
     try:
         with quiet_stderr(held), independent_java(held):
-            context = _started(conf)
+            _ensure_java(conf)
+        if reached is not None:
+            reached(JavaAlone(conf))
+        context = SparkContext(conf=conf)
         _quiet_end(context)
         guard(context)
+    except RidgelineError:
+        raise
     except Exception as error:
         raise RidgelineError(why(error, held.text(), master)) from error
     os.write(2, held.release())
     return context
 
 
-def _started(conf: SparkConf) -> SparkContext:
-    """A context of these settings.
+def _ensure_java(conf: SparkConf) -> None:
+    """Start the Java process of a context with these settings, unless it runs.
 
     All users of the host can read Java's command line. So it has no secrets: they follow over PySpark's own
     connection. Where Spark fetches files before that, it may need them, and gets all settings at once.
@@ -269,10 +282,11 @@ def _started(conf: SparkConf) -> SparkContext:
 
     settings = dict(conf.getAll())
     shown = {name: value for name, value in settings.items() if not is_secret(name)}
-    runs = getattr(SparkContext, "_gateway", None) is not None
-    if runs or len(shown) == len(settings) or any("://" in settings.get(name, "") for name in _FETCHED):
-        return SparkContext(conf=conf)
-    return SparkContext(conf=conf, gateway=launch_gateway(SparkConf().setAll([*shown.items()])))
+    if getattr(SparkContext, "_gateway", None) is not None:
+        return
+    if any("://" in settings.get(name, "") for name in _FETCHED):
+        shown = settings
+    SparkContext._ensure_initialized(gateway=launch_gateway(SparkConf().setAll([*shown.items()])))  # noqa: SLF001
 
 
 def _quiet_end(context: SparkContext) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,15 +15,14 @@ from rich.text import Text
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import FencedError, RidgelineError
-from ridgeline.api.support.files import is_local, local_path, use_s3
+from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.operator_log import OperatorLog
-from ridgeline.engine.driver.run.launch import hadoop_storage, slot_shares, start_spark
+from ridgeline.engine.driver.run.launch import Claim, claim_by, hadoop_storage, slot_shares, start_spark
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
-from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.shared_context import give_back
 from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.observe.answers import Answers
@@ -51,6 +49,7 @@ from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin, supervisor_in
 from ridgeline.service.regions.serving import serving
 from ridgeline.service.store.presence import ended_by, presence_of
+from ridgeline.service.store.shortage import Shortage
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -131,6 +130,7 @@ class _Regions:
             supervisor_in(origin),
             None if origin is None else origin.replaces,
         )
+        self._shortages: list[Shortage] = []
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
 
@@ -152,17 +152,18 @@ class _Regions:
                 if presence is not None:
                     surroundings.enter_context(presence)
                     presence.on_lost = stop.set
+                    presence.is_short = lambda: any(one() for one in self._shortages)
                     presence.before_spark(self._root)
                 storage: DriverStorage | None = LocalStorage(self._root) if is_local(self._root) else None
                 planned = None if storage is None else self._plan(storage, make_planner)
                 if context is None:
                     plans = [self._whole] if planned is None else [one.plan for one in planned]
                     runs = len(self._whole.logical.regions)
-                    context = start_spark(plans, self._options, self._root, runs)
+                    claim = Claim() if presence is None else presence
+                    context = start_spark(plans, self._options, self._root, runs, claim)
                     surroundings.callback(give_back, context)
                 if presence is not None:
-                    use_s3(s3_settings(context))
-                    presence.with_spark(self._root, partial(hadoop_storage, context=context))
+                    claim_by(presence, self._root, context)
                 if storage is None or planned is None:
                     storage = hadoop_storage(self._root, context)
                     planned = self._plan(storage, make_planner)
@@ -223,6 +224,9 @@ class _Regions:
             return run.launch(region.stop, context, before_first_window)
 
         watch = Watch(self._clock.wall, own_host())
+        shortage = Shortage(self._clock)
+        watch.subscribe(shortage.apply)
+        self._shortages.append(shortage)
         return RegionRun(planned.region, planned.number, planned.plan, watch, launch)
 
     def _event_log(self, planned: PlannedRegion, start: int) -> str | None:

@@ -49,7 +49,7 @@ class StoreEntry:
     `pid` counts, as containers of one host may have the same name.
     `started`, `heartbeat`: seconds since 1970 by the clock of its host. `cluster_id`: Spark's id of it.
     `log`: what its driver prints, a file of its host. `submission`: of the command that started it.
-    `supervisor`: None for a driver that nothing starts again.
+    `supervisor`: None for a driver that nothing starts again. `short`: its run lacks cores of its cluster.
     """
 
     name: str
@@ -76,6 +76,7 @@ class StoreEntry:
     supervisor: StoreSupervisor | None = None
     final: bool = False
     process_space: str = ""
+    short: bool = False
     format: int = _FORMAT
 
     @property

@@ -131,7 +131,11 @@ class EntryFolder:
 
     def remove_word(self, name: str) -> None:
         """Remove the word for the supervisor of an application, if there is one."""
-        place = f"{WORDS}/{check_name(name)}{_SUFFIX}"
+        self.remove(name, WORDS)
+
+    def remove(self, name: str, place: str) -> None:
+        """Remove the file of a name in a place, if there is one."""
+        place = f"{place}/{check_name(name)}{_SUFFIX}"
         with self._explained("written"), contextlib.suppress(FileNotFoundError):
             if self.is_local:
                 Path(self.uri, place).unlink()

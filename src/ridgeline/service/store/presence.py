@@ -97,6 +97,8 @@ class Presence(Claim):
         """
         self.lost = ""
         self.on_lost: Callable[[], object] = _nothing
+        self.is_short: Callable[[], bool] = bool
+        """Whether its run lacks cores; any thread may call it."""
         self._replaces = replaces
         self._clock = clock or SystemClock()
         self._folder = EntryFolder(store, self._clock)
@@ -174,9 +176,14 @@ class Presence(Claim):
                     "fenced off: it ends at its next commit"
                 )
 
-    def with_spark(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
-        """As `claim`, in a store that Spark's file systems reach. Raises as `claim`."""
-        if not self._folder.is_local:
+    @property
+    def needs_java(self) -> bool:  # type: ignore[override]  # one that can be written to would be wrong
+        """Whether the store is reached through Hadoop's client."""
+        return not self._folder.is_local
+
+    def with_java(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
+        """As `claim`, in a store that Hadoop's clients reach, unless it is done. Raises as `claim`."""
+        if self.needs_java and self._thread is None:
             self.claim(checkpoint, storage_of)
 
     def _next_start(self, storage: DriverStorage) -> int:
@@ -341,7 +348,9 @@ class Presence(Claim):
                 tls = None if self._web is None else self._web.tls
                 certificate = "" if tls is None else tls.fingerprint
                 now = self._clock.wall()
-                self._folder.write(replace(self._entry, heartbeat=now, certificate=certificate))
+                short = self._entry.state == RUNNING and self.is_short()
+                said = {"heartbeat": now, "certificate": certificate, "short": short}
+                self._folder.write(replace(self._entry, **said))
             if self._failed:
                 self._failed = False
                 self._warn(f"the store has the entry of `{self._entry.name}` again")
@@ -358,6 +367,13 @@ def _nothing() -> None:
 def ask_end(folder: EntryFolder, entry: StoreEntry) -> None:
     """Say that a user ends this driver by a signal: no standby is to take over. Raises RidgelineError."""
     folder.write(entry, ENDS)
+
+
+def take_back_end(folder: EntryFolder, entry: StoreEntry) -> None:
+    """Take back `ask_end` of this driver: the signal was refused. Raises RidgelineError."""
+    found = folder.read(entry.name, ENDS)
+    if found is not None and found.entry == entry:
+        folder.remove(entry.name, ENDS)
 
 
 def is_end_asked(folder: EntryFolder, entry: StoreEntry) -> bool:
@@ -421,4 +437,13 @@ def taken(how: Standing) -> str:
     )
 
 
-__all__ = ["Presence", "Submission", "ask_end", "ended_by", "is_end_asked", "presence_of", "taken"]
+__all__ = [
+    "Presence",
+    "Submission",
+    "ask_end",
+    "ended_by",
+    "is_end_asked",
+    "presence_of",
+    "take_back_end",
+    "taken",
+]

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ridgeline.engine.driver.slots.spark_slots import SparkSlots
+    from ridgeline.engine.spark.java_alone import JavaAlone
 
 
 _log = logging.getLogger(__name__)
@@ -57,13 +58,18 @@ _Started = TypeVar("_Started")
 
 
 class Claim:
-    """Takes the name of an application in a store, before or after Spark is there; this one does not."""
+    """Takes the name of an application in a store, before Spark is started; this one does not.
+
+    `needs_java`: whether it reaches its store through Hadoop's client in Java.
+    """
+
+    needs_java = False
 
     def before_spark(self, checkpoint: str) -> None:
         """Take the name if that needs no Spark. Raises RidgelineError if another application has it."""
 
-    def with_spark(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
-        """Take the name unless it is taken already. Raises as `before_spark`."""
+    def with_java(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
+        """Take the name unless this driver has it. Raises as `before_spark`."""
 
 
 _NO_CLAIM = Claim()
@@ -117,14 +123,13 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             if back is None:
                 check_states(plan, checkpoint, planner)
         if context is None:
-            context = start_spark([plan], options, uri)
+            context = start_spark([plan], options, uri, claim=claim)
         check = (
             None
             if _is_on_driver(context)
             else WorkerCheck(context, uri if is_local(uri) else None, console.print)
         )
-        use_s3(s3_settings(context))
-        claim.with_spark(uri, partial(hadoop_storage, context=context))
+        claim_by(claim, uri, context)
         if checkpoint is None:
             storage = PatientDriverStorage(hadoop_storage(uri, context), clock)
             checkpoint = Checkpoint(storage, plan.logical.application, beside=True)
@@ -216,12 +221,23 @@ def _rewound(
     return _settled(planner, plan, checkpoint)
 
 
-def start_spark(plans: Sequence[Plan], options: Options, uri: str, runs: int = 1) -> SparkContext:
+def start_spark(
+    plans: Sequence[Plan], options: Options, uri: str, runs: int = 1, claim: Claim = _NO_CLAIM
+) -> SparkContext:
     """The SparkContext of this process, or a new one as the plans need it, for `runs` beside each other.
 
+    `claim`: takes the name before a new one asks a cluster for executors: that may wait for long.
     Raises RidgelineError. `give_back` it.
     """
-    return borrow(options.where, options.conf, _starting(start_context, plans, options, uri, runs))
+    reached = partial(claim_by, claim, uri) if claim.needs_java else None
+    start = partial(start_context, reached=reached)
+    return borrow(options.where, options.conf, _starting(start, plans, options, uri, runs))
+
+
+def claim_by(claim: Claim, uri: str, java: SparkContext | JavaAlone) -> None:
+    """Take the name, and use Spark's settings of S3 from now on. Raises RidgelineError."""
+    use_s3(s3_settings(java))
+    claim.with_java(uri, partial(hadoop_storage, context=java))
 
 
 def rehearse_spark(plans: Sequence[Plan], options: Options, uri: str) -> None:
@@ -316,7 +332,7 @@ def _is_on_driver(context: SparkContext) -> bool:
     return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
-def hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
+def hadoop_storage(uri: str, context: SparkContext | JavaAlone) -> DriverStorage:
     """The storage of a checkpoint that is not on a local disk.
 
     Raises CheckpointError if it cannot be reached.
