@@ -67,6 +67,10 @@ def _cluster(work: Path) -> AbstractContextManager[Any]:
     return on_cluster(work, wait_until)
 
 
+def _cluster_cold(work: Path) -> AbstractContextManager[Any]:
+    return on_cluster(work, wait_until, limited=False)
+
+
 CASES: dict[str, tuple[str, Place, Loss]] = {
     "killed": ("shared folder, local[2]: kill -9 of the driver", _folder, _killed),
     "host": ("shared folder, local[2]: kill -9 of all processes of its host", _folder, _host_killed),
@@ -76,6 +80,11 @@ CASES: dict[str, tuple[str, Place, Loss]] = {
     "cluster": (
         "shared folder, standalone cluster: kill -9 of all processes of its host",
         _cluster,
+        _host_killed,
+    ),
+    "cluster-cold": (
+        "as `cluster`, where the driver has all cores, so the standby holds none",
+        _cluster_cold,
         _host_killed,
     ),
     "cluster-still": ("shared folder, standalone cluster: SIGSTOP of the driver", _cluster, _stands_still),

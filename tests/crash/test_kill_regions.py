@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from support.crash.processes import committed, slots_of
+from support.crash.processes import slots_of
+from support.crash.regional_rows import all_go_on, check_rows, progress, rows_of
 from support.depth import deep
 from support.paths import SUPPORT
 from support.waiting import PATIENCE_SECONDS
@@ -26,20 +27,6 @@ KILLS = deep(6)
 APPLICATION = SUPPORT / "crash" / "regional.py"
 CHANGED = "pass_on", "fast", "slow", "passed_to_fast", "passed_to_slow"
 """What may be repartitioned: the operators on both sides of the queue, and its readers."""
-
-
-def rows_of(folder):
-    """The rows that readers of a folder see, in the order of its files by partition."""
-    return Counter(
-        (row["key"], row["number"])
-        for path in folder.glob("*.jsonl")
-        for row in map(json.loads, path.read_text().splitlines())
-    )
-
-
-def progress(checkpoint):
-    """The last windows of all regions."""
-    return [committed(folder) for folder in sorted(Path(checkpoint, "regions").glob("*"))]
 
 
 def ridgeline(*words):
@@ -63,12 +50,6 @@ def state_of(regional, region):
     return next(one["state"] for one in json.loads(text)["regions"] if one["name"] == region)
 
 
-def all_go_on(regional, window):
-    """Whether all regions have committed this window."""
-    windows = progress(regional.checkpoint)
-    return len(windows) == 3 and min(windows) >= window
-
-
 class Regional:
     """Runs of the application, one after the other, on one checkpoint."""
 
@@ -87,12 +68,7 @@ class Regional:
 
     def check(self):
         """All sinks have all rows, each once."""
-        sent = rows_of(self.output / "sent")
-        assert set(sent.values()) == {1}
-        assert set(sent) == {(number % 16, number // 16) for number in range(len(sent))}
-        for sink in ("fast", "slow"):
-            assert rows_of(self.output / sink) == sent, sink
-        return len(sent)
+        return check_rows(self.output)
 
 
 @pytest.fixture
@@ -132,7 +108,7 @@ def test_regions_killed_while_both_sides_of_a_queue_change(regional, wait_until)
             driver = regional.begin(chance.choice([1, 2, 3]))
             killed["driver"] += 1
     last = max(progress(regional.checkpoint), default=0)
-    wait_until(lambda: all_go_on(regional, last + 2), "windows of all regions once more")
+    wait_until(lambda: all_go_on(regional.checkpoint, last + 2), "windows of all regions once more")
     for operator in ("pass_on", "passed_to_slow"):  # nothing is killed now, so both sides do change
         last_changes = [said(ridgeline("repartition", regional.name, operator, count)) for count in (2, 3)]
         assert 0 in [code for code, _ in last_changes], last_changes  # one of them is not what it has
@@ -145,7 +121,7 @@ def test_regions_killed_while_both_sides_of_a_queue_change(regional, wait_until)
 
 def test_a_region_that_fails_is_started_again_and_catches_up(regional, wait_until):
     driver = regional.begin()
-    wait_until(lambda: all_go_on(regional, 2), "windows")
+    wait_until(lambda: all_go_on(regional.checkpoint, 2), "windows")
     (regional.output / "broken").touch()
     wait_until(lambda: state_of(regional, "slow") == "FAILED", "the failure", every=0.5)
     before = rows_of(regional.output / "fast").total()
@@ -160,7 +136,7 @@ def test_a_region_that_fails_is_started_again_and_catches_up(regional, wait_unti
 
 def test_a_stopped_region_holds_its_writer_back_once_the_queue_is_full(regional, wait_until):
     driver = regional.begin(keep="2s")
-    wait_until(lambda: all_go_on(regional, 2), "windows")
+    wait_until(lambda: all_go_on(regional.checkpoint, 2), "windows")
     assert said(ridgeline("stop-region", regional.name, "slow"))[0] == 0
     wait_until(lambda: "is full: reader" in driver.text, "the full queue")
     held = [-1]
@@ -194,7 +170,7 @@ def test_drivers_killed_while_their_regions_start(regional, wait_until):
         time.sleep(chance.uniform(0.0, 0.05))
         driver.kill()
     driver = regional.begin(2)
-    wait_until(lambda: all_go_on(regional, 5), "windows")
+    wait_until(lambda: all_go_on(regional.checkpoint, 5), "windows")
     (regional.output / "enough").touch()
     assert driver.wait() == 0, driver.text
     regional.check()
@@ -202,14 +178,14 @@ def test_drivers_killed_while_their_regions_start(regional, wait_until):
 
 def test_a_second_driver_is_refused_and_harms_no_region(regional, wait_until):
     first = regional.begin()
-    wait_until(lambda: all_go_on(regional, 3), "windows")
+    wait_until(lambda: all_go_on(regional.checkpoint, 3), "windows")
     first.process.send_signal(signal.SIGSTOP)  # it holds the folders though it does nothing
     second = regional.begin(3, log="second.log")
     assert second.wait() == 1
     assert f"is in use by process {first.pid} on " in second.text
     first.process.send_signal(signal.SIGCONT)
     windows = progress(regional.checkpoint)
-    wait_until(lambda: all_go_on(regional, max(windows) + 1), "more windows")
+    wait_until(lambda: all_go_on(regional.checkpoint, max(windows) + 1), "more windows")
     (regional.output / "enough").touch()
     assert first.wait() == 0, first.text
     regional.check()

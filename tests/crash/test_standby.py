@@ -5,13 +5,27 @@ import signal
 
 import pytest
 
+from ridgeline.service.store.folder import EntryFolder
 from ridgeline.testing import services
 from ridgeline.testing.services.fixtures import ready
-from support.crash.pairs import on_cluster, on_folder, on_s3, stop_processes
+from support.crash.hosts import Hosts
+from support.crash.pairs import (
+    HOLDS,
+    SECONDS,
+    WAITS,
+    OnHost,
+    on_cluster,
+    on_folder,
+    on_s3,
+    stop_processes,
+)
+from support.crash.regional_rows import all_go_on, check_rows, progress
 from support.depth import DEPTH
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 deep = pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2")
+REGIONAL = SUPPORT / "crash" / "regional.py"
 FENCED = r"was taken over by|has lost its `lock`|was committed to `.*` by another driver"
 
 
@@ -28,8 +42,8 @@ def pair_on_s3(request, tmp_path, wait_until):
 
 
 @pytest.fixture
-def pair_on_cluster(tmp_path, wait_until):
-    with on_cluster(tmp_path, wait_until) as made:
+def pair_on_cluster(request, tmp_path, wait_until):
+    with on_cluster(tmp_path, wait_until, **getattr(request, "param", {})) as made:
         yield made
 
 
@@ -74,6 +88,20 @@ def test_one_that_is_cut_off_from_the_store_is_replaced_and_fenced_off(pair_on_s
 
 
 @deep
+def test_of_two_supervisors_of_one_name_one_ends_as_its_driver_is_refused(pair_on_s3):
+    pair = pair_on_s3
+    both = [pair.start(name, "--supervise") for name in ("alpha", "beta")]
+    pair.wait(lambda: any(one.exit_code is not None for one in both), "the end of one")
+    second, first = sorted(both, key=lambda one: one.exit_code is None)
+    assert second.exit_code == 1, second.text
+    assert re.search(r"`numbers` (runs|is starting|is being started) ", second.text)
+    assert "it is not started again: another start would end in the same way" in second.text
+    pair.reader.start()
+    pair.go_on(first)
+    pair.finish(first)
+
+
+@deep
 @pytest.mark.parametrize("dies", ["driver", "host"])
 def test_a_standby_on_another_host_takes_over(pair, dies):
     first, second = pair.run_beside()
@@ -109,9 +137,77 @@ def test_a_driver_that_gets_a_signal_hands_over_to_its_standby_and_a_fenced_one_
 
 
 @deep
+def test_a_standby_takes_over_all_regions_of_an_application(tmp_path, wait_until):
+    store, output = tmp_path / "store", tmp_path / "output"
+    store.mkdir()
+    output.mkdir()
+    checkpoint = EntryFolder(str(store)).checkpoint("regional")
+    words = [REGIONAL, "--output", output, "--store", store, "--store-name", "regional"]
+    with Hosts(tmp_path, ["alpha", "beta"]) as hosts:
+
+        def start(name, *more):
+            given = map(str, [*words, "--master", "local[4]", *more])
+            return OnHost(hosts, name, given, tmp_path / f"{name}.log")
+
+        first = start("alpha")
+        wait_until(lambda: all_go_on(checkpoint, 5), "windows of all regions", seconds=SECONDS)
+        second = start("beta", "--standby", "--take-over-after", "12s")
+        wait_until(lambda: WAITS in second.text, "the standby", seconds=SECONDS)
+        hosts.kill_host("alpha")
+        last = max(progress(checkpoint))
+        wait_until(lambda: all_go_on(checkpoint, last + 2), "windows of all regions", seconds=SECONDS)
+        (output / "enough").touch()
+        assert second.wait() == 0, second.text
+        assert first.exit_code is not None
+        assert check_rows(output) > 0
+
+
+@deep
 def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_gone(pair_on_cluster):
     pair = pair_on_cluster
     _, second = pair.run_beside()
+    pair.hosts.kill_host("alpha")
+    pair.go_on(second)
+    pair.finish(second)
+    assert second.text.count("it holds 3 cores of the cluster") == 1
+
+
+@deep
+@pytest.mark.parametrize(
+    ("pair_on_cluster", "says"),
+    [
+        ({"cores": 5}, "the cluster has 2 of 3 cores free for it, so its executors start when it takes over"),
+        ({"limited": False}, "`spark.cores.max` is not given, so its executors start when it takes over"),
+    ],
+    indirect=["pair_on_cluster"],
+)
+def test_a_standby_without_free_cores_says_so_and_takes_over(pair_on_cluster, says):
+    pair = pair_on_cluster
+    first = pair.run("alpha")
+    pair.reader.start()
+    second = pair.standby("beta", says=says)
+    pair.go_on(first, second)
+    pair.hosts.kill_host("alpha")
+    pair.go_on(second)
+    pair.finish(second)
+
+
+@deep
+@pytest.mark.parametrize("pair_on_cluster", [{"cores": 3}], indirect=True)
+def test_a_standby_gives_its_cores_back_to_a_driver_that_has_lost_some(pair_on_cluster):
+    pair = pair_on_cluster
+    pair.hosts.start_worker("delta", cores=3)
+    pair.wait(lambda: pair.hosts.text("master").count("Registering worker") == 2, "the second worker")
+    first = pair.run("alpha")
+    pair.reader.start()
+    second = pair.standby("beta", says=HOLDS)
+    pair.go_on(first, second)
+    pair.hosts.kill_host("delta")  # with executors of both
+    given = "the driver that runs lacks cores, so its executors are given back"
+    pair.wait(lambda: given in second.text, "the cores", first, second)
+    pair.go_on(first, second)
+    folder = EntryFolder(pair.store)
+    pair.wait(lambda: not folder.read("numbers").entry.short, "as many cores as before", first, second)
     pair.hosts.kill_host("alpha")
     pair.go_on(second)
     pair.finish(second)

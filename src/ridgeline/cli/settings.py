@@ -175,7 +175,8 @@ class Supervision:
         bool,
         Option(
             help="Wait while another driver has the name in the store, and take over if it dies or fails. "
-            "Needs `--store`.",
+            "Needs `--store`. On a standalone cluster it holds `spark.cores.max` cores meanwhile, if they "
+            "are free.",
             panel=_SUPERVISION,
         ),
     ] = False

@@ -22,6 +22,8 @@ APPLICATION = SUPPORT / "crash" / "numbers.py"
 PROPERTIES = ("numbers.windows=1000000", "sums.pause_seconds=0.05", "store.roll_seconds=0.3")
 LOCAL = ("--master", "local[2]")
 SECONDS = 180
+WAITS, HOLDS = "this one waits as its standby", "it holds 3 cores of the cluster, with Python started"
+"""The words of a standby."""
 
 
 class OnHost(Driver):
@@ -48,11 +50,15 @@ def committed(checkpoint):
 class Pair:
     """The application `numbers` on `hosts`, in a store: a folder that all see, or a URI.
 
-    `options`: of all drivers. `options_on(name)`: of those on that host.
+    `options`: of all drivers. `options_on(name)`: of those on that host. `warm`: the words of a standby that
+    has prepared all that it can.
     """
 
-    def __init__(self, hosts, folder, wait_until, store=None, options=LOCAL, options_on=lambda _name: ()):
+    def __init__(
+        self, hosts, folder, wait_until, store=None, options=LOCAL, options_on=lambda _name: (), warm=WAITS
+    ):
         self.hosts, self.folder, self._wait_until = hosts, folder, wait_until
+        self._warm = warm
         self.output = folder / "output"
         self.store = str(folder / "store") if store is None else store
         if store is None:
@@ -76,10 +82,13 @@ class Pair:
         self.go_on(driver)
         return driver
 
-    def standby(self, name, *more, after="12s"):
-        """A driver on a host that waits, and takes over `after` a silence. Busy machines are silent, too."""
+    def standby(self, name, *more, after="12s", says=None):
+        """A driver on a host that waits, and takes over `after` a silence. Busy machines are silent, too.
+
+        `says`: words that are waited for; None: as of one that has prepared all that it can.
+        """
         driver = self.start(name, "--standby", "--take-over-after", after, *more)
-        self.wait(lambda: "this one waits as its standby" in driver.text, "the standby", driver)
+        self.wait(lambda: (says or self._warm) in driver.text, "the standby", driver)
         return driver
 
     def run_beside(self):
@@ -170,14 +179,19 @@ def on_s3(folder, wait_until, server):
 
 
 @contextmanager
-def on_cluster(folder, wait_until, cores=6):
-    """As `on_folder`, with drivers on a standalone cluster whose worker is on a host of its own."""
-    with Cluster(folder, ["alpha", "beta", "gamma"]) as cluster:
+def on_cluster(folder, wait_until, cores=6, *, limited=True):
+    """As `on_folder`, with drivers on a standalone cluster whose worker is on a host of its own.
+
+    `limited`: each driver takes three cores; else all that there are.
+    """
+    with Cluster(folder, ["alpha", "beta", "gamma", "delta"]) as cluster:
         wait_until(lambda: "I have been elected leader" in cluster.text("master"), "the master")
         cluster.start_worker("gamma", cores=cores)
         wait_until(lambda: "Registering worker" in cluster.text("master"), "the worker")
-        options = [*cluster.settings, "--conf", "spark.cores.max=3"]
-        yield from _cleaned(Pair(cluster, folder, wait_until, None, options, cluster.driver_settings))
+        options = [*cluster.settings, *(("--conf", "spark.cores.max=3") if limited else ())]
+        warm = HOLDS if limited and cores >= 6 else WAITS
+        pair = Pair(cluster, folder, wait_until, None, options, cluster.driver_settings, warm)
+        yield from _cleaned(pair)
 
 
 def _cleaned(pair):

@@ -78,7 +78,7 @@ def _start_as_standby(context: typer.Context, settings: RunSettings) -> None:
         first = planner.first(checked.options.checkpoint, application.app.name)
     failed: Exception | None = None
     with WarmSpark(first, checked) as spark:
-        standby = Standby(checked, checked.service.store_name or application.app.name, spark)
+        standby = Standby(checked, checked.service.store_name or application.app.name, spark, first)
         while True:
             with reported():
                 turn = standby.await_turn(failed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -25,6 +25,7 @@ from ridgeline.service.store.standing import holder_there, process_there
 if TYPE_CHECKING:
     from ridgeline.cli.settings import RunSettings
     from ridgeline.cli.supervising.warm import WarmSpark
+    from ridgeline.plan.execution import Plan
 
 _LOOK_SECONDS = 0.5
 _AGAIN_SECONDS = 2.0
@@ -99,13 +100,18 @@ class Turn:
 class Standby:
     """Waits while another driver has the name, with Spark started."""
 
-    def __init__(self, settings: RunSettings, name: str, spark: WarmSpark) -> None:
+    def __init__(self, settings: RunSettings, name: str, spark: WarmSpark, plan: Plan) -> None:
+        """`plan`: what it would run."""
         from ridgeline.cli.applications.submitting import use_store
 
         use_store(settings)
         self._folder = EntryFolder(settings.service.store or "")
         self._name = name
         self._spark = spark
+        self._plan = plan
+        self._service = settings.watched()
+        self._serving = ExitStack()
+        self._prepared = False
         self._said = ""
         self._silent_seconds = settings.supervision.silent_seconds()
         self._stopped = threading.Event()
@@ -116,6 +122,7 @@ class Standby:
         self._say: Callable[[str], None] = lambda text: console.print(
             printable(f"standby: {text}"), markup=False
         )
+        spark.say = self._say
 
     def await_turn(self, failed: Exception | None = None) -> Turn:
         """Wait until no driver lives that has the name. SIGINT and SIGTERM end the wait.
@@ -126,11 +133,12 @@ class Standby:
         Spark does not start or has ended.
         """
         supervisor = link()
+        self._prepared = False
         if supervisor is not None:
             supervisor.follow(self, lambda: self._say("the supervisor was killed"))
         managed = manager()
         notifier = nullcontext() if managed is None else StandbyNotifier(managed, lambda: self._waits)
-        with _signals(self._stopped), notifier:
+        with _signals(self._stopped), notifier, ExitStack() as self._serving:
             try:
                 turn = in_thread(lambda: self._wait(failed), until=self._stopped)
             except LeftError:
@@ -139,6 +147,16 @@ class Standby:
         if supervisor is not None and not turn.takes:
             supervisor.report(ENDED)
         return turn
+
+    def _prepare(self) -> None:
+        """Start Spark; answer probes at the run's port, if one is given. Raises RidgelineError."""
+        if not self._prepared:
+            self._prepared = True
+            if self._service.port:
+                from ridgeline.service.waiting import serve_waiting
+
+                self._serving.callback(serve_waiting(self._plan, self._service, self._say).close)
+            self._spark.start()
 
     def stop(self, _why: str) -> None:
         """End the wait; from any thread."""
@@ -163,18 +181,20 @@ class Standby:
                 self._say(f"`{self._name}` was ended, so its standby ends, too: {watched.why}")
                 return Turn(takes=False)
             if step is Step.TAKE:
+                self._spark.take()
                 if holder:
                     self._say(f"takes over `{self._name}`: {watched.why}")
                 return Turn(takes=True, before=entry if entry is not None and entry.lives else None)
             if entry is not None and holder != (entry.host, entry.pid, entry.start):
                 holder = (entry.host, entry.pid, entry.start)
-                self._spark.start()
+                self._prepare()
                 self._waits = f"{_holder(entry)}; this one waits as its standby"
                 self._say(self._waits)
                 if (supervisor := link()) is not None:
                     supervisor.report(WAITS)
                 watched.unread()  # the start took time
-            self._spark.check()
+            if entry is not None:
+                self._spark.look(entry)
             if _CLOCK.wait(_LOOK_SECONDS, self._stopped):
                 return Turn(takes=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,15 @@ class SparkGoneError(RidgelineError):
     """Spark's Java process has ended, or Spark was stopped: no window can run any more."""
 
 
-def has_ended(context: SparkContext | None) -> bool:
+def has_ended(context: SparkContext | type[SparkContext] | None) -> bool:
     """True if Spark's Java process, if this one has started it, has ended."""
     return _exit_code(context, 0.0) is not None
+
+
+def java_has_ended() -> bool:
+    """As `has_ended`, of this program's Java process, with or without a Spark in it."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and has_ended(pyspark.SparkContext)
 
 
 def is_own(context: SparkContext | None) -> bool:
@@ -91,7 +98,7 @@ def gone(context: SparkContext | None, error: BaseException) -> SparkGoneError |
     return stopped_error() if stopped else None
 
 
-def _exit_code(context: SparkContext | None, seconds: float) -> int | None:
+def _exit_code(context: SparkContext | type[SparkContext] | None, seconds: float) -> int | None:
     """The exit code of the Java process, if this process has started it and it ends within some seconds."""
     process = getattr(getattr(context, "_gateway", None), "proc", None)
     if process is None:
