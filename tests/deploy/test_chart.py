@@ -1,5 +1,6 @@
 """The chart, the image and the command that they run fit together."""
 
+import itertools
 import json
 import os
 import re
@@ -104,6 +105,7 @@ def test_wrong_values_are_refused():
         ({}, "url"),
         ({"store.url": "s3a://b/s", "store.claim": "shared"}, "must be a folder such as /store"),
         ({"store.url": "/s", "replicas": 2}, "replicas"),
+        ({"store.url": "/s", "standby": "true", "kind": "Job"}, "standby needs `kind: Deployment`"),
         ({"store.url": "/s", "web.prot": 1}, "prot"),
         ({"store.url": "/s", "serviceMonitor.enabled": "true"}, "serviceMonitor needs `web.tokenSecret`"),
     ):
@@ -118,8 +120,31 @@ def api_server(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["Deployment", "Job"])
-@pytest.mark.parametrize("given", [{"store.url": "s3a://b/s"}, ALL], ids=["least", "all"])
+def test_a_standby_is_a_second_pod_which_nothing_takes_for_the_first():
+    made = {one["kind"]: one for one in _objects({**ALL, "standby": "true"}) if one["kind"] != "ConfigMap"}
+    driver, service = made["Deployment"]["spec"], made["Service"]["spec"]
+    pod = driver["template"]["spec"]
+    (container,) = pod["containers"]
+    assert driver["replicas"] == 2
+    assert "hostname" not in pod  # each has its own, by which the store distinguishes them
+    assert not service["publishNotReadyAddresses"]
+    assert {"--standby", "spark.driver.host=$(POD_IP)"} < {*container["args"]}
+    assert "spark.kubernetes.executor.podNamePrefix=$(POD_NAME)" in container["args"]
+    (stopped,) = (
+        one for one in _objects({**ALL, "standby": "true", "replicas": 0}) if one["kind"] == "Deployment"
+    )
+    assert stopped["spec"]["replicas"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        *itertools.product(["Deployment", "Job"], [{"store.url": "s3a://b/s"}, ALL]),
+        ("Deployment", {**ALL, "standby": "true"}),
+    ],
+    ids=["least", "all", "job", "job-all", "standby"],
+)
 def test_a_real_api_server_takes_the_manifests(api_server, kind, given):
     made = _objects({**given, "kind": kind})
     kinds = {"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", kind}
