@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from ridgeline.api.support.secrets.addresses import mask_addresses
+
 TEXT_LIMIT = 4_000
 """Characters of an error's text that are kept."""
 TRACEBACK_LIMIT = 16_000
@@ -29,6 +31,10 @@ class RidgelineError(Exception):
         >>> issubclass(SchemaError, RidgelineError), issubclass(ValidationError, RidgelineError)
         (True, True)
     """
+
+    def __str__(self) -> str:
+        """The text without the keys of addresses: it ends on terminals, in logs, answers and events."""
+        return mask_addresses(super().__str__())
 
 
 @dataclass(frozen=True, slots=True)

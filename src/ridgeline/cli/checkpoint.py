@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ridgeline.api.support.option import Option
+from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, load_configured
 from ridgeline.cli.errors import FAILED, CommandError
@@ -121,7 +122,7 @@ def _row(one: Description) -> dict[str, Any]:
         "application": one.run.application,
         "region": one.run.region or None,
         "run": one.run.run_id,
-        "folder": one.run.storage.uri,
+        "folder": mask_addresses(one.run.storage.uri),
         "epoch": one.epoch,
         "formats": dict(one.formats),
         "planVersion": None if last is None else last.plan_version,
@@ -137,7 +138,7 @@ def _show(one: Description) -> None:
     """Print a run for people."""
     run = one.run
     region = f", region {run.region}" if run.region else ""
-    write(f"application {run.application}{region}, run {run.run_id}, in {run.storage.uri}")
+    write(f"application {run.application}{region}, run {run.run_id}, in {mask_addresses(run.storage.uri)}")
     formats = ", ".join(f"{name} {number}" for name, number in one.formats.items())
     write(f"driver {one.epoch} of this run; formats: {formats}")
     if not one.windows:
@@ -171,10 +172,10 @@ def verify(folder: Folder, store: Store, as_json: AsJson = False) -> None:
         "windows": sum(one.windows for one in found),
     }
     if as_json:
-        write(json.dumps({**counts, "faults": faults}, indent=2))
+        write(json.dumps({**counts, "faults": list(map(mask_addresses, faults))}, indent=2))
     else:
         for fault in faults:
-            write(fault)
+            write(mask_addresses(fault))
         read = f"{counts['files']:,} files, {size_text(counts['sizeBytes'])}, {counts['windows']:,} windows"
         write(f"{'damaged' if faults else 'whole'}: read {read}")
     if faults:
@@ -212,7 +213,7 @@ def move(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
 
 def _say(done: str, folder: str, to: str, copied: Copied) -> None:
     size = f": {copied.files:,} files, {size_text(copied.size_bytes)}" if copied.files else ""
-    write(f"{done} {folder} to {to}{size}")
+    write(mask_addresses(f"{done} {folder} to {to}{size}"))
     if copied.windows:
         write(f"windows to go back to: {', '.join(map(str, copied.windows))}")
 
@@ -343,10 +344,11 @@ def export_state(
     write(f"exported window {found.window} to {out}")
 
 
-def import_state(
+def import_state(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     folder: Folder,
     written: Written,
+    store: Store,
     source: Annotated[
         Path, typer.Option("--from", metavar="DIR", help="Folder that `export-state` has written.")
     ],
@@ -375,6 +377,7 @@ def import_state(
     from ridgeline.regions.importing import region_to_import
     from ridgeline.regions.planning import WHOLE
 
+    store.use()
     configured = load_configured(context, written)
     planner_of = planners(configured, written, {})
     planner = planner_of(configured.app, WHOLE)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import safe_name, write_failure
 from ridgeline.operators._queue_files import Entry, LogReader, LostError, check_format
@@ -103,7 +104,9 @@ class QueueEnumerator(Enumerator):
         except OSError as error:
             if self._name not in self._folder.readers_known():
                 raise write_failure(self._context.operator, self._settings.path, error) from error
-            _log.warning("queue `%s`: %s", self._settings.path, error)  # an older position is there
+            _log.warning(
+                "queue `%s`: %s", mask_addresses(self._settings.path), error
+            )  # an older position is there
 
     def _begin_at(self, first: int) -> None:
         """Read from this entry on."""
@@ -279,7 +282,7 @@ class QueueEnumerator(Enumerator):
                 if looks % _REGISTER_LOOKS == 0:
                     self._register()
             except OSError as error:
-                _log.warning("queue `%s`: %s", self._settings.path, error)
+                _log.warning("queue `%s`: %s", mask_addresses(self._settings.path), error)
                 self._stop.wait(1.0)
 
     def _register(self) -> None:

@@ -20,6 +20,7 @@ from rich.text import Text
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.control import Control
+from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import write_failure
 from ridgeline.operators._queue_files import FORMAT, Entry, Part, QueueFolder, check_format
@@ -429,7 +430,7 @@ class QueuePublisher(Publisher):
         self._folder.close()
 
     def _warn(self, text: str) -> None:
-        self._context.console.print(Text(text, "yellow"), soft_wrap=True)
+        self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)
 
     def _failure(self, error: OSError) -> RidgelineError:
         return write_failure(self._context.operator, self._settings.path, error)

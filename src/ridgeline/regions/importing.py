@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import CheckpointError, did_you_mean, listed
-from ridgeline.api.support.files import is_local, local_path
+from ridgeline.engine.driver.checkpoint.upkeep.contents import open_folder
 from ridgeline.engine.driver.checkpoint.upkeep.importing import Listing, regions_in
-from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.planning import MakePlanner, PlannedRegion, plan_regions, read_kept
 
@@ -33,9 +32,7 @@ def region_to_import(
             msg = f"`--region {region}`: the application has no regions; leave it out"
             raise CheckpointError(msg)
         return None
-    if not is_local(folder):
-        return None  # the import says what to do
-    root = LocalStorage(local_path(folder))
+    root = open_folder(folder)
     kept = read_kept(root)
     if not kept:
         msg = f"`{root.uri}` has no window yet: there is no state to replace"

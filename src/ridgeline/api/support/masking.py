@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import pydantic
 
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.secret_names import is_secret
+from ridgeline.api.support.secrets.addresses import QUERY_VALUE, URL_USER, mask_spans, password_in_url
 
 MASK = "***"
 _LONGEST_TEXT = 100_000
@@ -35,7 +36,6 @@ _BRACKETS = r"\{[^}\n]*\}?|\[[^\]\n]*\]?|[\w.]*\([^)\n]*\)?"
 _VALUE = re.compile(
     rf"(?!\.\.\.)(?:{_QUOTED}|(?P<bare>{_BRACKETS}|[^\s;'\"]*[^\s;'\",.)\]}}]))", re.IGNORECASE
 )
-_QUERY_VALUE = re.compile(r"[^\s&;#'\"]+")
 _HEADER = re.compile(
     r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*['\"]?\s*[:=]\s*)(\\*['\"]?)([^'\"\r\n\\]+)",
     re.IGNORECASE,
@@ -52,9 +52,6 @@ _FORMS = re.compile(
     r"|xox[abeprs]-[\w-]{10,}|sk_live_\w{10,}|dapi[0-9a-f]{32}|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*)"
 )
 """Tokens that are known by their form, of AWS, Google, GitHub, GitLab, Slack, Stripe, Databricks; JWTs."""
-_URL_USER = re.compile(r"\w://[^\s/:'\"]{0,500}+:")
-_URL_REST = re.compile(r"[^\s'\"<>]{0,500}")
-_PORT = re.compile(r"\d+(?:[/?#,]|$)")
 _PLAIN_USER = re.compile(
     r"(?<![\w/@:+.*-])((?!(?:mailto|e?-?mail|from|to|cc|user|username|login|sip|acct|xmpp):)[A-Za-z_][\w.+-]*+:)"
     r"(?!//)(?!\d+[/?#,])(?:(?!://)[^\s'\"]){0,500}[^\s'\"/:]@(?=[\w\[/])(?!sha256:)",
@@ -196,9 +193,9 @@ def mask_text(text: str) -> str:
     # what spans lines first: a pattern for one line would hide a part of it only
     text = _PEM.sub(rf"\1{MASK}\2", text)
     text = _HEADER.sub(rf"\1\2\3{MASK}", text)
-    text = _spans_hidden(text, _URL_USER, _password_in_url)
+    text = mask_spans(text, URL_USER, password_in_url)
     text = _PLAIN_USER.sub(rf"\1{MASK}@", text)
-    text = _spans_hidden(text, _NAME, _named_value)
+    text = mask_spans(text, _NAME, _named_value)
     text = _OPTION.sub(lambda found: f"{found[1]}{found[2]}{MASK}" if is_secret(found[1]) else found[0], text)
     text = _SQL.sub(rf"\1\2{MASK}", text)
     text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}</" if is_secret(found[1]) else found[0], text)
@@ -245,41 +242,13 @@ def printable_json(document: str) -> str:
     return document.translate(_JSON_CONTROLS)
 
 
-def _spans_hidden(
-    text: str, head: re.Pattern[str], span_of: Callable[[str, re.Match[str]], tuple[int, int]]
-) -> str:
-    """Mask the span that `span_of` returns for each match of `head`, unless it is empty."""
-    parts, done, found = [], 0, head.search(text)
-    while found is not None:
-        start, end = span_of(text, found)
-        if end > start:
-            parts += [text[done:start], MASK]
-            done = end
-        found = head.search(text, end)
-    return "".join([*parts, text[done:]])
-
-
 def _named_value(text: str, found: re.Match[str]) -> tuple[int, int]:
     """The span of the value after a name, without quotes; empty if the name is not a secret's."""
     start = found.end()
     if not is_secret(found["name"]):
         return start, start
     if found.start() > 0 and text[found.start() - 1] in "?&":
-        value = _QUERY_VALUE.match(text, start)
+        value = QUERY_VALUE.match(text, start)
         return (start, value.end()) if value is not None else (start, start)
     value = _VALUE.match(text, start)
     return value.span("inner" if value["bare"] is None else "bare") if value is not None else (start, start)
-
-
-def _password_in_url(text: str, found: re.Match[str]) -> tuple[int, int]:
-    """The span of the password after `scheme://user:`; empty if there is none.
-
-    A password may contain `@`, and `/` if there is no `@` before it.
-    """
-    start = found.end()
-    found_rest = _URL_REST.match(text, start)
-    rest = found_rest[0] if found_rest is not None else ""
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    if "@" in authority:
-        return start, start + authority.rindex("@")
-    return start, start if _PORT.match(rest) else start + max(0, rest.rfind("@"))

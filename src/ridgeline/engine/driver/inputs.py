@@ -11,6 +11,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.operator import InputOperator
+from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.engine.driver.outputs import alike_on_driver, call_on_driver, check_json
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
@@ -81,7 +82,7 @@ class Inputs:
 
     def _ask_problem(self, name: str, enumerator: Enumerator) -> None:
         """Report it if a source has stopped to answer, or has begun to."""
-        problem = enumerator.problem
+        problem = mask_addresses(enumerator.problem)
         if problem != self._problems.get(name, ""):
             self._problems[name] = problem
             first = min(one.id for one in self.plan.physical.operators if one.name == name)
@@ -167,7 +168,7 @@ class Inputs:
             clock=self._clock,
             wake=self._on_wake,
             check_owner=self._check_owner,
-            warn=self._warn,
+            warn=lambda text: self._warn(mask_addresses(text)),
             partitions=partial(self._partitions, name),
             staging=self._staging,
             windows_kept=self.plan.logical.attributes["windows_kept"],

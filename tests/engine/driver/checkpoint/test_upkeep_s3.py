@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -67,8 +68,13 @@ def test_a_checkpoint_goes_to_a_store_and_back_with_edited_states(tmp_path: Path
     def import_to(state: str) -> None:
         import_states(state, tmp_path / "far", plan(), Planner(plan, {}), SystemClock(), operators=["totals"])
 
-    with pytest.raises(CheckpointError, match="is not on a local disk: copy it to one"):
-        import_to(f"{bucket}/copy")
+    path = tmp_path / "far" / "totals.sums.parquet"
+    rows = pq.read_table(path)
+    more = pc.add(rows.column("value"), 1000)
+    pq.write_table(rows.set_column(rows.column_names.index("value"), "value", more), path)
+    import_to(f"{bucket}/copy")
+    assert not verify(there).faults
+    assert describe(there).windows[0].window_id > LAST
     with ExitStack() as locks:
         assert pruning.carry_out(pruning.find(f"{bucket}/copy", SystemClock(), locks, windows=2)) >= 0
     assert not verify(there).faults
@@ -76,6 +82,7 @@ def test_a_checkpoint_goes_to_a_store_and_back_with_edited_states(tmp_path: Path
     move(f"{bucket}/copy", str(tmp_path / "back"))
     with pytest.raises(CheckpointError, match="was moved to"):
         runs_of(f"{bucket}/copy")
-    import_to(str(tmp_path / "back"))
+    import_to(str(tmp_path / "state"))
     rest = sorted(run_local(application(), checkpoint=tmp_path / "state").collected("sink"))
     assert sorted(run_local(application(), checkpoint=tmp_path / "back").collected("sink")) == rest
+    assert min(total for _, total in rest) > 1000

@@ -1,14 +1,16 @@
 """Takes states out of Parquet into a checkpoint, as one more window: one record of its journal.
 
-All rows are read and checked before anything is written. A process that is killed before the record has
-changed nothing: its files are removed by the next run.
+All rows are read and checked before anything is written. They are read twice, in pieces: the second time
+they become segments. A process that is killed before the record has changed nothing: its files are removed by
+the next run.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,29 +22,31 @@ from rich.console import Console
 from ridgeline.api.clock import Clock
 from ridgeline.api.columns.nan import one_nan
 from ridgeline.api.errors import CheckpointError, RidgelineError, StateError, did_you_mean, shorten
-from ridgeline.api.operator import operator_type
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.api.state import KeyedCell, KeyedState, ListCell, StateCell, ValueCell
-from ridgeline.api.support.files import is_local, local_path
+from ridgeline.api.state import ListCell, StateCell, ValueCell
+from ridgeline.api.support.files import is_local
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, read_last
 from ridgeline.engine.driver.checkpoint.rewinding import replace_states
 from ridgeline.engine.driver.checkpoint.run_description import REGIONS, described, read_if_there
 from ridgeline.engine.driver.checkpoint.state_moves import judge_states
+from ridgeline.engine.driver.checkpoint.upkeep.contents import open_folder
 from ridgeline.engine.driver.checkpoint.upkeep.exporting import FORMAT, KINDS, LISTING, PARTITION, POSITION
+from ridgeline.engine.driver.checkpoint.upkeep.filling import KeyedFill
+from ridgeline.engine.driver.checkpoint.upkeep.keys_twice import HashedRows
 from ridgeline.engine.driver.checkpoint.upkeep.state_columns import (
     ENCODINGS,
     JSON,
     PICKLE,
+    Columns,
     NoFormError,
     RowError,
     columns_of,
 )
-from ridgeline.engine.files.storage import LocalStorage
+from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
-from ridgeline.engine.state.keyed_moves import KeyedMove
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import load
 from ridgeline.plan.change.state_shapes import (
@@ -60,6 +64,9 @@ from ridgeline.plan.physical import PhysicalOperator
 _MOST_FAULTS = 10
 _NUMBERS = count(1)
 _AT_A_BORDER = -1
+_ROWS = 1 << 15
+"""The rows that are read at a time."""
+_BUFFER_BYTES = 1 << 20
 Step = Callable[[str], None]
 
 
@@ -73,14 +80,89 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of one state. `keys`: of a list, the positions; of one value, nothing."""
+    """The rows of a state of one value, or of a list. `keys`: of a list, the positions; else nothing."""
 
     state: str
     kind: str
-    partitions: Sequence[int] | None
+    partitions: Sequence[int]
     keys: Sequence[Any]
     values: Sequence[Any]
     kinds: Collection[str]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyedRows:
+    """The rows of a keyed state, which are read in pieces. `titles`: of keys, then of values."""
+
+    state: str
+    rows: _File
+    titles: Sequence[Columns]
+    count: int
+    kinds: Collection[str]
+
+    def pieces(self) -> Iterator[list[tuple[Any, Any]]]:
+        """Keys and values of some rows at a time. Raises StateError naming rows, CheckpointError."""
+        start = 0
+        for batch in self.rows.batches():
+            keys, values = (self.rows.values(one, batch, start) for one in self.titles)
+            start += batch.num_rows
+            yield list(zip(one_nan(keys), values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file with the rows of a state. `where`: the state, as `operator.state`."""
+
+    path: Path
+    name: str
+    where: str
+
+    def columns(self) -> list[str]:
+        """The names of its columns. Raises CheckpointError."""
+        with self._read() as file:
+            return list(file.schema_arrow.names)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows, some at a time. Raises CheckpointError."""
+        with self._read() as file:
+            yield from file.iter_batches(_ROWS, use_threads=False)
+
+    def table(self) -> pa.Table:
+        """All rows. Raises CheckpointError."""
+        with self._read() as file:
+            return file.read(use_threads=False)
+
+    @contextmanager
+    def _read(self) -> Iterator[pq.ParquetFile]:
+        try:
+            with pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES) as file:
+                yield file
+        except FileNotFoundError:
+            msg = f"`{self.path}`, the rows of `{self.where}`, is missing; export again, or `--operator` "
+            msg += "names others"
+            raise CheckpointError(msg) from None
+        except (pa.ArrowException, OSError) as error:
+            msg = f"`{self.path}`, the rows of `{self.where}`, cannot be read: {error}; write it again"
+            raise CheckpointError(msg) from None
+
+    def values(self, title: Columns, batch: pa.RecordBatch, start: int) -> list[Any]:
+        """The values of some rows, of which the first has this number. Raises StateError."""
+        try:
+            return title.read(batch)
+        except RowError as error:
+            raise self.wrong([(start + error.row, str(error))]) from None
+
+    def wrong(self, faults: Sequence[tuple[int, str]]) -> StateError:
+        """The error for rows, by their numbers from 0."""
+        texts = [f"row {row + 1}: {what}" for row, what in faults[:_MOST_FAULTS]]
+        more = f"; and {len(faults) - _MOST_FAULTS:,} more" if len(faults) > _MOST_FAULTS else ""
+        msg = f"`{self.name}` cannot be `{self.where}`: {'; '.join(texts)}{more}; nothing was changed"
+        return StateError(msg)
 
 
 class Listing:
@@ -169,17 +251,15 @@ def import_states(  # noqa: PLR0913  each says one thing
 ) -> Imported:
     """Replace states of a run's last window by the rows in a folder; the run continues from there.
 
-    No driver may be at work. `source`: the folder, or what was read of it. `uri`, `plan`, `planner` are those
-    of `region`, if the application has several. `operators`: the names of those wanted, none: all in the
+    No driver may be at work. On an object store, which has no locks, one is fenced off. `source`: the folder,
+    or what was read of it. `uri`, `plan`, `planner` are those of `region`, if the application has several.
+    `operators`: the names of those wanted, none: all in the
     folder. `any_window`: also rows of another window or run. `pickles`: read them, which may run code.
     `step`: called with the name of each step, before it. Raises CheckpointError, StateError, OSError; nothing
     has changed then.
     """
     step = step or _nothing
-    if not is_local(uri):
-        msg = f"`{uri}` is not on a local disk: copy it to one (`checkpoint copy`), and back"
-        raise CheckpointError(msg)
-    storage = LocalStorage(local_path(uri))
+    storage = open_folder(uri)
     if read_if_there(storage, REGIONS) is not None or plan.logical.regions:
         msg = "the application has several regions: an import is into one of them"
         raise CheckpointError(msg)
@@ -192,6 +272,8 @@ def import_states(  # noqa: PLR0913  each says one thing
     listing.choose(region)
     _check_window(listing, last, described(storage, application), application, any_window=any_window)
     chosen = _chosen(listing, operators)
+    if not is_local(uri):
+        plan = planner.settled(last)  # whoever has made the plan could not read it
     step("check the plan")
     _check_plan(plan, storage, last, planner)
     groups = _groups(plan)
@@ -243,7 +325,7 @@ def _chosen(listing: Listing, operators: Collection[str]) -> list[dict[str, Any]
     return found
 
 
-def _check_plan(plan: Plan, storage: LocalStorage, last: Manifest, planner: Planner) -> None:
+def _check_plan(plan: Plan, storage: DriverStorage, last: Manifest, planner: Planner) -> None:
     """Raise CheckpointError unless the application continues with each state as it is."""
     run_id = described(storage, plan.logical.application)
     assert run_id is not None  # noqa: S101  it has a window
@@ -276,7 +358,7 @@ def _read(
     groups: Mapping[str, Sequence[PhysicalOperator]],
     *,
     pickles: bool,
-) -> _Rows:
+) -> _Rows | _KeyedRows:
     """The rows of one state, checked. Raises CheckpointError, StateError naming rows."""
     where = f"{listed['operator']}.{listed['state']}"
     group = groups.get(listed["operator"])
@@ -301,34 +383,22 @@ def _read(
     if any(one and one["encoding"] == PICKLE for one in parts) and not pickles:
         msg = f"`{where}` has pickles, which run code when they are read; `--allow-pickle` reads them"
         raise CheckpointError(msg)
-    table = _table(listing.folder / listed["file"], where)
+    file = _File(listing.folder / listed["file"], listed["file"], where)
     try:
-        return _rows_of(where, listed, shape["kind"], table, listing.classes, kinds, len(group))
+        return _rows_of(file, listed, shape["kind"], listing.classes, kinds, len(group))
     except NoFormError as error:
         msg = f"`{listing.folder / LISTING}`: values of `{where}` cannot be read as `{error}`; export again"
         raise CheckpointError(msg) from None
 
 
-def _table(path: Path, where: str) -> pa.Table:
-    try:
-        return pq.read_table(path)
-    except FileNotFoundError:
-        msg = f"`{path}`, the rows of `{where}`, is missing; export again, or `--operator` names others"
-        raise CheckpointError(msg) from None
-    except (pa.ArrowException, OSError) as error:
-        msg = f"`{path}`, the rows of `{where}`, cannot be read: {error}; write it again"
-        raise CheckpointError(msg) from None
-
-
 def _rows_of(
-    where: str,
+    file: _File,
     listed: Mapping[str, Any],
     kind: str,
-    table: pa.Table,
     classes: Mapping[str, Shape],
     kinds: Mapping[str, type],
     partitions: int,
-) -> _Rows:
+) -> _Rows | _KeyedRows:
     """The rows of a file as keys and values. Raises StateError naming rows, from 1."""
     title = columns_of("value", listed["value"]["type"], listed["value"]["encoding"], classes, kinds)
     titles = [title]
@@ -336,66 +406,82 @@ def _rows_of(
         titles.insert(0, columns_of("key", listed["key"]["type"], listed["key"]["encoding"], classes, kinds))
     wanted = [name for one in titles for name in one.fields]
     needed = [*wanted, *([] if kind == "keyed" else [PARTITION]), *([POSITION] if kind == "list" else [])]
-    missing = [name for name in needed if name not in table.column_names]
-    more = [name for name in table.column_names if name not in {*needed, PARTITION}]
-    if missing or more or len(set(table.column_names)) != len(table.column_names):
-        listing = f"it has {', '.join(table.column_names)}, and needs {', '.join(needed)}"
+    names = file.columns()
+    missing = [name for name in needed if name not in names]
+    more = [name for name in names if name not in {*needed, PARTITION}]
+    if missing or more or len(set(names)) != len(names):
+        listing = f"it has {', '.join(names)}, and needs {', '.join(needed)}"
         msg = f"the columns of `{listed['file']}` are others: {listing}"
         raise StateError(msg)
-    found: list[list[Any]] = [[] for _ in titles]
-    start = 0
-    for batch in table.to_batches():
-        for column, one in zip(found, titles, strict=True):
-            try:
-                column.extend(one.read(batch))
-            except RowError as error:
-                raise _wrong(listed["file"], where, [(start + error.row, str(error))]) from None
-        start += batch.num_rows
-    places = table.column(PARTITION).to_pylist() if PARTITION in table.column_names else None
-    keys: Sequence[Any] = found[0] if kind == "keyed" else [None] * len(places or ())
-    if kind == "list":
-        keys = table.column(POSITION).to_pylist()
-    faults = list(_faults(kind, places, keys, partitions))
-    if faults:
-        raise _wrong(listed["file"], where, faults)
-    if kind == "value" and sorted(places or ()) != list(range(partitions)):
-        msg = f"`{listed['file']}` needs one row for each of {partitions} partitions of `{where}`"
-        raise StateError(msg)
     noted = class_names([one for name, one in kinds.items() if name in classes])
-    return _Rows(listed["state"], kind, places, keys, found[-1], noted)
+    if kind == "keyed":
+        rows = _KeyedRows(listed["state"], file, titles, 0, noted)
+        return replace(rows, count=_checked(rows))
+    table = file.table()
+    values: list[Any] = []
+    for batch in table.to_batches():
+        values += file.values(title, batch, len(values))
+    places = table.column(PARTITION).to_pylist()
+    keys = table.column(POSITION).to_pylist() if kind == "list" else [None] * len(places)
+    if faults := list(_faults(kind, places, keys, partitions)):
+        raise file.wrong(faults)
+    if kind == "value" and sorted(places) != list(range(partitions)):
+        msg = f"`{file.name}` needs one row for each of {partitions} partitions of `{file.where}`"
+        raise StateError(msg)
+    return _Rows(listed["state"], kind, places, keys, values, noted)
+
+
+def _checked(rows: _KeyedRows) -> int:
+    """Read all rows; returns how many there are. Raises StateError for a key twice or without a hash."""
+    count = 0
+    with HashedRows() as hashes:
+        for piece in rows.pieces():
+            keys = [key for key, _ in piece]
+            try:
+                hashes.add(keys)
+            except TypeError:
+                raise rows.rows.wrong(list(_without_hash(keys, count))) from None
+            count += len(keys)
+        alike = hashes.alike()
+    if alike and (faults := list(_twice(rows, alike))):
+        raise rows.rows.wrong(faults)
+    return count
+
+
+def _without_hash(keys: Sequence[Any], start: int) -> Iterator[tuple[int, str]]:
+    for row, key in enumerate(keys):
+        try:
+            hash(key)
+        except TypeError:
+            yield start + row, f"the key {shorten(key)} cannot be one: it has no hash"
+
+
+def _twice(rows: _KeyedRows, alike: Collection[int]) -> Iterator[tuple[int, str]]:
+    """Rows whose key is that of an earlier one, of those with hashes that are alike."""
+    seen: dict[Any, int] = {}
+    row = 0
+    for piece in rows.pieces():
+        for key, _ in piece:
+            if row in alike and (first := seen.setdefault(key, row)) != row:
+                yield row, f"the key {shorten(key)} is in row {first + 1}, too"
+            row += 1
 
 
 def _faults(
-    kind: str, places: Sequence[Any] | None, keys: Sequence[Any], partitions: int
+    kind: str, places: Sequence[Any], keys: Sequence[Any], partitions: int
 ) -> Iterator[tuple[int, str]]:
-    """Rows with a key twice or without a hash, a position that is none, or a partition that there is not."""
-    if places is not None and (kind != "keyed"):
-        for row, place in enumerate(places):
-            if type(place) is not int or not 0 <= place < partitions:
-                yield row, f"partition {shorten(place)} is none of {partitions}, from 0"
+    """Rows with a partition that there is not, or a position that is none, or is there twice."""
+    for row, place in enumerate(places):
+        if type(place) is not int or not 0 <= place < partitions:
+            yield row, f"partition {shorten(place)} is none of {partitions}, from 0"
     if kind == "value":
         return
     seen: dict[Any, int] = {}
-    for row, key in enumerate(one_nan(list(keys))):
-        if kind == "list" and type(key) is not int:
+    for row, key in enumerate(keys):
+        if type(key) is not int:
             yield row, f"position {shorten(key)} is no whole number"
-            continue
-        whole = key if kind == "keyed" else ((places or ())[row], key)
-        try:
-            first = seen.setdefault(whole, row)
-        except TypeError:
-            yield row, f"the key {shorten(key)} cannot be one: it has no hash"
-            continue
-        if first != row:
-            what = "the key" if kind == "keyed" else "the position"
-            yield row, f"{what} {shorten(key)} is in row {first + 1}, too"
-
-
-def _wrong(file: str, where: str, faults: Sequence[tuple[int, str]]) -> StateError:
-    texts = [f"row {row + 1}: {what}" for row, what in faults[:_MOST_FAULTS]]
-    more = f"; and {len(faults) - _MOST_FAULTS:,} more" if len(faults) > _MOST_FAULTS else ""
-    msg = f"`{file}` cannot be `{where}`: {'; '.join(texts)}{more}; nothing was changed"
-    return StateError(msg)
+        elif (first := seen.setdefault((places[row], key), row)) != row:
+            yield row, f"the position {shorten(key)} is in row {first + 1}, too"
 
 
 # Write ------------------------------------------------------------------------------------------------------
@@ -406,7 +492,7 @@ def _commit(
     plan: Plan,
     last: Manifest,
     groups: Mapping[str, Sequence[PhysicalOperator]],
-    rows: Sequence[tuple[str, _Rows]],
+    rows: Sequence[tuple[str, _Rows | _KeyedRows]],
     clock: Clock,
     step: Step,
 ) -> Imported:
@@ -415,7 +501,13 @@ def _commit(
     schemas = Schemas(plan.physical.operators, last.schemas)
     states = dict(last.states)
     stems: list[str] = []
-    by_operator: dict[str, list[_Rows]] = {}
+
+    def stem_of(operator: int) -> str:
+        stems.append(stem := state_files.moved_stem(last.window_id, operator, owned.epoch, next(_NUMBERS)))
+        owned.expect(stem)
+        return stem
+
+    by_operator: dict[str, list[_Rows | _KeyedRows]] = {}
     for operator, one in rows:
         by_operator.setdefault(operator, []).append(one)
     try:
@@ -424,13 +516,13 @@ def _commit(
             group = groups[operator]
             held = [_loaded(files, one, last) for one in group]
             for one in several:
-                _Filled(group, held, files, clock).fill(one)
+                if isinstance(one, _KeyedRows):
+                    KeyedFill(one.state, group, held, files, clock, stem_of).fill(one.pieces())
+                else:
+                    _fill(one, [cells[one.state] for cells in held])
                 schemas.note(operator, {one.state: tuple(one.kinds)})
             for target, cells in zip(group, held, strict=True):
-                stem = state_files.moved_stem(last.window_id, target.id, owned.epoch, next(_NUMBERS))
-                owned.expect(stem)
-                stems.append(stem)
-                result, _ = write_cells(files, target.state_key, cells, stem)
+                result, _ = write_cells(files, target.state_key, cells, stem_of(target.id))
                 states[target.state_key] = result.names
         step("commit")
         made = replace_states(
@@ -441,7 +533,7 @@ def _commit(
             owned.give_up(stem)
         raise
     step("done")
-    return Imported(made.window_id, {f"{operator}.{one.state}": len(one.values) for operator, one in rows})
+    return Imported(made.window_id, {f"{operator}.{one.state}": one.count for operator, one in rows})
 
 
 def _loaded(files: SegmentFiles, operator: PhysicalOperator, last: Manifest) -> dict[str, StateCell]:
@@ -471,97 +563,20 @@ def _no_spark() -> Any:
     raise RidgelineError(msg)
 
 
-class _Filled:
-    """Fills the states of an operator's partitions with rows."""
-
-    def __init__(
-        self,
-        group: Sequence[PhysicalOperator],
-        held: Sequence[Mapping[str, StateCell]],
-        files: SegmentFiles,
-        clock: Clock,
-    ) -> None:
-        self._group, self._held, self._files, self._clock = group, held, files, clock
-
-    def fill(self, rows: _Rows) -> None:
-        """Replace what the cells of a state hold. Raises StateError."""
-        cells: Any = [cells[rows.state] for cells in self._held]
-        if rows.kind == "value":
-            assert rows.partitions is not None  # noqa: S101  checked
-            for place, value in zip(rows.partitions, rows.values, strict=True):
-                assert isinstance(cells[place], ValueCell)  # noqa: S101  of its kind
-                cells[place].apply((value,))
-        elif rows.kind == "list":
-            self._fill_lists(rows, cells)
-        else:
-            self._fill_keyed(rows, cells)
-
-    @staticmethod
-    def _fill_lists(rows: _Rows, cells: Sequence[Any]) -> None:
-        """Set the items of each partition, in the order of their positions."""
-        assert rows.partitions is not None  # noqa: S101  checked
-        items: list[list[tuple[int, Any]]] = [[] for _ in cells]
-        for place, position, value in zip(rows.partitions, rows.keys, rows.values, strict=True):
-            items[place].append((position, value))
-        for cell, some in zip(cells, items, strict=True):
-            assert isinstance(cell, ListCell)  # noqa: S101  of its kind
-            some.sort(key=lambda one: one[0])
-            cell.reset()
-            cell.begin(_AT_A_BORDER)
-            cell.extend([value for _, value in some])
-            cell.changes()
-
-    def _fill_keyed(self, rows: _Rows, cells: Sequence[Any]) -> None:
-        """Set the keys of each partition, and when they end. Raises StateError."""
-        declared: Any = operator_type(type(self._group[0].operator)).states[rows.state]
-        assert isinstance(declared, KeyedState)  # noqa: S101  of its kind
-        pairs = list(zip(one_nan(list(rows.keys)), rows.values, strict=True))
-        for cell, part in zip(cells, self._divided(declared, rows, pairs), strict=True):
-            assert isinstance(cell, KeyedCell)  # noqa: S101  of its kind
-            window = cell.held(table=False).application_window
-            filled = declared.cell()
-            filled.begin(window)
-            for key, value in part.items():
-                filled[key] = value  # checks its type
-            cell.reset()
-            cell.apply((True, window, dict(filled.items()), []))
-        if declared.ttl_microseconds:
-            self._set_lifetimes(declared, cells)
-
-    def _divided(
-        self, declared: KeyedState[Any, Any], rows: _Rows, pairs: list[tuple[Any, Any]]
-    ) -> Sequence[Mapping[Any, Any]]:
-        """The keys and values of each partition."""
-        count = len(self._group)
-        if count == 1 and declared.moves_to is None:
-            return [dict(pairs)]
-        move = KeyedMove(self._group[0], self._files, count, self._group, None)
-        if declared.moves_to is not None:
-            return [dict(one) for one in move.divide_whole(rows.state, [dict(pairs)])]
-        by = declared.moves_by or _itself
-        return [dict(one) for one in move.divide_items(rows.state, pairs, lambda pair: by(pair[0]))]
-
-    def _set_lifetimes(self, declared: KeyedState[Any, Any], cells: Sequence[Any]) -> None:
-        """Keys that were there keep their end. New ones end as the latest of them, or a `ttl` from now."""
-        name = f"_{declared.name}_ends"
-        before: dict[Any, tuple[int, int]] = {}
-        for one in self._held:
-            before.update(one[name].pairs())  # type: ignore[attr-defined]  # a timer cell
-        now = round(self._clock.wall() * 1_000_000) + declared.ttl_microseconds
-        if declared.ttl_by == "record" and not before and any(len(cell) for cell in cells):
-            msg = f"`{declared.name}` lives by the time of records, and none has come yet: its keys would "
-            msg += "have no end; let it run first"
-            raise StateError(msg)
-        latest = max((when for when, _ in before.values()), default=now)
-        number = max((one for _, one in before.values()), default=0)
-        for one, cell in zip(self._held, cells, strict=True):
-            ends = {}
-            for key in cell:
-                number += 1
-                ends[key] = (before[key][0] if key in before else latest, number)
-            one[name].reset()
-            one[name].apply((True, _AT_A_BORDER, ends, []))
-
-
-def _itself(key: Any) -> Any:
-    return key
+def _fill(rows: _Rows, cells: Sequence[Any]) -> None:
+    """Replace what the cells of a state hold."""
+    if rows.kind == "value":
+        for place, value in zip(rows.partitions, rows.values, strict=True):
+            assert isinstance(cells[place], ValueCell)  # noqa: S101  of its kind
+            cells[place].apply((value,))
+        return
+    items: list[list[tuple[int, Any]]] = [[] for _ in cells]
+    for place, position, value in zip(rows.partitions, rows.keys, rows.values, strict=True):
+        items[place].append((position, value))
+    for cell, some in zip(cells, items, strict=True):
+        assert isinstance(cell, ListCell)  # noqa: S101  of its kind
+        some.sort(key=lambda one: one[0])
+        cell.reset()
+        cell.begin(_AT_A_BORDER)
+        cell.extend([value for _, value in some])
+        cell.changes()
