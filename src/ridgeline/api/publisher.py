@@ -102,6 +102,9 @@ class Publisher:
     Then one commit may cover several windows. Else each has one of its own, however slow the disk is.
     """
 
+    only_files: ClassVar[bool] = False
+    """True: its calls do nothing but read and write files, so one that takes long waits for their store."""
+
     lasting: ClassVar[bool] = True
     """False: published values cannot be seen later, so there is never anything to take back."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, capped
-from ridgeline.api.support.files import is_unavailable
+from ridgeline.api.support.files import may_recover
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
@@ -354,7 +354,8 @@ class Shipper:
         with self._asking():
             self._sink.write(batches, Mark(last, self._context.epoch))
         for name in self._refusals - self._refused.keys():  # an attempt before has refused others
-            self._store.delete(name)
+            with suppress(OSError):  # the rows are written: an error would write them again
+                self._store.delete(name)
         self._refusals = set()
         with self._state:
             self._trouble = None
@@ -362,26 +363,35 @@ class Shipper:
             self._settle(last)
 
     def refuse(self, batch: Batch, row: str, reason: str) -> None:
-        """Write a refused row down, before the others of its window are at the other side. Raises OSError."""
+        """Write a refused row down, before the others of its window are at the other side.
+
+        Raises SinkUnavailableError while the store of the checkpoint is away, else OSError.
+        """
         name = f"{self._home}/refused-w{batch.window:010d}-p{batch.partition}.jsonl"
         rows = self._refused.setdefault(name, [])
         rows.append(RefusedRow(batch.window, row, capped(reason, 1000)))
         self._refusals.add(name)
         lines = (json.dumps({"window": one.window, "row": one.row, "error": one.reason}) for one in rows)
-        self._store.keep(name, "".join(f"{line}\n" for line in lines).encode())
+        try:
+            self._store.keep(name, "".join(f"{line}\n" for line in lines).encode())
+        except OSError as error:
+            raise self._away(error) if may_recover(error) else error from error
 
     def _read(self, segment: Segment) -> tuple[Any, pa.Schema]:
         """Raises RidgelineError for one that is missing or damaged, FencedError, SinkUnavailableError."""
         try:
             return self._store.read(segment)
         except (DamagedSegmentError, OSError) as error:
-            if isinstance(error, OSError) and is_unavailable(error):
-                msg = f"{self._store.uri}: {error}"
-                raise SinkUnavailableError(msg) from error
+            if isinstance(error, OSError) and may_recover(error):
+                raise self._away(error) from error
             self._check_owner()
             msg = f"`{self._context.operator}`: `{self._store.uri}/{segment.name}`, committed rows of window "
             msg += f"{segment.window}, cannot be read: {error}; restore the file from a copy and start again"
             raise RidgelineError(msg) from error
+
+    def _away(self, error: OSError) -> SinkUnavailableError:
+        """The store of the checkpoint is unavailable, not the other side: it is tried again as well."""
+        return SinkUnavailableError(mask_text(f"{self._store.uri}: {error}"))
 
     def _note(self, error: Exception) -> None:
         """The other side is unavailable."""

@@ -20,7 +20,7 @@ from ridgeline.api.support.files import is_unavailable
 from ridgeline.connect.segment_store import Segment, SegmentStore
 from ridgeline.connect.shipper import Progress, Shipper, Trouble
 from ridgeline.connect.sink import Batch, Sink, SinkContext
-from ridgeline.connect.window_output import safe_name, write_failure
+from ridgeline.connect.window_output import publish_failure, safe_name
 
 _MOST_SEGMENTS = 4096
 """The most segments that may wait: each commit names all of them."""
@@ -91,7 +91,7 @@ class SinkPublisher(Publisher):
             self._staged = [one for one in self._staged if one.window > written]
             self._clear(names)
         except OSError as error:
-            raise write_failure(context.operator, context.staging, error) from error
+            raise publish_failure(context.operator, context.staging, error) from error
         self._shipper = Shipper(
             self._sink,
             self._sink_context(),
@@ -157,7 +157,7 @@ class SinkPublisher(Publisher):
             self._pack(window_id)
         except OSError as error:
             self._context.check_owner()
-            raise write_failure(self._context.operator, self._context.staging, error) from error
+            raise publish_failure(self._context.operator, self._context.staging, error) from error
         waiting, written = self._running.snapshot()
         return self._state(window_id, [*waiting, *self._staged], written)
 
@@ -313,7 +313,7 @@ class SinkPublisher(Publisher):
             self._end(written)
         except OSError as error:
             self._context.check_owner()
-            raise write_failure(self._context.operator, self._context.staging, error) from error
+            raise publish_failure(self._context.operator, self._context.staging, error) from error
 
     def _end(self, written: int) -> None:
         """Note that all is written, then delete the segments. Raises OSError, FencedError."""

@@ -14,6 +14,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.state import ListState
+from ridgeline.api.support.files import StoreAwayError, UnavailableError, may_recover
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.scratch import NotProvableError, ScratchPlace
 
@@ -107,6 +108,8 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     """Turn an error of the file system into one that says why an operator could not write and what to do."""
     if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
         what, remedy = "no space is left on the device", "free some space, then start it again"
+    elif isinstance(error, UnavailableError):
+        what, remedy = "its store does not answer", "see whether it runs and can be reached"
     elif (
         isinstance(error, PermissionError)
         or "ermission denied" in str(error)
@@ -127,3 +130,11 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
         f"`{operator}` cannot write to `{mask_text(path)}`: {what} ({mask_text(str(error))}); {remedy}; "
         "nothing that was committed is lost"
     )
+
+
+def publish_failure(operator: str, path: str, error: OSError) -> RidgelineError:
+    """As `write_failure`, of a publisher: StoreAwayError if its call may be made again, and may succeed."""
+    failure = write_failure(operator, path, error)
+    if not may_recover(error):
+        return failure
+    return StoreAwayError(str(failure), mask_text(path), " ".join(mask_text(str(error)).split()))

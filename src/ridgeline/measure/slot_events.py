@@ -152,10 +152,11 @@ class SlotMisplaced:
 
 @dataclass(frozen=True, slots=True)
 class StoreSilent:
-    """The store of the checkpoint has not answered for `seconds`: nothing is committed meanwhile.
+    """A store has not answered for `seconds`: nothing is committed or published meanwhile.
 
-    `place`: the checkpoint. `host`: the host whose slot cannot reach it; "" for the driver. `tries`: attempts
-    so far. `error`: the last one, "" if nothing came back at all. `again`: it answers again.
+    `place`: the checkpoint, or the files of `output`, an operator; "" where that is not known. `host`: the
+    host whose slot cannot reach it; "" for the driver. `tries`: attempts so far. `error`: the last one, "" if
+    nothing came back at all. `again`: it answers again.
     """
 
     at: float
@@ -165,10 +166,13 @@ class StoreSilent:
     error: str = ""
     host: str = ""
     again: bool = False
+    output: str = ""
 
     @property
     def text(self) -> str:
         """For people."""
+        if self.output:
+            return self._text_of_output
         if self.again:
             return f"{self._where} answers again after {self.seconds:.0f} s: nothing is lost, windows go on"
         what = f"{self._where} has not answered for {self.seconds:.0f} s{self._cause}"
@@ -178,7 +182,24 @@ class StoreSilent:
     def problem(self) -> str:
         """The store and since when it does not answer, and why; for answers, which outlast the moment."""
         since = datetime.fromtimestamp(self.at - self.seconds, UTC).isoformat(timespec="seconds")
+        if self.output:
+            return f"{self._output} has waited for {self._files} since {since}{self._cause}"
         return f"{self._where} has not answered since {since}{self._cause}"
+
+    @property
+    def _text_of_output(self) -> str:
+        if self.again:
+            return f"{self._output} has {self._files} again after {self.seconds:.0f} s: nothing is lost"
+        what = f"{self._output} has waited for {self._files} for {self.seconds:.0f} s{self._cause}"
+        return f"{what}; nothing is lost meanwhile, it is tried until it succeeds"
+
+    @property
+    def _output(self) -> str:
+        return f"`{self.output}` on `{self.host}`" if self.host else f"`{self.output}`"
+
+    @property
+    def _files(self) -> str:
+        return f"`{self.place}`" if self.place else "its files"
 
     @property
     def _where(self) -> str:

@@ -35,8 +35,9 @@ from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.connect.output_files import OutputFiles
-from ridgeline.connect.window_output import safe_name, write_failure
+from ridgeline.connect.window_output import publish_failure, safe_name
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._merged_files import MergedFiles, Rule, published, remove_folders
 from ridgeline.operators._rewound_files import Rewound, take_back
@@ -66,6 +67,7 @@ class FilePublisher(Publisher):
     """Turns the segments of committed windows into published files. Runs on the driver."""
 
     groups_windows = True
+    only_files = True
 
     def __init__(self, settings: Settings, *, left: bool = False) -> None:
         """`left`: the run publishes there no more, perhaps in the same folder in another format."""
@@ -97,6 +99,8 @@ class FilePublisher(Publisher):
         self._synced: int | None = None
         """Where the marker was when its folder was last synced; None: it is not known."""
         self._rolls = False
+        self._renamed = ""
+        """The published file that has its name, and whose segments are there still."""
         self._void_after = self._window
         """Segments staged after this window are void: those of a place that was left are removed by that."""
         self._pending: list[Segment] = []
@@ -305,7 +309,7 @@ class FilePublisher(Publisher):
                 continue
             what = f"folder `{self._settings.path}` holds the output of another run, `{name}`"
             text = f"`{self._context.operator}`: {what}{found}"
-            self._context.console.print(Text(text, "yellow"), soft_wrap=True)
+            self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)
 
     def _make_folder(self) -> None:
         """Create the hidden folder and its marker; windows committed before count as published."""
@@ -405,9 +409,9 @@ class FilePublisher(Publisher):
         except OSError as error:
             raise self._failure(error) from error
         finally:
-            self._rolls = False
             with contextlib.suppress(OSError):  # half a file on a full disk
                 self._files.delete(self._merged)
+        self._rolls = False  # not after an error: the call may be made again
         self._since, self._waits_since = None, None
         with contextlib.suppress(OSError):  # segments of attempts that failed: they go with the next file
             self._clear()
@@ -421,20 +425,22 @@ class FilePublisher(Publisher):
         name = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
         folder = self._root if self._folders is None else self._folders.folder(segments[0].window)
         size = segments[0].bytes
-        try:
-            if len(segments) == 1:
-                check(self._files, self._folder, segments[0])
-                source = f"{self._folder}/{segments[0].name}"
-            else:
-                source = self._merged
-                with self._files.writing(source) as out:
-                    merge(self._files, self._folder, segments, out, self._settings.format)
-                size = out.size
-            self._context.check_owner()
-            self._files.move(source, f"{folder}/{name}")
-        except OSError:
-            if not self._is_there(folder, name):  # else a driver that was fenced off meanwhile has made it
-                raise
+        if self._renamed != name:  # else it was published before an error, and readers may have removed it
+            try:
+                if len(segments) == 1:
+                    check(self._files, self._folder, segments[0])
+                    source = f"{self._folder}/{segments[0].name}"
+                else:
+                    source = self._merged
+                    with self._files.writing(source) as out:
+                        merge(self._files, self._folder, segments, out, self._settings.format)
+                    size = out.size
+                self._context.check_owner()
+                self._files.move(source, f"{folder}/{name}")
+            except OSError:
+                if not self._is_there(folder, name):  # else a driver that was fenced off has made it
+                    raise
+            self._renamed = name
         self._files.sync(folder)
         self._marker.move(segments[-1].window)
         del self._pending[: len(segments)]
@@ -531,4 +537,4 @@ class FilePublisher(Publisher):
             self._marker.path(self._marker.window)
         ):
             return self._gone()
-        return write_failure(self._context.operator, self._settings.path, error)
+        return publish_failure(self._context.operator, self._settings.path, error)

@@ -26,7 +26,7 @@ import pyarrow.fs
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import resolve
-from ridgeline.connect.window_output import safe_name, write_failure
+from ridgeline.connect.window_output import publish_failure, safe_name
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -39,6 +39,7 @@ class PartitionedFilePublisher(Publisher):
     """Publishes into a folder for each value of the columns. Runs on the driver."""
 
     groups_windows = True
+    only_files = True
 
     def __init__(self, settings: Settings, *, left: bool = False) -> None:
         """`left`: as of `FilePublisher`."""
@@ -62,7 +63,7 @@ class PartitionedFilePublisher(Publisher):
             try:
                 self._begin()
             except OSError as error:
-                raise write_failure(context.operator, self._settings.path, error) from error
+                raise publish_failure(context.operator, self._settings.path, error) from error
             return
         if "folders" not in state:  # it was not divided before
             before = FilePublisher.of_state(state)

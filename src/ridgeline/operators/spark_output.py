@@ -17,9 +17,9 @@ from ridgeline.api.columns.casting import cast_exactly, with_microseconds
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.support.files import is_local, local_path
-from ridgeline.connect.output_files import OutputFiles
-from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
+from ridgeline.api.support.files import is_local, local_path, may_recover, waiting_for_store
+from ridgeline.connect.output_files import OutputFiles, SummedStream
+from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says
@@ -99,9 +99,14 @@ class SparkOutput(WindowOutput):
                 raise RidgelineError(message)
         rows = self._of_microseconds(rows)
         name = f"{self.file_stem}.parquet"
-        try:
+
+        def write() -> SummedStream:
             with self._files.writing(f"{self._folder}/{name}") as out:
                 pq.write_table(rows, out, coerce_timestamps="us")
+            return out
+
+        try:
+            out = waiting_for_store(write, self.context.clock)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._files.delete(f"{self._folder}/{name}")
@@ -142,7 +147,7 @@ class SparkPublisher(Publisher):
     ) -> None:
         self._format, self._options, self._mode, self._transform = format, options, mode, transform
         self._staged: list[Segment] = []
-        self._window = -1
+        self._window = self._written = -1
 
     def place(self) -> str:
         """Wherever Spark writes: `rewind` refuses if it has written anything."""
@@ -168,7 +173,7 @@ class SparkPublisher(Publisher):
             self._take_up(self._files.sizes(self._folder))
             self._clear()
         except OSError as error:
-            raise write_failure(context.operator, context.staging, error) from error
+            raise publish_failure(context.operator, context.staging, error) from error
 
     def _take_up(self, found: Mapping[str, int]) -> None:
         """Compare the state with the files `found` in the staging folder; keep what is still to be written.
@@ -202,7 +207,7 @@ class SparkPublisher(Publisher):
             try:
                 self._files.sync(self._folder)
             except OSError as error:
-                raise write_failure(self._context.operator, self._context.staging, error) from error
+                raise publish_failure(self._context.operator, self._context.staging, error) from error
         return {"window": window_id, "name": self._context.operator, "files": files}
 
     def publish(self, window_id: int) -> None:
@@ -212,11 +217,27 @@ class SparkPublisher(Publisher):
         """
         if not self._staged or window_id != self._window:
             return
+        if self._written != window_id:  # else Spark has written it, and the store went away after that
+            self._write(window_id)
+            self._written = window_id
+        try:
+            self._marker.move(window_id)
+            for segment in self._staged:
+                self._files.delete(f"{self._folder}/{segment.name}")
+            self._staged = []
+        except OSError as error:
+            self._context.check_owner()
+            raise publish_failure(self._context.operator, self._context.staging, error) from error
+
+    def _write(self, window_id: int) -> None:
+        """Check the staged files, and let Spark write their rows. Raises RidgelineError."""
         for segment in self._staged:
             try:
                 check(self._files, self._folder, segment)
             except (DamagedError, OSError) as error:
                 self._context.check_owner()
+                if isinstance(error, OSError) and may_recover(error):
+                    raise publish_failure(self._context.operator, self._context.staging, error) from error
                 raise self._lost(segment, str(error)) from error
         self._context.check_owner()
         try:
@@ -234,14 +255,6 @@ class SparkPublisher(Publisher):
                 "mend that, then start it again: the rows are in the checkpoint and will be written"
             )
             raise RidgelineError(message) from error
-        try:
-            self._marker.move(window_id)
-            for segment in self._staged:
-                self._files.delete(f"{self._folder}/{segment.name}")
-            self._staged = []
-        except OSError as error:
-            self._context.check_owner()
-            raise write_failure(self._context.operator, self._context.staging, error) from error
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
         """Continue where nothing was written since.

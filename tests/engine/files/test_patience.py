@@ -136,7 +136,7 @@ def test_the_driver_waits_some_seconds_at_its_start_and_without_a_limit_later() 
     with pytest.raises(UnavailableError):
         storage.names("journal")
     assert clock.monotonic() < 13
-    storage.be_patient(threading.Event())
+    storage.be_patient(threading.Event().is_set)
     below.failures = 10_000
     began = clock.monotonic()
     assert storage.create("journal/1", b"1")
@@ -147,7 +147,7 @@ def test_the_driver_waits_some_seconds_at_its_start_and_without_a_limit_later() 
 def test_a_run_that_ends_waits_some_seconds_more(end: str) -> None:
     clock, stop = SteppingClock(), threading.Event()
     storage = PatientDriverStorage(Cut(1_000_000), clock)
-    storage.be_patient(stop)
+    storage.be_patient(stop.is_set)
     if end == "stopped":
         stop.set()
     else:
@@ -160,7 +160,7 @@ def test_a_run_that_ends_waits_some_seconds_more(end: str) -> None:
 
 def test_a_record_whose_answer_is_lost_is_written_once() -> None:
     storage = PatientDriverStorage(Cut(3, done=True), SteppingClock())
-    storage.be_patient(threading.Event())
+    storage.be_patient(threading.Event().is_set)
     assert journal.create(storage, "journal/1", b"own")
     assert not journal.create(storage, "journal/1", b"of another driver")
 

@@ -34,6 +34,8 @@ _ERRORS = frozenset(
         errno.ETIMEDOUT,
     }
 )
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.ENOTCONN})
+"""A disk or quota is full, a mounted folder has lost its server."""
 _TEXTS = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING"
     r"|INTERNAL_FAILURE)"  # of pyarrow
@@ -146,6 +148,22 @@ def is_unavailable(error: OSError) -> bool:
     )
 
 
+class StoreAwayError(RidgelineError):
+    """An output cannot use its files now, and nothing of the call was lost: it may be made again.
+
+    `place`: where the files are; `why`: the error of the file system. Both are without secrets.
+    """
+
+    def __init__(self, text: str, place: str, why: str) -> None:
+        super().__init__(text)
+        self.place, self.why = place, why
+
+
+def may_recover(error: OSError) -> bool:
+    """True if a later try may succeed: as `is_unavailable`, or a disk is full, or a mount is gone."""
+    return is_unavailable(error) or error.errno in _PASSING or "No space left on device" in str(error)
+
+
 def is_of_store(error: BaseException) -> bool:
     """True if an error comes of a store that was waited for, and did not answer."""
     cause: BaseException | None = error
@@ -173,16 +191,16 @@ def store_pause(tries: int) -> float:
 def waiting_for_store(
     operation: Callable[[], _Result], clock: Clock, seconds: float = STORE_SECONDS
 ) -> _Result:
-    """Do something with files, and do it again while their store does not answer.
+    """Do something with files, and do it again while their store does not answer, or their disk is full.
 
-    Raises UnavailableError after `seconds`, and at once what is no fault of a store or its network.
+    Raises UnavailableError after `seconds`, and at once what does not pass by itself.
     """
     began, tries = clock.monotonic(), 0
     while True:
         try:
             return operation()
         except OSError as error:
-            if not is_unavailable(error):
+            if not may_recover(error):
                 raise
             lasted, tries = clock.monotonic() - began, tries + 1
             if lasted >= seconds:

@@ -17,6 +17,8 @@ from ridgeline.api.errors import Failure, OperatorError, RidgelineError, describ
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.pickling import class_name, class_of
+from ridgeline.api.support.secrets.addresses import mask_addresses
+from ridgeline.engine.driver.output_stores import OutputStores
 from ridgeline.measure.events import OutputAsked, OutputPublished
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
@@ -31,10 +33,12 @@ class Outputs:
     """All publishers of an application, by operator. For one thread.
 
     An error of a publisher ends the run: OperatorError that names the operator, or a RidgelineError as it is.
+    With `stores` a publisher waits for files that it cannot use now.
     """
 
-    def __init__(self, plan: Plan, clock: Clock) -> None:
+    def __init__(self, plan: Plan, clock: Clock, stores: OutputStores | None = None) -> None:
         self.plan = plan
+        self._stores = stores
         self._clock = clock
         self.publishers: dict[str, Publisher] = {}
         self._partitions: dict[str, list[int]] = {}
@@ -84,7 +88,9 @@ class Outputs:
         `warn` is called when it changes.
         """
         reasons = ((name, self.publishers[name].full) for name in self._bounded)
-        found = next((f"`{name}`: {reason}" for name, reason in reasons if reason is not None), None)
+        found = next(
+            (mask_addresses(f"`{name}`: {reason}") for name, reason in reasons if reason is not None), None
+        )
         if (found is None) != (self._said_full is None):
             self.warn("windows begin again" if found is None else f"no window begins: {found}")
             self._said_full = found
@@ -155,7 +161,7 @@ class Outputs:
                     closed.append(name)
                     self._show(name, old[name], committed)
                 opened[name] = found[name]
-                self._open(name, found[name], states.get(name), committed)
+                self._open(name, found[name], states.get(name), committed, new=True)
         except Exception:
             self._declare(self.plan)
             for publisher in opened.values():
@@ -181,14 +187,16 @@ class Outputs:
             if logical.name in self.publishers and alike_on_driver(operators[logical.name], logical.operator)
         }
 
-    def _open(self, name: str, publisher: Publisher, state: object, committed: int) -> None:
+    def _open(
+        self, name: str, publisher: Publisher, state: object, committed: int, *, new: bool = False
+    ) -> None:
         assert self._context is not None  # noqa: S101  it was opened
         context = replace(
             self._context(name),
-            warn=lambda text: self.warn(f"`{name}`: {text}"),
+            warn=lambda text: self.warn(mask_addresses(f"`{name}`: {text}")),
             **self._declared.get(name, {}),
         )
-        self._call(name, "open", committed, publisher.open, context, state)
+        self._call(name, "open", committed, publisher.open, context, state, new=new)
 
     def _show(self, name: str, publisher: Publisher, committed: int) -> None:
         """Let a publisher show all that it holds back."""
@@ -288,13 +296,36 @@ class Outputs:
         trouble = publisher.trouble
         if (trouble is not None) != (name in self._troubled):
             self._troubled ^= {name}
-            self._published.append(OutputAsked(self._clock.wall(), name, trouble or ""))
+            problem = mask_addresses(trouble or "")
+            self._published.append(OutputAsked(self._clock.wall(), name, problem))
 
     def _call(
-        self, name: str, callback: str, window_id: int, function: Callable[..., object], *arguments: object
+        self,
+        name: str,
+        callback: str,
+        window_id: int,
+        function: Callable[..., object],
+        *arguments: object,
+        new: bool = False,
     ) -> object:
+        """Call a publisher, and again while its files are away. `new`: as of `OutputStores.call`."""
         application = self.plan.logical.application
-        return call_on_driver(application, name, callback, window_id, function, *arguments)
+        if self._stores is None:
+            return call_on_driver(application, name, callback, window_id, function, *arguments)
+        publisher = self.publishers.get(name)
+        return self._stores.call(
+            name,
+            self.places.get(name, "").partition(": ")[2],
+            call_on_driver,
+            application,
+            name,
+            callback,
+            window_id,
+            function,
+            *arguments,
+            silent=publisher is not None and publisher.only_files,
+            new=new,
+        )
 
 
 def call_on_driver(

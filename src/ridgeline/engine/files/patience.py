@@ -1,16 +1,16 @@
 """Storage that waits for a store which does not answer: an operation is tried again until it succeeds.
 
-Only errors of a network or of an overloaded store are tried again. All others are raised at once, such as a
-refused key. Each operation may be done twice. Files are written once under their names, and `journal.create`
-takes one that holds its own data for created.
+Only errors of a network, of an overloaded store or of a full disk are tried again. All others are raised at
+once, such as a refused key. Each operation may be done twice. Files are written once under their names, and
+`journal.create` takes one that holds its own data for created.
 """
 
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ridgeline.api.clock import Clock, SystemClock
@@ -19,43 +19,67 @@ from ridgeline.api.support.files import (
     UnavailableError,
     is_local,
     is_unavailable,
+    may_recover,
     store_pause,
     unavailable,
 )
 from ridgeline.api.support.masking import mask_text
-from ridgeline.engine.files.storage import Buffer, DriverStorage, Storage, open_storage
+from ridgeline.engine.files.appended_file import AppendedFile
+from ridgeline.engine.files.storage import Buffer, DriverStorage, LocalStorage, Storage, open_storage
 
 _Result = TypeVar("_Result")
-_STARTING_SECONDS = 10.0
+STARTING_SECONDS = 10.0
 """How long a driver waits at its start: a store that does not answer then may be a wrong address."""
-_STOPPING_SECONDS = 10.0
+ENDING_SECONDS = 10.0
 """How long a run that ends still waits."""
+_GIVEN_UP = "recordings/"
+"""Where files are that are not waited for: what cannot be recorded ends the recording."""
 _NAMES_AT_ONCE = 1000
 
 
 class Trouble(NamedTuple):
-    """An operation that waits: since when (monotonic), how often it was tried, and the last error."""
+    """An operation that waits: since when (monotonic), how often it was tried, and the last error.
+
+    `place`: what it waits for. `output`: the operator whose files they are, "" for the checkpoint.
+    """
 
     since: float
     tries: int
     error: str
+    place: str
+    output: str = ""
 
 
-class PatientStorage(Storage):
-    """A storage that waits up to `limit_seconds` for each operation, then raises UnavailableError."""
+class Patience:
+    """Tries operations again, each for up to `limit_seconds`. Then it raises UnavailableError."""
 
-    def __init__(
-        self, below: Storage, clock: Clock | None = None, limit_seconds: float = STORE_SECONDS
-    ) -> None:
-        self.uri = below.uri
-        self._below = below
+    uri: str
+
+    def _begin(self, clock: Clock | None, limit_seconds: float) -> None:
+        """Take part in an object's making."""
         self._clock = clock or SystemClock()
         self._limit_seconds = limit_seconds
+        self._shown = mask_text(self.uri)
         self._asked: dict[int, Trouble] = {}
         """The operations under way."""
         self._numbers = itertools.count()
+        self._ending: Callable[[], bool] | None = None
+        self._ends_at: float | None = None
         self.gave_up = False
         """Whether an operation has failed since the store did not answer for too long."""
+
+    def be_patient(self, ending: Callable[[], bool]) -> None:
+        """Wait without a limit from now on; some seconds only once `ending` says that the run is to end."""
+        self._ending = ending
+
+    def hurry(self) -> None:
+        """Wait some seconds more only: the run is over."""
+        if self._ends_at is None:
+            self._ends_at = self._clock.monotonic() + ENDING_SECONDS
+
+    def _passes(self, error: OSError) -> bool:
+        """Whether a later try may succeed after an error."""
+        return is_unavailable(error)
 
     def trouble(self, silent_seconds: float) -> Trouble | None:
         """The operation that has waited longest: it has failed, or not answered for so long. Any thread.
@@ -73,7 +97,7 @@ class PatientStorage(Storage):
                 try:
                     return operation()
                 except OSError as error:
-                    if not is_unavailable(error):
+                    if not self._passes(error):
                         raise
                     self._failed(number, error)
 
@@ -81,7 +105,8 @@ class PatientStorage(Storage):
     def _noted(self, *, silent: bool) -> Iterator[int]:
         """Note an operation that is under way."""
         number = next(self._numbers)
-        self._asked[number] = Trouble(self._clock.monotonic() if silent else float("inf"), 0, "")
+        since = self._clock.monotonic() if silent else float("inf")
+        self._asked[number] = Trouble(since, 0, "", self._shown)
         try:
             yield number
         finally:
@@ -90,9 +115,9 @@ class PatientStorage(Storage):
     def _failed(self, number: int, error: OSError) -> None:
         """Note a failure, and wait for the next try. Raises UnavailableError if none is left."""
         now = self._clock.monotonic()
-        since, tries, _ = self._asked[number]
+        since, tries, *_ = asked = self._asked[number]
         since, text = min(since, now), " ".join(mask_text(str(error)).split())
-        self._asked[number] = Trouble(since, tries + 1, text)
+        self._asked[number] = asked._replace(since=since, tries=tries + 1, error=text)
         if not self._may_wait(now - since):
             self.gave_up = True
             raise unavailable(now - since, tries + 1, text) from error
@@ -100,7 +125,22 @@ class PatientStorage(Storage):
 
     def _may_wait(self, seconds: float) -> bool:
         """Whether to try again, after so long."""
-        return seconds < self._limit_seconds
+        if self._ending is None:
+            return seconds < self._limit_seconds
+        if self._ending():
+            self.hurry()
+        return self._ends_at is None or self._clock.monotonic() < self._ends_at
+
+
+class PatientStorage(Patience, Storage):
+    """A storage that waits for each operation."""
+
+    def __init__(
+        self, below: Storage, clock: Clock | None = None, limit_seconds: float = STORE_SECONDS
+    ) -> None:
+        self.uri = below.uri
+        self._below = below
+        self._begin(clock, limit_seconds)
 
     def read(self, name: str) -> bytes:
         """The whole file."""
@@ -146,18 +186,8 @@ class PatientDriverStorage(PatientStorage, DriverStorage):
     """The driver's storage: it waits for some seconds at the start, without a limit from `be_patient` on."""
 
     def __init__(self, below: DriverStorage, clock: Clock | None = None) -> None:
-        super().__init__(below, clock, _STARTING_SECONDS)
+        super().__init__(below, clock, STARTING_SECONDS)
         self._driver = below
-        self._stop: threading.Event | None = None
-        self._stopped_at: float | None = None
-
-    def be_patient(self, stop: threading.Event) -> None:
-        """Wait for the store from now on; some seconds only once `stop` is set."""
-        self._stop = stop
-
-    def hurry(self) -> None:
-        """Wait some seconds more only: the run is over."""
-        self._stopped_at = self._clock.monotonic() if self._stopped_at is None else self._stopped_at
 
     def prepare(self, folders: Iterable[str]) -> None:
         """As `Storage.prepare`."""
@@ -171,16 +201,43 @@ class PatientDriverStorage(PatientStorage, DriverStorage):
         """As `DriverStorage.settle`."""
         self._driver.settle(names)
 
-    def _may_wait(self, seconds: float) -> bool:
-        if self._stop is None:
-            return super()._may_wait(seconds)
-        if self._stop.is_set():
-            self.hurry()
-        stopped_at = self._stopped_at
-        return stopped_at is None or self._clock.monotonic() - stopped_at < _STOPPING_SECONDS
+
+class PatientLocalStorage(Patience, LocalStorage):
+    """A folder of the local disk that waits while the disk is full, or its server is gone.
+
+    Recordings end instead: they may be what fills the disk. So does what is written in parts, once only.
+    """
+
+    def __init__(
+        self, path: str, clock: Clock | None = None, limit_seconds: float = STARTING_SECONDS
+    ) -> None:
+        super().__init__(path)
+        self._begin(clock, limit_seconds)
+
+    def _passes(self, error: OSError) -> bool:
+        return may_recover(error)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write and sync a file."""
+        if name.startswith(_GIVEN_UP):
+            super().write(name, data)
+        else:
+            self._try(partial(super().write, name, data), silent=False)
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """As `LocalStorage.create`."""
+        return self._try(partial(super().create, name, data, settled=settled), silent=False)
+
+    def appended(self, name: str) -> AppendedFile:
+        """As `LocalStorage.appended`."""
+        file = super().appended(name)
+        append = file.append
+        file.append = lambda data, offset: self._try(partial(append, data, offset), silent=False)  # type: ignore[method-assign]
+        return file
 
 
 def open_patient(uri: str) -> Storage:
-    """As `open_storage`: one that is not local waits for its store. Raises CheckpointError."""
-    storage = open_storage(uri)
-    return storage if is_local(uri) else PatientStorage(storage)
+    """As `open_storage`: it waits for its store, or for room on its disk. Raises CheckpointError."""
+    if is_local(uri):
+        return PatientLocalStorage(uri, limit_seconds=STORE_SECONDS)
+    return PatientStorage(open_storage(uri))

@@ -31,6 +31,7 @@ from ridgeline.engine.files.appended_file import AppendedFile
 from ridgeline.engine.files.folder_lock import FolderLock, locked
 
 Buffer = bytes | mmap.mmap
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Storage(ABC):
@@ -466,7 +467,8 @@ def _parents(path: str) -> Iterator[str]:
 
 def explain(uri: str, error: OSError) -> str:
     """An OSError in the checkpoint folder, explained to its user."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    cause = error.__cause__
+    if error.errno in _NO_ROOM or (isinstance(cause, OSError) and cause.errno in _NO_ROOM):
         what, remedy = "no space is left", "free some room"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         what, remedy = "it cannot be written", "give this user the right to write there"

@@ -96,7 +96,7 @@ class BacklogAnswer(InfiniteAnswer):
     asOf: Annotated[float | None, "When the source whose report is the oldest reported."]
     unreachable: Annotated[list[str], "Names of sources that do not answer."]
     stuckOutputs: Annotated[list[str], "Outputs whose committed results do not get through, and why."]
-    stuckStores: Annotated[list[str], "Why nothing can be committed: the checkpoint's store does not answer."]
+    stuckStores: Annotated[list[str], "Why nothing can be committed or published: a store does not answer."]
     verdict: Annotated[str, "The worst verdict of the sources, or what the schedule says."]
     windowsBehind: Annotated[int | None, "Windows that are due by the schedule and not begun."]
 

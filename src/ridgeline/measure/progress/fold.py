@@ -83,7 +83,7 @@ class ProgressFold:
         """Those that the plan does not have, until it counts."""
         self._stuck_outputs: dict[str, str] = {}
         """Why committed results of outputs do not get through."""
-        self._stuck_stores: dict[str, str] = {}
+        self._stuck_stores: dict[tuple[str, str], str] = {}
         """Why nothing can be committed, by the host that does not reach the store; "" is the driver's."""
         self._schedule = WindowSchedule(window_seconds, interval_seconds)
         self._windows = WindowsInFlight(window_seconds)
@@ -310,11 +310,11 @@ class ProgressFold:
             self._stuck_outputs.pop(event.operator, None)
 
     def store(self, event: StoreSilent) -> None:
-        """The checkpoint's store does not answer, or does again."""
+        """A store does not answer, or does again."""
         if event.again:
-            self._stuck_stores.pop(event.host, None)
+            self._stuck_stores.pop((event.host, event.output), None)
         else:
-            self._stuck_stores[event.host] = event.problem
+            self._stuck_stores[event.host, event.output] = event.problem
 
     def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
         """How much of the running window is done, whether it is or will be late, whether that is known.
@@ -341,7 +341,7 @@ class ProgressFold:
             if source.waiting:
                 source.flush(event.at, self._done(event.at, event.window_id))
             source.window_ended = True
-        self._stuck_stores = {host: why for host, why in self._stuck_stores.items() if not host}
+        self._stuck_stores = {one: why for one, why in self._stuck_stores.items() if not one[0]}
         self._windows.committed(event)
         if self._settling.committed(event.window_id, event.at):
             self._restart_backlogs(event.at)

@@ -1,4 +1,4 @@
-"""Says that the checkpoint's store does not answer, and that it does again, in a thread of its own.
+"""Says that a store does not answer, and that it does again, in a thread of its own.
 
 The thread of windows may itself wait for the store.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Self
+from typing import Protocol, Self
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.support.masking import mask_text
-from ridgeline.engine.files.patience import PatientStorage, Trouble
+from ridgeline.engine.files.patience import Trouble
 from ridgeline.measure.slot_events import StoreSilent
 
 _LOOK_SECONDS = 0.5
@@ -19,18 +18,36 @@ _FAILING_SECONDS = 2.0
 """A store that answers sooner again is not worth a word."""
 _SILENT_SECONDS = 8.0
 """An operation that takes so long without an error may get no answer at all."""
+OUTPUT_SILENT_SECONDS = 30.0
+"""The same of an output, which may have much to write at once."""
 _REMIND_SECONDS = 60.0
 
 
-class StoreWatch:
-    """Looks at a storage twice a second, in `with`. `observe` gets the events."""
+class Waits(Protocol):
+    """A waiter for a store."""
 
-    def __init__(self, storage: PatientStorage, clock: Clock, observe: Callable[[StoreSilent], None]) -> None:
-        self._storage = storage
+    gave_up: bool
+
+    def trouble(self, silent_seconds: float) -> Trouble | None:
+        """The call that has failed, or has no answer for so long; None if all is well. From any thread."""
+
+
+class StoreWatch:
+    """Looks twice a second at what waits for a store, in `with`. `observe` gets the events."""
+
+    def __init__(
+        self,
+        waits: Waits,
+        clock: Clock,
+        observe: Callable[[StoreSilent], None],
+        silent_seconds: float = _SILENT_SECONDS,
+    ) -> None:
+        self._waits = waits
         self._clock = clock
         self._observe = observe
-        self._since: float | None = None
-        """Since when the store does not answer (monotonic), once that is said."""
+        self._silent_seconds = silent_seconds
+        self._said_of: Trouble | None = None
+        """The call that has no answer, and since when (monotonic), once that is said."""
         self._said = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ridgeline-store", daemon=True)
@@ -49,19 +66,22 @@ class StoreWatch:
 
     def look(self) -> None:
         """Say what has changed since the last look, and each minute what has not."""
-        trouble, now = self._storage.trouble(_SILENT_SECONDS), self._clock.monotonic()
-        if trouble is None:
-            if self._since is not None and not self._storage.gave_up:
-                self._report(now - self._since, again=True)
-                self._since = None
-        elif now - trouble.since >= _FAILING_SECONDS and (
-            self._since is None or now - self._said >= _REMIND_SECONDS
-        ):
-            self._since = trouble.since if self._since is None else self._since
+        trouble, now = self._waits.trouble(self._silent_seconds), self._clock.monotonic()
+        said = self._said_of
+        if said is not None and (trouble is None or trouble.output != said.output):
+            if trouble is None and self._waits.gave_up:
+                return
+            self._report(now, said._replace(tries=0, error=""), again=True)
+            self._said_of = said = None
+        if trouble is None or now - trouble.since < _FAILING_SECONDS:
+            return
+        if said is None or now - self._said >= _REMIND_SECONDS:
+            self._said_of = trouble._replace(since=trouble.since if said is None else said.since)
             self._said = now
-            self._report(now - self._since, trouble)
+            self._report(now, trouble._replace(since=self._said_of.since))
 
-    def _report(self, seconds: float, trouble: Trouble | None = None, *, again: bool = False) -> None:
-        tries, error = (trouble.tries, trouble.error) if trouble else (0, "")
-        place = mask_text(self._storage.uri)
-        self._observe(StoreSilent(self._clock.wall(), place, seconds, tries, error, again=again))
+    def _report(self, now: float, trouble: Trouble, *, again: bool = False) -> None:
+        since, tries, error, place, output = trouble
+        seconds = now - since
+        event = StoreSilent(self._clock.wall(), place, seconds, tries, error, again=again, output=output)
+        self._observe(event)

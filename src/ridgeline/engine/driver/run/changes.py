@@ -11,7 +11,7 @@ from typing import Any
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.change.edit_texts import edits_text, shown_edit
 from ridgeline.plan.change.kind import IsSecret
-from ridgeline.stram.changes import Change, EditPlan, What
+from ridgeline.stram.changes import Change, EditPlan, Kill, Shutdown, What
 
 QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"
 ENDED = "the application has ended"
@@ -98,6 +98,13 @@ class Changes:
         with self._lock:
             taken, self._queued = list(self._queued), deque()
         return taken
+
+    @property
+    def end_asked(self) -> bool:
+        """Whether the end of the application was asked for, taken or not. Any thread may ask."""
+        return any(
+            isinstance(one.change.what, Shutdown | Kill) and one.state != WITHDRAWN for one in self.all()
+        )
 
     def find(self, number: int) -> Asked:
         """A change by its number. Raises KeyError if it is not among the last ones."""

@@ -25,16 +25,17 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
-from ridgeline.engine.driver.checkpoint.store_watch import StoreWatch
+from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.heartbeats import Heartbeats
+from ridgeline.engine.driver.output_stores import OutputStores
 from ridgeline.engine.driver.run.committing import CommitBeside
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.reporter import Observe
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has_ended
-from ridgeline.engine.files.patience import PatientDriverStorage
-from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.files.patience import Patience, PatientDriverStorage, PatientLocalStorage
+from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.engine.process.plan_distribution import installed_modules
 from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores
@@ -109,6 +110,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
     own_context = context is None
+    stores, watching = OutputStores(clock), contextlib.ExitStack()
     back = planner.from_window if planner else None
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
@@ -118,7 +120,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     try:
         claim.before_spark(uri)
         if is_local(uri):  # refused before Spark is started for it
-            checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
+            storage = PatientLocalStorage(uri, clock)
+            checkpoint = Checkpoint(storage, plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
             if back is None:
                 check_states(plan, checkpoint, planner)
@@ -131,21 +134,24 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         )
         claim_by(claim, uri, context)
         if checkpoint is None:
-            storage = PatientDriverStorage(hadoop_storage(uri, context), clock)
-            checkpoint = Checkpoint(storage, plan.logical.application, beside=True)
+            remote = PatientDriverStorage(hadoop_storage(uri, context), clock)
+            checkpoint = Checkpoint(remote, plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
         plan = _rewound(back, planner, plan, checkpoint, clock, opened)
         slots = SparkSlots(context, checkpoint.epoch, clock, stop, share, page)
         executor = _slot_executor(slots, plan, checkpoint, clock, observe, heartbeats)
-        run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner)
+        run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner, stores)
         first = run.next_window
         if check is not None:
             check.wait(stop)
             quieten_executors(context)
         if started:
             started(run)
-        with short_pauses(), _patiently(checkpoint, clock, stop, observe):
+        ending = partial(_is_ending, run, stop)
+        stores.be_patient(ending)
+        watching.enter_context(StoreWatch(stores, clock, observe or _unobserved, OUTPUT_SILENT_SECONDS))
+        with short_pauses(), _patiently(checkpoint, clock, ending, observe):
             collect_after(reports=len(plan.physical.operators))
             _drive(run, context, clock, stop, options.windows)
         orderly = True
@@ -162,6 +168,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         try:
             _end(run, checkpoint, context, orderly=orderly, stops=own_context)
         finally:
+            watching.close()
             if (
                 options.checkpoint is None
                 and not dumped
@@ -310,18 +317,27 @@ def _end(
                 give_back(context)
 
 
+def _is_ending(run: ApplicationRun, stop: threading.Event) -> bool:
+    """Whether the run is to end, so that no store is waited for without a limit."""
+    return stop.is_set() or run.ending
+
+
+def _unobserved(_event: object) -> None:
+    pass
+
+
 @contextlib.contextmanager
 def _patiently(
-    checkpoint: Checkpoint, clock: Clock, stop: threading.Event, observe: Observe | None
+    checkpoint: Checkpoint, clock: Clock, ending: Callable[[], bool], observe: Observe | None
 ) -> Iterator[None]:
     """Wait for a store that does not answer, and say so, until the run is over."""
     storage = checkpoint.storage
-    if not isinstance(storage, PatientDriverStorage):
+    if not isinstance(storage, Patience):
         yield
         return
-    storage.be_patient(stop)
+    storage.be_patient(ending)
     try:
-        with StoreWatch(storage, clock, observe or (lambda _event: None)):
+        with StoreWatch(storage, clock, observe or _unobserved):
             yield
     finally:
         storage.hurry()
@@ -397,7 +413,7 @@ def _publisher_contexts(
     return publisher_context
 
 
-def _open_run(
+def _open_run(  # noqa: PLR0913, PLR0917  what a run has
     plan: Plan,
     checkpoint: Checkpoint,
     context: Callable[[str], PublisherContext],
@@ -406,6 +422,7 @@ def _open_run(
     executor: WindowExecutor,
     settle: Callable[[], bool] | None,
     planner: Planner | None,
+    stores: OutputStores,
 ) -> ApplicationRun:
     """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
     several = executor.capacity > 1 and plan.logical.attributes["windows_in_flight"] > 1
@@ -421,6 +438,7 @@ def _open_run(
         settle,
         committer=committer,
         planner=planner,
+        stores=stores,
     )
 
 

@@ -18,6 +18,7 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets,
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.inputs import Inputs
+from ridgeline.engine.driver.output_stores import OutputStores
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.run.changes import Changes
 from ridgeline.engine.driver.run.committing import CommitHere, Committer
@@ -100,13 +101,15 @@ class ApplicationRun:
         *,
         committer: Committer | None = None,
         planner: Planner | None = None,
+        stores: OutputStores | None = None,
     ) -> None:
         """`settle` is called when there is time, after windows were reported.
 
         It does a piece of what is left to do with them, and returns True if more is left.
 
         `committer`: where commits wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
-        and has what windows keep of what the application was given; None: the plan stays as it is. Raises
+        and has what windows keep of what the application was given; None: the plan stays as it is. `stores`:
+        lets outputs wait for their files; None: an output whose files are away ends the run. Raises
         CheckpointError if the checkpoint is of other operators, StateError if a state file is broken and
         nothing can replace it.
         """
@@ -131,7 +134,7 @@ class ApplicationRun:
         """Since when windows wait for their commit in which nothing moved."""
         self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
-        self._outputs = Outputs(plan, clock)
+        self._outputs = Outputs(plan, clock, stores)
         self._outputs.warn = self._reporter.warn_now
         inputs = Inputs(
             plan,
@@ -180,6 +183,11 @@ class ApplicationRun:
     def stopping(self) -> bool:
         """True once no window begins any more, as a user has asked."""
         return self._requests.stopping
+
+    @property
+    def ending(self) -> bool:
+        """True once a user has asked for the end, whether that was taken or not. Any thread may ask."""
+        return self.stopping or self.changes.end_asked
 
     @property
     def held_back(self) -> str | None:

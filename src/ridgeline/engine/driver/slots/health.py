@@ -149,11 +149,16 @@ class SlotHealth:
         )
 
     def store_failed(self, member: Member | None, failure: Failure) -> None:
-        """An attempt has failed in a slot; says so if the checkpoint's store did not answer there."""
-        if failure.callback == STORE and member is not None:
-            place = mask_text(self._contents.storage.uri)
-            now, error = self._clock.wall(), failure.error
-            self._observe(StoreSilent(now, place, STORE_SECONDS, error=error, host=member.host))
+        """An attempt has failed in a slot; says so if a store did not answer there.
+
+        It is that of the checkpoint, or that of an output's files.
+        """
+        of_output = failure.cluster and failure.operator
+        if member is not None and (failure.callback == STORE or of_output):
+            place = "" if of_output else mask_text(self._contents.storage.uri)
+            now, error, host = self._clock.wall(), failure.error, member.host
+            output = failure.operator if of_output else ""
+            self._observe(StoreSilent(now, place, STORE_SECONDS, error=error, host=host, output=output))
 
     def suspect(self, slot: int, message: Unreachable) -> None:
         """A slot cannot reach another one: it may be lost, as will show soon."""
