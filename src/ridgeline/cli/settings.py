@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -447,22 +447,40 @@ def _is_given(value: object) -> bool:
     return value is not None and value is not False and value not in ((), {})
 
 
-def _words(group: Any) -> list[str]:
-    """The options of a group that are not at their defaults, as words of a command, without secrets."""
+def plain_words(group: Any) -> list[str]:
+    """The options of a group that are not at their defaults, as words of a command, as they were given."""
+    return _words(group, _as_given, _as_given)
+
+
+def _as_given(text: str) -> str:
+    return text
+
+
+def _words(
+    group: Any,
+    shown: Callable[[str], str] = mask_text,
+    shown_assignment: Callable[[str], str] | None = None,
+) -> list[str]:
+    """The options of a group that are not at their defaults, as words of a command, without secrets.
+
+    `shown`, `shown_assignment`: what is shown of a value, and of `name=value`.
+    """
     words: list[str] = []
-    for name, hint, default in fields_of(type(group)):
+    shown_assignment = shown_assignment or _masked
+    given = dict(group) if isinstance(group, Mapping) else None
+    for name, hint, default in fields_of(type(group) if given is None else ResumeOptions):
         flag, repeated = flag_of(name, hint)
-        value = getattr(group, name)
-        if not flag or not repeated or value == default:
+        value = getattr(group, name) if given is None else given.get(name, default)
+        if not flag or not repeated or value == default or (given is not None and not _is_given(value)):
             continue
         if isinstance(value, bool):
             words.append(flag)
         elif isinstance(value, Mapping):
-            words += [word for key, one in value.items() for word in (flag, _masked(f"{key}={one}"))]
+            words += [word for key, one in value.items() for word in (flag, shown_assignment(f"{key}={one}"))]
         elif isinstance(value, (list, tuple)):
-            words += [word for one in value for word in (flag, _masked(one))]
+            words += [word for one in value for word in (flag, shown_assignment(one))]
         else:
-            words += [flag, mask_text(str(value))]
+            words += [flag, shown(str(value))]
     return words
 
 

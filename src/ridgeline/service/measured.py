@@ -27,6 +27,7 @@ from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.engine.spark.submitted import spark_id
+from ridgeline.engine.spark.yarn import show_page
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized, StoreSilent
 from ridgeline.observe.answers import Answers
@@ -354,6 +355,7 @@ class MeasuredRun:
         if self._presence is not None:
             self._presence.running(run.checkpoint.run_id, run.checkpoint.epoch, server, spark_id())
         if server is not None:
+            show_page(server.url)
             announced = announce(
                 server,
                 self._service.token,

@@ -212,7 +212,15 @@ def test_a_driver_that_fails_says_why(call, tmp_path):
         ),
         (("--deploy-mode", "cluster", "--master", "spark://h:1"), "starts no drivers in Python"),
         (("--deploy-mode", "cluster", "--master", "k8s://https://h:1"), "deploy/helm/ridgeline"),
-        (("--deploy-mode", "cluster", "--master", "yarn"), "on YARN is not there: use `spark-submit"),
+        (("--deploy-mode", "cluster", "--master", "yarn"), "set `HADOOP_CONF_DIR` to the folder with"),
+        (
+            ("--deploy-mode", "cluster", "--master", "yarn", "--supervise"),
+            "`--supervise` is for drivers of a host, and YARN starts a driver again by itself",
+        ),
+        (
+            ("--deploy-mode", "cluster", "--master", "yarn", "--event-log", "log.jsonl"),
+            "`--event-log log.jsonl` would lie in a folder that YARN removes at the end",
+        ),
         (("--deploy-mode", "cluster", "--master", "other://h:1"), "with `other://h:1` is not there; submit"),
         (("--detach", "--wait"), "`--detach` and `--wait` exclude each other"),
         (("-D", "total.nothing=1"), "`Total` has no property `nothing`"),

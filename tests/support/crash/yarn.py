@@ -73,14 +73,31 @@ class Yarn:
         conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         return ["--master", "yarn", *conf]
 
+    @property
+    def in_cluster(self):
+        """Arguments of `ridgeline submit` for this cluster, with the driver in it."""
+        settings = {
+            "spark.yarn.jars": f"local:{SPARK}/jars/*",
+            "spark.yarn.stagingDir": self.folder.as_uri(),
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.executor.instances": "3",
+        }
+        conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        return ["--master", "yarn", *conf]
+
     def state(self, cluster_id):
         """The state and the final status of an application, as the resource manager says."""
+        app = self.report(cluster_id)
+        return app["state"], app["finalStatus"]
+
+    def report(self, cluster_id):
+        """What the resource manager says of an application."""
         site = ET.parse(self._settings / "yarn-site.xml").getroot()
         values = {one.findtext("name"): one.findtext("value") for one in site.iter("property")}
         address = values["yarn.resourcemanager.webapp.address"]
         with urlopen(f"http://{address}/ws/v1/cluster/apps/{cluster_id}", timeout=30) as answer:
-            app = json.load(answer)["app"]
-        return app["state"], app["finalStatus"]
+            return json.load(answer)["app"]
 
     def _pids(self):
         """The Java processes that its node managers have started."""

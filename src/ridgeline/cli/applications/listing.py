@@ -50,6 +50,7 @@ def _none(store: str | None) -> Text:
 def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
     """The applications of the store and of this machine, by name."""
     from ridgeline.cli.applications.resolving import store_of
+    from ridgeline.cli.cluster.kept import token_of
     from ridgeline.service import registry
     from ridgeline.service.store.folder import EntryFolder
     from ridgeline.service.store.standing import ask, standings
@@ -61,7 +62,10 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
     if place is not None:
         folder = EntryFolder(place)
         tokens = {one.id: one.token for one in here if one.token}
-        found = standings(folder, folder.entries(), tokens, token)
+        entries = folder.entries()
+        kept = [(one.entry.id, token_of(folder.uri, one.entry)) for one in entries if one.entry is not None]
+        tokens |= {number: found for number, found in kept if found and number}
+        found = standings(folder, entries, tokens, token)
     known = {one.found.entry.id for one in found if one.found.entry is not None}
     others = [one for one in here if one.id not in known]
     under = supervised()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.masking import mask_text
+from ridgeline.cli.cluster.kept import token_of
 from ridgeline.cli.errors import CommandError
 from ridgeline.service import registry
 from ridgeline.service.store.entry import is_name
@@ -98,7 +99,8 @@ def locate(app: str, store: str | None) -> Target:
         msg = f"`{app}` cannot be asked: {found.fault}"
         raise CommandError(msg)
     by_id = {one.id: one for one in here}
-    return Target(by_id.get(found.entry.id) or registry_entry(found.entry, None), how)
+    token = token_of(folder.uri, found.entry)
+    return Target(by_id.get(found.entry.id) or registry_entry(found.entry, token), how)
 
 
 def held(app: str) -> Target | None:

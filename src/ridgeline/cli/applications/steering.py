@@ -91,8 +91,8 @@ def kill(
 
     You are asked first. If its web service does not answer, its process on this machine gets SIGKILL, and
     its supervisor ends before that. If it runs elsewhere, its supervisor is asked by a word in the store, and
-    YARN ends it. The next start with its checkpoint runs the windows again, and fences off what might be left
-    of this one.
+    YARN ends it. A driver that YARN runs is ended there in any case. The next start with its checkpoint runs
+    the windows again, and fences off what might be left of this one.
 
     Example: `ridgeline kill payments --store /shared/streams --yes`
 
@@ -109,6 +109,11 @@ def kill(
         client = target.client(remote.token, remote.ca, remote.cert)
         waiting = Waiting(remote.no_wait, remote.timeout)
         ChangeSender(client, remote.app, waiting, remote.as_json).end("/kill", remote.note)
+        if _is_in_cluster(target):
+            _end_attempts(target)
+    elif _is_in_cluster(target):
+        with _standbys_end(target, remote):
+            _kill_at_cluster(target, remote)
     elif _supervised_here(target) or _here(target):
         with _standbys_end(target, remote):
             _end_here(target, remote, signal.SIGKILL)
@@ -327,6 +332,28 @@ def _kill_at_cluster(target: Target, remote: Change) -> None:
         raise CommandError(msg)
     end_on_yarn(found.cluster_id)
     write(f"YARN has ended {found.cluster_id}")
+
+
+def _is_in_cluster(target: Target) -> bool:
+    """Whether its driver runs on YARN, which starts it again."""
+    from ridgeline.engine.spark.cluster import is_yarn_id
+
+    found = None if target.how is None else target.how.found.entry
+    return found is not None and found.deploy_mode == "cluster" and is_yarn_id(found.cluster_id)
+
+
+def _end_attempts(target: Target) -> None:
+    """Let YARN end an application whose driver was killed: it would start another one.
+
+    Where YARN cannot be asked, that one sees in the store that it was killed, and ends.
+    """
+    from ridgeline.engine.spark.cluster import end_on_yarn
+
+    found = None if target.how is None else target.how.found.entry
+    if found is not None:
+        with contextlib.suppress(RidgelineError):
+            end_on_yarn(found.cluster_id)
+            write(f"YARN has ended {found.cluster_id}")
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from ridgeline.cli.output import write
 from ridgeline.cli.settings import RunSettings
 
 if TYPE_CHECKING:
+    from ridgeline.cli.cluster.yarn import OnYarn
     from ridgeline.service.store.folder import EntryFolder
     from ridgeline.service.store.standing import Standing
 
@@ -71,6 +72,9 @@ def submit(
     application itself stands behind `--`. Without `--store` the store is that of `RIDGELINE_STORE`, which
     `run` does not read.
 
+    With `--deploy-mode cluster` the driver runs in YARN's application master. The application's code, the
+    files that options name, and configuration travel there. YARN starts the driver again if it dies.
+
     Example: `ridgeline submit payments.py --name payments --store /shared/streams --master spark://host:7077
     --archives env.tar.gz`
 
@@ -90,7 +94,7 @@ def submit(
     settings = settings.beside(configuration(context).run.conf, context.args)
     _check_mode(deploy_mode, settings.master)
     configured = load_configured(context, settings.written)
-    configured.plan()  # faults are shown here, and not in the log of the driver
+    plan = configured.plan()  # faults are shown here, and not in the log of the driver
     from ridgeline.service.store.folder import EntryFolder
     from ridgeline.service.store.presence import taken
 
@@ -104,6 +108,12 @@ def submit(
     holder = _holder(folder, name)
     if holder is not None and not (settings.supervision.standby and holder.lives):
         raise CommandError(taken(holder))
+    if deploy_mode == "cluster":
+        from ridgeline.cli.cluster.yarn import submit_to_yarn
+
+        taken_by_yarn = submit_to_yarn(folder, name, settings, configuration(context).layers, plan)
+        _follow_on_yarn(taken_by_yarn, timeout, detach=detach, wait=wait)
+        return
     submitted = _start_driver(folder, name, settings, context.meta[WORDS])
     write(f"{name}: started the driver, process {submitted.process.pid}; it prints to {submitted.log}")
     if detach:
@@ -148,14 +158,33 @@ def _check_mode(mode: str, master: str) -> None:
             "`--deploy-mode cluster` on Kubernetes is not there: install the Helm chart "
             "`deploy/helm/ridgeline`, whose pod runs the driver in client mode"
         )
-    elif not master.startswith("yarn"):
-        msg = f"`--deploy-mode cluster` with `{master}` is not there; submit with `--supervise` on a host"
+    elif master.startswith("yarn"):
+        return
     else:
-        msg = (
-            "`--deploy-mode cluster` on YARN is not there: use `spark-submit --deploy-mode cluster` with a "
-            "program that calls `app.start()`, or submit with `--supervise` on a host that stays"
-        )
+        msg = f"`--deploy-mode cluster` with `{master}` is not there; submit with `--supervise` on a host"
     raise CommandError(msg)
+
+
+def _follow_on_yarn(taken: OnYarn, timeout: float, *, detach: bool, wait: bool) -> None:
+    """Follow a driver on YARN until it is taken, runs or has ended. Raises RidgelineError, typer.Exit."""
+    try:
+        taken.wait_until_submitted(timeout)
+        if detach:
+            write(f"`ridgeline ps --store {taken.folder.uri}` shows when it runs")
+            return
+        entry = taken.wait_until_it_runs(timeout).found.entry
+        _say_where(taken, "" if entry is None else entry.address, "" if entry is None else entry.id)
+        if wait:
+            taken.wait_for_end()
+    except KeyboardInterrupt:
+        name, store = taken.name, taken.folder.uri
+        if taken.cluster_id:
+            write(f"{name} goes on without this command; `ridgeline stop {name} --store {store}` ends it")
+        else:
+            write(f"{name}: YARN had not taken it; `yarn application -list` says whether it has since")
+        raise typer.Exit(130) from None
+    finally:
+        taken.leave()
 
 
 def use_store(settings: RunSettings) -> None:
@@ -317,7 +346,7 @@ def _wait_until_it_stands_by(submitted: _Submitted, timeout: float) -> None:
     raise RidgelineError(msg)
 
 
-def _say_where(submitted: _Submitted, address: str, run: str) -> None:
+def _say_where(submitted: _Submitted | OnYarn, address: str, run: str) -> None:
     name, store = submitted.name, submitted.folder.uri
     write(f"{name} runs: run {run}" + (f", at {address}" if address else ", without a web service"))
     write(f"  see it:  ridgeline attach {name} --store {store}")

@@ -91,11 +91,18 @@ def logs(
 def _show_what_is_left(app: str, store: str, lines: int) -> bool:
     """Show what the driver of an application printed that does not run any more; False if it runs."""
     from ridgeline.cli.applications.resolving import driver_log, locate
-    from ridgeline.cli.errors import make_console
+    from ridgeline.cli.errors import CommandError, make_console
     from ridgeline.cli.output import write
 
     how = locate(app, store).how
-    if how is None or (how.lives and how.state != "restarting") or not (file := driver_log(how)):
+    if how is None or (how.lives and how.state != "restarting"):
+        return False
+    if not (file := driver_log(how)):
+        entry = how.found.entry
+        if entry is not None and entry.deploy_mode == "cluster":
+            where = f"`yarn logs -applicationId {entry.cluster_id}` shows what its driver printed"
+            msg = f"`{app}` is {how.state}: {how.words}; {where}"
+            raise CommandError(msg)
         return False
     make_console().print(f"`{app}` is {how.state}: {how.words}; its driver printed, in `{file}`:")
     with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123

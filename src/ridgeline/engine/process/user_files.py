@@ -66,12 +66,7 @@ class UserFiles:
 
 def ship(storage: DriverStorage, sources: Mapping[str, tuple[str, str]], epoch: int = 0) -> UserFiles:
     """Write the files beside the user's modules into the checkpoint folder. Raises OSError."""
-    modules = [(name, path) for name, (path, _) in sources.items()]
-    folders = list(dict.fromkeys(root_of(name, path) for name, path in (*modules, *main_files())))
-    packages = {
-        (root_of(name, path), name.partition(".")[0]) for name, path in modules if _in_package(name, path)
-    }
-    found = tuple(_within_bounds(_files(folders, packages)))
+    folders, found = files_of(sources)
     sha256 = ""
     if found:
         data = _archive(found)
@@ -80,6 +75,21 @@ def ship(storage: DriverStorage, sources: Mapping[str, tuple[str, str]], epoch: 
     first, last = _search_path()
     roots = tuple(Root(folder, *_identity(folder)) for folder in folders)
     return UserFiles(sha256, roots, first, last, _boot())
+
+
+def files_of(
+    sources: Mapping[str, tuple[str, str]],
+) -> tuple[list[str], tuple[tuple[str, str, int, int], ...]]:
+    """The folders from which names of modules start, and what travels of them.
+
+    Each file has its name, which begins with the number of its folder, its path, time and size.
+    """
+    modules = [(name, path) for name, (path, _) in sources.items()]
+    folders = list(dict.fromkeys(root_of(name, path) for name, path in (*modules, *main_files())))
+    packages = {
+        (root_of(name, path), name.partition(".")[0]) for name, path in modules if _in_package(name, path)
+    }
+    return folders, tuple(_within_bounds(_files(folders, packages)))
 
 
 def _in_package(name: str, path: str) -> bool:

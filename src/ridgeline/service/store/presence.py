@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
 
 SUBMISSION = "RIDGELINE_SUBMISSION"
-"""The environment variable by which `ridgeline submit` says who it is: JSON with `id`, `mode`, `log`."""
+"""The environment variable by which `ridgeline submit` says who it is: JSON as of `Submission`."""
 CLAIM_SECONDS = 60.0
 """How long a claim holds whose driver has written no entry yet and cannot be looked at."""
 _LAST_SECONDS = 10.0
@@ -57,18 +57,23 @@ _ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The command that has started this driver, as it says."""
+    """The command that has started this driver, as it says.
+
+    `cluster_id`: of a driver that the cluster runs, and starts again if it dies.
+    """
 
     id: str = ""
     mode: str = "client"
     log: str = ""
+    cluster_id: str = ""
 
     @classmethod
     def of_environment(cls) -> Submission:
         """That of this process; the defaults if it was started in another way."""
         try:
             said = json.loads(os.environ.get(SUBMISSION, "") or "{}")
-            return cls(str(said.get("id", "")), str(said.get("mode", "client")), str(said.get("log", "")))
+            mode, log = str(said.get("mode", "client")), str(said.get("log", ""))
+            return cls(str(said.get("id", "")), mode, log, str(said.get("cluster_id", "")))
         except (ValueError, AttributeError):
             return cls()
 
@@ -127,6 +132,7 @@ class Presence(Claim):
             master=master,
             deploy_mode=submission.mode,
             log=submission.log,
+            cluster_id=submission.cluster_id,
             submission=submission.id,
             supervisor=supervisor_of(supervisor),
         )
@@ -194,6 +200,9 @@ class Presence(Claim):
             last = 0
         elif found.entry is not None and found.entry == self._replaces:
             last = found.entry.start  # it has written no heartbeat since
+        elif found.entry is not None and self._is_attempt_after(found.entry):
+            self._refuse_ended(found.entry)
+            self._replaces, last = found.entry, found.entry.start
         else:
             how = standing(self._folder, found)
             if how.state == DAMAGED:
@@ -219,6 +228,19 @@ class Presence(Claim):
             return False
         return mine.supervisor.is_process(entry.supervisor) and process_identity(entry.pid) != entry.process
 
+    def _is_attempt_after(self, entry: StoreEntry) -> bool:
+        """Whether the cluster has started this driver in the place of that one, which it takes for dead."""
+        mine = self._entry
+        same = bool(mine.cluster_id) and mine.cluster_id == entry.cluster_id
+        return same and (mine.host, mine.process) != (entry.host, entry.process)
+
+    def _refuse_ended(self, entry: StoreEntry) -> None:
+        """Raise ApplicationKilledError if a user has ended the driver that the cluster has started again."""
+        if entry.final or is_end_asked(self._folder, entry):
+            why = entry.reason or "a user has ended it"
+            msg = f"`{entry.name}` was ended ({why}), so this attempt of the cluster does not continue it"
+            raise ApplicationKilledError(msg)
+
     def _may_be_of_before(self, found: Found) -> bool:
         """Whether a driver of this host may have died with it: wait a second for its next heartbeat.
 
@@ -242,6 +264,7 @@ class Presence(Claim):
             "pid": entry.pid,
             "process": entry.process,
             "at": self._folder.now(),
+            "cluster_id": entry.cluster_id,
         }
         if not storage.create(f"{start:08d}", json.dumps(claim).encode()):
             return False
@@ -257,10 +280,13 @@ class Presence(Claim):
         try:
             said = json.loads(storage.read(claim))
             host, pid, process, at = said["host"], int(said["pid"]), said["process"], float(said["at"])
+            cluster_id = said.get("cluster_id", "")
         except FileNotFoundError:
             return
         except (ValueError, KeyError, TypeError):
             return  # damaged: nothing that could be waited for
+        if cluster_id and cluster_id == self._entry.cluster_id:
+            return  # an attempt before this one, which the cluster takes for dead
         if host == socket.gethostname() and process:
             there = process_identity(pid) == process
         else:
@@ -281,7 +307,7 @@ class Presence(Claim):
             run=run,
             epoch=epoch,
             address="" if web is None else web.url,
-            cluster_id=cluster_id,
+            cluster_id=cluster_id or self._entry.cluster_id,
         )
         self._say()
 
