@@ -8,7 +8,6 @@ import signal
 import sys
 import tarfile
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
@@ -100,9 +99,7 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
     (row,) = json.loads(command("ps", "--json"))["apps"]
     assert (row["state"], row["says"], row["deploy_mode"]) == ("running", "ok", "cluster")
     command("logs", "sums")
-    report = yarn.report(found["cluster_id"])
-    with urlopen(report["trackingUrl"], timeout=30) as answer:  # YARN's own proxy leads to the page
-        assert b"Ridgeline" in answer.read() or b"ridgeline" in answer.read()
+    wait_until(lambda: "<title>Ridgeline</title>" in yarn.page(found["cluster_id"]), "the page by YARN")
 
     wait_until(lambda: committed(checkpoint) >= 5, "windows")
     os.kill(parent(found["pid"]), signal.SIGKILL)  # the application master, above the driver's Python

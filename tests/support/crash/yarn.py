@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 from xml.etree import ElementTree as ET
 
 import pyspark
@@ -93,11 +93,21 @@ class Yarn:
 
     def report(self, cluster_id):
         """What the resource manager says of an application."""
+        with urlopen(f"http://{self._manager}/ws/v1/cluster/apps/{cluster_id}", timeout=30) as answer:
+            return json.load(answer)["app"]
+
+    def page(self, cluster_id):
+        """The page that YARN leads to from its own list of applications."""
+        address = f"http://{self._manager}/proxy/{cluster_id}/"
+        with urlopen(Request(address, headers={"Accept": "text/html"}), timeout=30) as answer:
+            return answer.read().decode()
+
+    @property
+    def _manager(self):
+        """The address of the resource manager's web service."""
         site = ET.parse(self._settings / "yarn-site.xml").getroot()
         values = {one.findtext("name"): one.findtext("value") for one in site.iter("property")}
-        address = values["yarn.resourcemanager.webapp.address"]
-        with urlopen(f"http://{address}/ws/v1/cluster/apps/{cluster_id}", timeout=30) as answer:
-            return json.load(answer)["app"]
+        return values["yarn.resourcemanager.webapp.address"]
 
     def _pids(self):
         """The Java processes that its node managers have started."""

@@ -33,7 +33,8 @@ def show_page(url: str) -> None:
 
 
 def _field(of: Any, kind: Any, name: str) -> Any:
-    """The value of a private field."""
-    found = (of.getClass() if kind is None else kind).getDeclaredField(name)
+    """The value of a private field; Scala may put the name of its class before its own."""
+    fields = (of.getClass() if kind is None else kind).getDeclaredFields()
+    found = next(one for one in fields if one.getName() == name or one.getName().endswith(f"$${name}"))
     found.setAccessible(True)
     return found.get(of)
