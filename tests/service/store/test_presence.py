@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.api.errors import NameTakenError, RidgelineError
+from ridgeline.api.errors import ApplicationKilledError, NameTakenError, RidgelineError
 from ridgeline.engine.files.folder_lock import FolderInUseError, FolderLock, break_lock
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
+from ridgeline.service.store import presence as presence_module
 from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder
-from ridgeline.service.store.presence import Presence, ask_end, is_end_asked, take_back_end
+from ridgeline.service.store.presence import SUBMISSION, Presence, ask_end, is_end_asked, take_back_end
 from ridgeline.service.store.shortage import LOST_SECONDS, Shortage
 from ridgeline.service.store.standing import standings
 from ridgeline.testing.clock import SteppingClock
@@ -171,6 +172,53 @@ def test_a_standby_takes_the_name_and_the_lock_of_a_driver_that_stands_still(sto
     ours.release()
     taking.end("the test is over", failed=False)
     lock.communicate()
+
+
+def attempt(store, monkeypatch, cluster_id):
+    """A driver that YARN has started."""
+    said = {"id": "0" * 32, "mode": "cluster", "cluster_id": cluster_id}
+    monkeypatch.setenv(SUBMISSION, json.dumps(said))
+    return Presence(store, "one", "one", "yarn", print)
+
+
+def test_the_next_attempt_of_a_cluster_takes_over_at_once_and_no_other_driver_does(
+    store, monkeypatch, tmp_path
+):
+    """Neither of one that runs, nor of one that was killed before it wrote its entry."""
+    folder = EntryFolder(store)
+    claims = Path(folder.claims("one"))
+    claims.mkdir(parents=True)
+    claim = {"host": "node1", "pid": 7, "process": "a:7", "at": folder.now(), "cluster_id": "application_1_2"}
+    (claims / "00000001").write_text(json.dumps(claim))
+    with pytest.raises(NameTakenError, match="`one` is being started by the process 7 on `node1`"):
+        attempt(store, monkeypatch, "application_1_3").claim("x")
+    second = attempt(store, monkeypatch, "application_1_2")
+    second.claim("x")
+    second.running("ab", 2, None)
+    assert (folder.read("one").entry.start, folder.read("one").entry.cluster_id) == (2, "application_1_2")
+    monkeypatch.setattr(presence_module, "process_identity", lambda _: "of another attempt")
+    with pytest.raises(NameTakenError, match="`one` runs already"):
+        attempt(store, monkeypatch, "application_1_3").claim("x")
+    third = attempt(store, monkeypatch, "application_1_2")
+    third.claim("x")
+    assert folder.read("one").entry.start == 3
+    second.end("it was fenced off", failed=True)
+    assert folder.read("one").entry.state == "starting"
+    third.end("the test is over", failed=False)
+
+
+@pytest.mark.parametrize("how", ["killed", "signal"])
+def test_the_next_attempt_of_a_cluster_does_not_continue_what_a_user_has_ended(store, monkeypatch, how):
+    folder = EntryFolder(store)
+    ended = entry("one", cluster_id="application_1_2", state="failed", reason="killed by ann")
+    folder.write(replace(ended, final=how == "killed"))
+    if how == "signal":
+        ask_end(folder, ended)
+    with pytest.raises(ApplicationKilledError, match=r"`one` was ended \(killed by ann\), so this attempt"):
+        attempt(store, monkeypatch, "application_1_2").claim("x")
+    other = attempt(store, monkeypatch, "application_1_3")  # a new submission does
+    other.claim("x")
+    other.end("the test is over", failed=False)
 
 
 def test_only_the_lock_of_the_driver_that_was_seen_is_removed(tmp_path):
