@@ -53,10 +53,40 @@ group:oncall operate
 - **OpenID Connect**: `--oidc-issuer URL --oidc-audience NAME` accepts JWTs as bearer tokens. It needs the
   extra `ridgeline[oidc]`. Lines `claim:NAME=VALUE` map claims to roles; dots lead into objects. Keys are
   fetched from the issuer, and again after ten minutes or for a key that is new. Clocks may be 60 s apart.
-  Only signatures by public keys count. A browser signs in by a proxy, or with a token:
-  the page itself does not redirect to the issuer.
+  Only signatures by public keys count. Browsers sign in as below.
 
 Of several lines that fit, the greatest role counts.
+
+## Sign-in of browsers
+
+```
+ridgeline run quotes.py --host 0.0.0.0 --web-tls --oidc-issuer https://login.example/realms/ops \\
+    --oidc-client-id ridgeline --oidc-client-secret file:/run/secrets/oidc \\
+    --oidc-role groups=oncall:operate --oidc-role groups=dev:read --audit-log audit.jsonl
+```
+
+The page has a link that leads to the issuer. The issuer leads back to `page/login/callback` below the page's
+address: register `https://HOST:PORT/page/login/callback` there, so give a `--port`. It is the authorization
+code flow with PKCE (S256). Without a secret the service is a public client. It asks for the scopes `profile`,
+`email` and, where the issuer has it, `groups`.
+
+- **Roles** come from claims of the ID token: by `--oidc-role CLAIM=VALUE:ROLE`, by lines
+  `claim:NAME=VALUE` of `--tokens`, or both. A role is looked up for each request, but claims stay those of
+  the sign-in until the session ends. Who has no role does not get in.
+- **The secret** may be in `RIDGELINE_OIDC_CLIENT_SECRET`, too: all users of a host read a command line.
+- **A session** ends after an hour without a request, and after twelve in any case: `--oidc-session 1h-12h`.
+  Open streams end with it. *Sign out* ends it at once, and leads to the place where the issuer ends its own
+  session, if it has one.
+- **Behind a proxy** give `--public-url https://ops.example/orders/`: the page's address as browsers see it.
+  The way back, the paths of cookies and their `Secure` are made of it.
+- **The issuer is away**: at the start that is an error. Later no one else can sign in, sessions stay, and keys
+  count for a day.
+- **What is checked**: the state, in the browser that has begun and once; issuer, audience, `azp`, nonce, times
+  and `at_hash` of the ID token, by authlib; its signature by a public key that the issuer has now.
+  No token is kept, and none is in an address, a log or the browser. An address has the code alone, which
+  counts once and with the PKCE verifier only.
+
+Tests sign in at Canaille, a real provider, and at one that lies.
 
 ## What each role may
 

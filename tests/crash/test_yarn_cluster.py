@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from ridgeline.cli.load import load_application
+from ridgeline.engine.spark.cluster import end_on_yarn
 from ridgeline.service.registry import process_identity
 from ridgeline.testing import run_local
 from support.accounts.reports import finished
 from support.crash.processes import committed, parent
 from support.crash.rows import Reader, multisets
 from support.crash.yarn import SOURCES, Yarn
+from support.depth import DEPTH
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -82,7 +84,7 @@ def archive(tmp_path):
 
 
 def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
-    yarn, command, entry, store, archive, wait_until, tmp_path
+    yarn, command, entry, store, archive, wait_until, monkeypatch, tmp_path
 ):
     checkpoint, output = store / "sums", tmp_path / "output"
     reader = Reader(output, checkpoint)
@@ -97,7 +99,8 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
     assert MARK in Path(f"/proc/{found['pid']}/environ").read_bytes()
     assert yarn.state(found["cluster_id"]) == ("RUNNING", "UNDEFINED")
     (row,) = json.loads(command("ps", "--json"))["apps"]
-    assert (row["state"], row["says"], row["deploy_mode"]) == ("running", "ok", "cluster")
+    assert (row["state"], row["deploy_mode"]) == ("running", "cluster")
+    assert row["says"] in {"starting", "ok", "behind"}  # its web service has answered, elsewhere than here
     command("logs", "sums")
     wait_until(lambda: "<title>Ridgeline</title>" in yarn.page(found["cluster_id"]), "the page by YARN")
 
@@ -120,13 +123,24 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
     )
     assert multisets(output) == multisets(tmp_path / "whole")
 
-    before = committed(checkpoint)
-    command(*words)
-    found = entry()
-    assert found["epoch"] == 3
-    wait_until(lambda: committed(checkpoint) > before, "more windows")
-    assert f"YARN has ended {found['cluster_id']}" in command("kill", "sums", "--yes")
-    wait_until(lambda: yarn.state(found["cluster_id"])[0] in {"KILLED", "FAILED"}, "YARN's word of it")
-    (row,) = json.loads(command("ps", "--json"))["apps"]
-    assert row["state"] == "failed"
-    assert "killed by" in row["sentence"]
+    if DEPTH <= 1:
+        return
+    for _ in range(2):
+        before = committed(checkpoint)
+        command(*words)
+        found = entry()
+        wait_until(lambda: committed(checkpoint) > before, "more windows")  # noqa: B023  run here
+        if found["epoch"] == 3:
+            monkeypatch.setenv("HADOOP_CONF_DIR", yarn.environment["HADOOP_CONF_DIR"])
+            end_on_yarn(found["cluster_id"])
+        else:
+            assert f"YARN has ended {found['cluster_id']}" in command("kill", "sums", "--yes")
+        wait_until(lambda: yarn.state(found["cluster_id"])[0] in {"KILLED", "FAILED"}, "YARN's word of it")  # noqa: B023
+        (row,) = json.loads(command("ps", "--json"))["apps"]
+        if found["epoch"] == 3:
+            wait_until(
+                lambda: json.loads(command("ps", "--json"))["apps"][0]["state"] in {"dead", "ended"},
+                "a word of its end",
+            )
+        else:
+            assert (row["state"], "killed" in row["sentence"]) == ("failed", True), row

@@ -27,6 +27,7 @@ _READ = (
     "HOME",
     "LOG",
     "NO_CONFIG",
+    "OIDC_CLIENT_SECRET",
     "PRELOAD",
     "READ_TOKEN",
     "SERVICES",

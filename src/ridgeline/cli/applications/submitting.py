@@ -34,7 +34,11 @@ _POLL_SECONDS = 0.3
 _SAID_LINES = 15
 _OWN = {"--name": 1, "--deploy-mode": 1, "--timeout": 1, "--detach": 0, "--wait": 0}
 """Options of `submit` that `run` does not have, and how many words follow each."""
-_SECRET = {"--token": "RIDGELINE_TOKEN", "--read-token": "RIDGELINE_READ_TOKEN"}
+_SECRET = {
+    "--token": "RIDGELINE_TOKEN",
+    "--read-token": "RIDGELINE_READ_TOKEN",
+    "--oidc-client-secret": "RIDGELINE_OIDC_CLIENT_SECRET",
+}
 """Options that travel in the environment: words of a command can be read by all users of a machine."""
 _STORE = "RIDGELINE_STORE"
 _REPLACED = {"--store": 1, "--store-name": 1, "--checkpoint": 1}
@@ -237,6 +241,7 @@ def _start_driver(folder: EntryFolder, name: str, settings: RunSettings, words: 
         for variable, value in (
             ("RIDGELINE_TOKEN", settings.service.token),
             ("RIDGELINE_READ_TOKEN", settings.service.read_token),
+            ("RIDGELINE_OIDC_CLIENT_SECRET", settings.service.oidc_client_secret),
         )
         if value
     }

@@ -192,6 +192,7 @@ def _environment(settings: RunSettings, files: Mapping[str, object]) -> dict[str
     for variable, option, value in (
         ("RIDGELINE_TOKEN", "--token", service.token),
         ("RIDGELINE_READ_TOKEN", "--read-token", service.read_token),
+        ("RIDGELINE_OIDC_CLIENT_SECRET", "--oidc-client-secret", service.oidc_client_secret),
     ):
         if value:
             found[variable] = provided_option(value, option) or ""

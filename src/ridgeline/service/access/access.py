@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from starlette.types import Scope
 
@@ -14,6 +15,9 @@ from ridgeline.service.access.roles import OWNER, READER, Caller, Identity, Role
 from ridgeline.service.access.rules import Rules
 from ridgeline.service.access.rules_file import RulesFile
 
+if TYPE_CHECKING:
+    from ridgeline.service.access.login import Login
+
 Say = Callable[[str], None]
 
 
@@ -22,13 +26,16 @@ class Access:
     """The rules of one application. From any thread.
 
     A role is looked up for each request. So a line that is removed or lowered counts within a second, for
-    sessions of the page and open streams too. `file`: None if there are no rules.
+    sessions of the page and open streams too. `file`: None if there are no rules. `login`: signs in browsers.
+    `mapped`: further rules, of claims.
     """
 
     application: str
     file: RulesFile | None = None
     proxy: TrustedProxy | None = None
     issuer: Issuer | None = None
+    login: Login | None = None
+    mapped: Rules = field(default_factory=Rules)
     clock: Clock | None = None
     say: Say = print
     _warned: bool = False
@@ -39,8 +46,10 @@ class Access:
             return Role.ADMIN
         if identity.source == "reader":
             return Role.READ
-        rules = Rules() if self.file is None else self.file.rules
-        return rules.role(identity, self.application, (self.clock or SystemClock()).wall())
+        now = (self.clock or SystemClock()).wall()
+        every = (self.mapped,) if self.file is None else (self.file.rules, self.mapped)
+        roles = [rules.role(identity, self.application, now) for rules in every]
+        return max(filter(None, roles), default=None)
 
     def caller(self, identity: Identity) -> Caller:
         """An identity with its role."""

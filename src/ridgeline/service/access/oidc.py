@@ -59,12 +59,13 @@ class Issuer:
             msg = "`--oidc-issuer` needs joserfc; install the extra `ridgeline[oidc]`"
             raise RidgelineError(msg) from error
         self._jwk, self._jwt = jwk, jwt
-        _check_address(url, "--oidc-issuer")
+        check_address(url, "--oidc-issuer")
         self.url, self.audience = url, audience
         self._say = say
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._keys: Any = None
+        self.metadata: Mapping[str, Any] = {}
         self._fetched = self._tried = float("-inf")
         self._fetch()
         if self._keys is None:
@@ -78,23 +79,29 @@ class Issuer:
 
     def identity(self, token: bytes) -> Identity:
         """Who a token is of. May take seconds where keys are fetched. Raises TokenRefusedError."""
+        return self._checked(self.verified(token)[1])
+
+    def verified(self, token: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Header and claims of a token whose signature is the issuer's. The claims are not checked.
+
+        May take seconds where keys are fetched. Raises TokenRefusedError.
+        """
         if len(token) > _LONGEST_TOKEN or token.count(b".") != 2:  # noqa: PLR2004  a JWS has three parts
             msg = "it is no signed token"
             raise TokenRefusedError(msg)
         self._refresh()
         try:
-            claims = self._verified(token)
+            return self._verified(token)
         except _UnknownKeyError:
             self._refresh(at_once=True)  # the issuer may have new keys
             try:
-                claims = self._verified(token)
+                return self._verified(token)
             except _UnknownKeyError:
                 msg = "it is signed by a key that the issuer does not have"
                 raise TokenRefusedError(msg) from None
-        return self._checked(claims)
 
-    def _verified(self, token: bytes) -> Mapping[str, Any]:
-        """The claims of a token whose signature is the issuer's."""
+    def _verified(self, token: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Header and claims of a token whose signature is the issuer's."""
         from joserfc.errors import InvalidKeyIdError, JoseError
 
         with self._lock:
@@ -103,17 +110,17 @@ class Issuer:
             msg = f"the issuer has not answered for {STALE_SECONDS / 3600:g} hours, so its keys count no more"
             raise TokenRefusedError(msg)
         try:
-            claims = self._jwt.decode(token.decode("ascii"), keys, algorithms=list(ALGORITHMS)).claims
+            found = self._jwt.decode(token.decode("ascii"), keys, algorithms=list(ALGORITHMS))
         except InvalidKeyIdError:
             raise _UnknownKeyError from None
         except (JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
             kind = type(error).__name__.removesuffix("Error")
             msg = f"its signature or form is not right ({kind})"
             raise TokenRefusedError(msg) from None
-        if not isinstance(claims, dict):
+        if not isinstance(found.claims, dict):
             msg = "its claims are no object"
             raise TokenRefusedError(msg)
-        return claims
+        return found.header, found.claims
 
     def _checked(self, claims: Mapping[str, Any]) -> Identity:
         """The identity of claims that count now. Raises TokenRefusedError."""
@@ -175,7 +182,7 @@ class Issuer:
         if not isinstance(address, str):
             msg = "it names no `jwks_uri`"
             raise ValueError(msg)  # noqa: TRY004  a wrong answer of the issuer
-        _check_address(address, "jwks_uri")
+        check_address(address, "jwks_uri")
         given = _json(address).get("keys")
         own = [
             key
@@ -185,7 +192,9 @@ class Issuer:
         if not own:
             msg = "it has no public key that signs"
             raise ValueError(msg)
-        return self._jwk.KeySet.import_key_set({"keys": own})
+        keys = self._jwk.KeySet.import_key_set({"keys": own})
+        self.metadata = found
+        return keys
 
 
 class _UnknownKeyError(Exception):
@@ -203,7 +212,7 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     return float(value)
 
 
-def _check_address(url: str, option: str) -> None:
+def check_address(url: str, option: str) -> None:
     """Raise RidgelineError for an address that others could answer at."""
     parts = urllib.parse.urlsplit(url)
     local = parts.hostname in {"localhost", "127.0.0.1", "::1"}

@@ -14,6 +14,7 @@ from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.http.bodies import AnswerError, read_object, to_json
 from ridgeline.service.http.callers import caller_of, identity_of_token, noted, role_of
 from ridgeline.service.page.assets import Assets, wants_page
+from ridgeline.service.page.login import cookie_options, login_of, login_routes, page_of, signed_cookie
 from ridgeline.service.page.session import Session, cookie_name, credentials, same_origin
 
 _LARGEST = 10_000
@@ -48,6 +49,7 @@ def page_routes() -> Mount:
             Route("/session", _rights),
             Route("/session", begin_session, methods=["POST"]),
             Route("/session/end", _end, methods=["POST"]),
+            *login_routes(),
             Route("/{path:path}", file),
         ],
     )
@@ -56,7 +58,8 @@ def page_routes() -> Mount:
 async def _rights(request: Request) -> Response:
     """The rights of the browser: `reads`, `writes`, its `role`, and `name`, who it is."""
     caller, _ = await caller_of(request.scope, request.app.state)
-    return _json(shown_rights(caller))
+    login = login_of(request.app.state)
+    return _json({**shown_rights(caller), **({} if login is None else {"login": login.issuer})})
 
 
 def shown_rights(caller: Caller) -> dict[str, Any]:
@@ -74,6 +77,8 @@ async def begin_session(request: Request) -> Response:
     _check_origin(request)
     document = await _body(request)
     state = request.app.state
+    if document.get("signedIn") is True:
+        document = {"code": request.cookies.get(signed_cookie(request), "")}
     session, why = await _session(state, document)
     if session is None:
         if getattr(state, "audit", None) is not None:
@@ -93,6 +98,9 @@ async def begin_session(request: Request) -> Response:
         samesite="strict",
         secure=_is_secure(request),
     )
+    login = login_of(state)
+    if login is not None:
+        response.delete_cookie(signed_cookie(request), samesite="strict", **cookie_options(login, request))
     return response
 
 
@@ -112,10 +120,13 @@ async def _session(state: Any, document: dict[str, Any]) -> tuple[Session | None
 
 
 async def _end(request: Request) -> Response:
-    """End the session of the browser."""
+    """End the session of the browser; `next`: where the issuer ends its own, "" for nowhere."""
     _check_origin(request)
-    request.app.state.sessions.close(*credentials(request.scope))
-    response = _json({})
+    state, login = request.app.state, login_of(request.app.state)
+    caller, _ = await caller_of(request.scope, state)
+    state.sessions.close(*credentials(request.scope))
+    leads = login is not None and caller.identity.source == "oidc"
+    response = _json({"next": login.end_address(page_of(request)) if leads else ""})
     response.delete_cookie(
         cookie_name(request.scope), httponly=True, samesite="strict", secure=_is_secure(request)
     )

@@ -37,6 +37,17 @@ class Session:
     identity: Identity
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A session as it is kept: it ends at `until`, and `idle` seconds after it was `used`."""
+
+    key: bytes
+    identity: Identity
+    until: float
+    idle: float
+    used: float
+
+
 class Sessions:
     """The sessions of one service, in memory. Thread-safe.
 
@@ -46,15 +57,17 @@ class Sessions:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._now = (clock or SystemClock()).monotonic
+        self.signed_in_seconds = 3600.0, 43_200.0
+        """How long who has signed in by an issuer stays so: without a request, and at most."""
         self._lock = threading.Lock()
         self._codes: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
-        self._sessions: OrderedDict[bytes, tuple[bytes, Identity, float]] = OrderedDict()
+        self._sessions: OrderedDict[bytes, _Kept] = OrderedDict()
 
-    def code(self, identity: Identity = OWNER) -> str:
-        """A new code, which can be exchanged once for a session of an identity."""
+    def code(self, identity: Identity = OWNER, seconds: float = CODE_SECONDS) -> str:
+        """A new code, which can be exchanged once for a session of an identity, so long at most."""
         code = secrets.token_urlsafe(16)
         with self._lock:
-            self._codes[_digest(code)] = self._now() + CODE_SECONDS, identity
+            self._codes[_digest(code)] = self._now() + seconds, identity
             while len(self._codes) > _MOST:
                 self._codes.popitem(last=False)
         return code
@@ -68,9 +81,14 @@ class Sessions:
     def open(self, identity: Identity) -> Session:
         """A new session; of too many, the one that was used longest ago ends."""
         session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), identity)
-        until = self._now() + NAMED_SECONDS if identity.source == "proxy" else math.inf
+        idle, most = math.inf, NAMED_SECONDS if identity.source == "proxy" else math.inf
+        if identity.source == "oidc":
+            idle, most = self.signed_in_seconds
+        now = self._now()
         with self._lock:
-            self._sessions[_digest(session.cookie)] = _digest(session.key), identity, until
+            self._sessions[_digest(session.cookie)] = _Kept(
+                _digest(session.key), identity, now + most, idle, now
+            )
             while len(self._sessions) > _MOST:
                 self._sessions.popitem(last=False)
         return session
@@ -79,13 +97,15 @@ class Sessions:
         """The identity of a session; None if there is no such session."""
         with self._lock:
             found = self._sessions.get(_digest(cookie))
-            if found is None or not hmac.compare_digest(found[0], _digest(key)):
+            if found is None or not hmac.compare_digest(found.key, _digest(key)):
                 return None
-            if self._now() > found[2]:
+            now = self._now()
+            if now > found.until or now > found.used + found.idle:
                 del self._sessions[_digest(cookie)]
                 return None
+            found.used = now
             self._sessions.move_to_end(_digest(cookie))
-            return found[1]
+            return found.identity
 
     def close(self, cookie: str, key: str) -> None:
         """End a session."""

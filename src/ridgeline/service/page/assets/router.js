@@ -5,7 +5,7 @@ export const FIRST = "overview";
 const KEPT = ["window", "region"]; // parameters that stay from view to view
 
 export function isCode(hash) {
-  return hash.startsWith("#code=");
+  return hash.startsWith("#code=") || hash === "#signed-in";
 }
 
 export function parse(hash) {

@@ -1,7 +1,7 @@
 // Asks for the token, where the service needs one and the browser has no session yet.
 import { html, useState } from "../vendor/preact.js";
-import { rights, signIn } from "../api.js";
-import { store } from "../store.js";
+import { keepView, loginPath, rights, signIn } from "../api.js";
+import { store, useStore } from "../store.js";
 import { Needs, useNeeds } from "./needs.js";
 import { Notice } from "./notice.js";
 
@@ -11,6 +11,7 @@ const PRINTED = "The driver printed the token at start, and an address that open
 export function SignIn({ why, hint = PRINTED, problem: first, onDone }) {
   const [problem, setProblem] = useState(first);
   const needs = useNeeds("operate", "This");
+  const issuer = useStore((state) => state.rights?.login);
   async function send(event) {
     event.preventDefault();
     try {
@@ -24,6 +25,7 @@ export function SignIn({ why, hint = PRINTED, problem: first, onDone }) {
   return html`<form class="sign-in" onSubmit=${send}>
     <p>${why}</p>
     <${Needs} id="sign-in-needs" text=${needs} />
+    ${issuer && html`<div><a class="button first" href=${loginPath} onClick=${keepView}>Sign in at ${issuer}</a></div>`}
     <p class="muted">${hint}</p>
     <${Notice} problem=${problem} />
     <label>Token <input class="field" name="token" type="password" autocomplete="off" required aria-describedby=${needs ? "sign-in-needs" : undefined} /></label>
