@@ -222,6 +222,13 @@ class OutputPoint(Generic[T]):
         if batch.num_rows:
             self._append(batch, self.time_column or (times if self.timed else None))
 
+    def pass_on(self, tuples: Tuples) -> None:
+        """Send on what came, as it is; for unifiers of the platform. Raises as `emit_batch`."""
+        if not self._open:
+            self._refuse()
+        self._batches.append((len(self._rows), tuples))
+        self._in_batches += len(tuples)
+
     def _append(self, batch: pa.RecordBatch, times: Times | str | None) -> None:
         if self.connected:
             schema = self.schema

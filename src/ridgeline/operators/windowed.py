@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Literal, Self
@@ -22,6 +22,7 @@ from ridgeline.api import (
     State,
 )
 from ridgeline.api.codec import hash_columns
+from ridgeline.api.columns.combined import Combined, Combiner, Combines
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
@@ -41,6 +42,7 @@ from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregates.rules import rules_of
 from ridgeline.operators.key_value import refuse_strays
 from ridgeline.operators.windows.columns import Columns, Result
+from ridgeline.operators.windows.combining import WindowCombiner
 from ridgeline.operators.windows.counted import CountedWindows
 from ridgeline.operators.windows.fixed import FixedWindows
 from ridgeline.operators.windows.kind import NEVER, WindowKind
@@ -50,7 +52,7 @@ from ridgeline.operators.windows.sessions import UNENDING, SessionWindows
 _FAR = 2 * LATEST
 
 
-class Windowed(Operator):
+class Windowed(Operator, Combines):
     """Aggregate records by key and window of record time; emit each window once its time is over.
 
     Input: any stream with record times, of inputs that declare a `lateness`. Output, when the watermark has
@@ -85,6 +87,9 @@ class Windowed(Operator):
     Partitions: by key. Round robin and `partition_parallel` are refused with RidgelineError when a key comes
     to another partition than by key. The order of records matters only to `first` and `last`, and there only
     of those of one time. Sums are exact, and rounded once.
+
+    `combine=False`: partitions get each record. Else tumbling and sliding windows are aggregated in part
+    before records are sent, where many of them have few keys. Results are the same.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -123,6 +128,7 @@ class Windowed(Operator):
     early_count: int | None = Field(default=None, ge=1)
     accumulation: Literal["accumulating", "discarding"] = "accumulating"
     close_after: float | str | None = None
+    combine: bool = True
 
     open = KeyedState(tuple)
     """By (start, *key) the parts of a window; of sessions, by key the open ones, the oldest first."""
@@ -248,13 +254,27 @@ class Windowed(Operator):
         watermark = self.context.watermark_microseconds
         return NEVER if watermark >= LATEST else watermark - self.wait
 
+    def combiner(self, outputs: Collection[str]) -> Combiner | None:
+        """Of windows whose borders times alone decide, and aggregates with small parts.
+
+        None where late records are read: then they must come as they are.
+        """
+        small = all(rules_of(one).combines for one in self.values.values())
+        own = type(self).add is Windowed.add
+        if not (self.combine and own and small and isinstance(self.windows, Sliding)) or "late" in outputs:
+            return None
+        return WindowCombiner(self.windows, self._keys, tuple(self.values.values()))
+
     @input.process_batch
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add the records of a batch to their windows; late ones go to `late`."""
+    def add(self, batch: pa.RecordBatch | Combined) -> None:
+        """Add the records of a batch to their windows; late ones go to `late`. Or merge partial results."""
         if self.context.engine.record_times is None:
             what = f"`{self.context.name}` puts records into windows by their times, but they have none"
             message = f"{what}; declare `timestamp` and `lateness` at the input operators"
             raise RidgelineError(message)
+        if isinstance(batch, Combined):
+            self._merge(batch)
+            return
         times = self.context.batch_times()
         if times is None:
             times = np.full(len(batch), NO_TIME)
@@ -263,7 +283,7 @@ class Windowed(Operator):
             # any valid time: arithmetic on `NO_TIME` would overflow; `there` drops these rows
             times = np.where(timed, times, EARLIEST)
         starts, ends = self.kind.bounds(times)
-        over = self._over(batch)
+        over = self._over(batch, len(batch))
         there = timed & vectors.later(ends, over)
         if not there.all():
             self.late.emit_batch(vectors.filtered(batch, ~there), rows=~there)
@@ -276,26 +296,59 @@ class Windowed(Operator):
         if len(times):
             if self.silence is not None:
                 self.silence.broken = True
-            codes, keys = self._codes(batch)
-            # a stream that its author divided in another way would split windows of a key among partitions
-            if self.context.partitions > 1 and self._keys:
-                firsts = vectors.first_rows(codes, len(keys))
-                hashes = hash_columns(batch.select(self._keys).take(pa.array(firsts)), self._keys)
-                refuse_strays(self, hashes, lambda row: keys[row] if len(self._keys) > 1 else keys[row][0])
+            codes, keys = self._codes(batch, len(batch))
+            self._refuse_strays(batch, codes, keys)
             self.kind.add(batch, times, starts, codes, keys, over)
 
-    def _codes(self, batch: pa.RecordBatch) -> tuple[vectors.Index, list[tuple[Any, ...]]]:
-        """For each row the number of its key, and the keys."""
+    def _merge(self, combined: Combined) -> None:
+        """Merge partial results with the windows; those of late records are counted only.
+
+        All records of a row are late, or none: they have a key and their last window in common.
+        """
+        assert isinstance(self.kind, FixedWindows)  # noqa: S101  `combiner` is of no other windows
+        _, ends = self.kind.bounds(combined.starts)
+        over = self._over(combined.batch, len(ends))
+        there = vectors.later(ends, over)
+        if not there.all():
+            # nothing reads the port: how many there are is all that counts
+            nothing = pa.nulls(int(combined.counts[~there].sum()), pa.int8())
+            self.late.emit_batch(pa.record_batch([nothing], ["late"]))
+            combined, over = combined.take(np.flatnonzero(there)), over[there]
+        if not len(over):
+            return
+        if self.silence is not None:
+            self.silence.broken = True
+        codes, keys = self._codes(combined.batch, len(over))
+        self._refuse_strays(combined.batch, codes, keys)
+        parts = combined.parts
+        if self.columns.counted:
+            parts = [(*one, count) for one, count in zip(parts, combined.counts.tolist(), strict=True)]
+        self.kind.merge(combined.starts, codes, keys, over, parts)
+
+    def _codes(self, batch: pa.RecordBatch, count: int) -> tuple[vectors.Index, list[tuple[Any, ...]]]:
+        """For each of so many rows the number of its key, and the keys."""
         if not self._keys:
-            return np.zeros(len(batch), np.int64), [()]
+            return np.zeros(count, np.int64), [()]
         return vectors.key_codes([batch.column(name) for name in self._keys])
 
-    def _over(self, batch: pa.RecordBatch) -> vectors.Index:
-        """For each record by when the windows of its key are over."""
-        closed = np.broadcast_to(np.int64(self._closed), len(batch))
+    def _refuse_strays(
+        self, batch: pa.RecordBatch, codes: vectors.Index, keys: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Raise RidgelineError for a key of another partition, which would split windows of that key.
+
+        So it is where the author of a stream has divided it in another way.
+        """
+        if self.context.partitions > 1 and self._keys:
+            firsts = vectors.first_rows(codes, len(keys))
+            hashes = hash_columns(batch.select(self._keys).take(pa.array(firsts)), self._keys)
+            refuse_strays(self, hashes, lambda row: keys[row] if len(self._keys) > 1 else keys[row][0])
+
+    def _over(self, batch: pa.RecordBatch, count: int) -> vectors.Index:
+        """For each of so many rows by when the windows of its key are over."""
+        closed = np.broadcast_to(np.int64(self._closed), count)
         if not len(self.shut):
             return closed
-        codes, keys = self._codes(batch)
+        codes, keys = self._codes(batch, count)
         shut = np.array([self.shut.get(key, EARLIEST) for key in keys], np.int64)
         return np.maximum(closed, shut[codes])
 

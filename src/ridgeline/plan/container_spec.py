@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.columns.combined import Combiner
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.partitioner import PartitionKeys
@@ -36,6 +37,7 @@ class Route:
     codec: Any
     encoding: Encoding | None = None
     towards: str = ""
+    combiner: Combiner | None = None
 
 
 class Incoming(NamedTuple):
@@ -143,6 +145,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.codec,
                 stream.encoding,
                 _towards(plan.physical, stream),
+                stream.combiner,
             )
         )
     watermarks, tails, ends = _watermarks(plan), tails_of(plan.physical), _ends(plan)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ridgeline.api.codec import StreamCodec
+from ridgeline.api.columns.combined import Combiner
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import PartitionKeys
@@ -126,6 +127,8 @@ class PhysicalStream:
     codec: StreamCodec | None
     """The `StreamCodec` that hashes the tuples for `PartitionKeys` and `OwnKeys`; None otherwise."""
     encoding: Encoding | None = None
+    combiner: Combiner | None = None
+    """Makes partial results of tuples before they are sent."""
 
 
 @dataclass(frozen=True, slots=True)

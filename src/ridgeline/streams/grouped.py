@@ -30,6 +30,7 @@ class WindowOptions(TypedDict, total=False):
     early_count: int | None
     accumulation: Literal["accumulating", "discarding"]
     close_after: float | str | None
+    combine: bool
 
 
 class Aggregated(Stream[Any]):
@@ -231,7 +232,8 @@ class GroupedStream:
     def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
         """Put the records of each key into windows, such as `tumbling("1m")`.
 
-        Options are those of `Windowed`: `lateness`, `early`, `early_count`, `accumulation`, `close_after`.
+        Options are those of `Windowed`: `lateness`, `early`, `early_count`, `accumulation`, `close_after`,
+        `combine`.
         """
         return WindowedStream(self.stream, self.columns, windows, options)
 

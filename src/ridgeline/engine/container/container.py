@@ -179,7 +179,8 @@ class Container:
         """
         request = self._continued(request)
         own_tag = f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}"
-        outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits)
+        combines = not (request.recording or request.exact)
+        outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits, combines=combines)
         try:
             report = self._run(request, messages, batches, outgoing, tag)
             report.keys = outgoing.key_counts()

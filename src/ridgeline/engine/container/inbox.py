@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ridgeline.api.columns.combined import Combined, PackedCombined
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine.exchange import block, coded
@@ -28,6 +29,9 @@ def receive(spec: ContainerSpec, messages: Sequence[Message], window_id: int) ->
         for sent in message.blocks:
             if isinstance(sent.payload, Tuples):
                 tuples = sent.payload
+            elif isinstance(sent.payload, PackedCombined):
+                schema = spec.incoming[message.producer, sent.stream].schema
+                tuples = Combined.of_packed(schema, sent.payload)
             else:
                 tuples = _opened(spec, message.producer, sent, sent.payload, reader, window_id)
             delivered.setdefault((sent.sink, sent.port), []).append(tuples)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ridgeline.api.columns.combined import PackedCombined
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import Microseconds, Times
@@ -27,8 +28,8 @@ class Reference(NamedTuple):
 
 Payload: TypeAlias = pa.Buffer | Reference
 """Bytes by value or by reference."""
-Content: TypeAlias = Payload | Tuples
-"""Tuples themselves stay within a process."""
+Content: TypeAlias = Payload | Tuples | PackedCombined
+"""Tuples themselves stay within a process. Partial results are always by value."""
 PackedTimes: TypeAlias = str | tuple[Payload, Payload | None]
 """The column that holds the times; or newest and oldest times as int64, one a tuple or one for all."""
 OpenedTimes: TypeAlias = str | tuple[pa.Buffer, pa.Buffer | None] | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ridgeline.api.columns.combined import Combined
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.engine.exchange import coded
 from ridgeline.engine.exchange.block import Block, Message, PackedTimes, Payload, encode, encode_times
@@ -37,13 +38,18 @@ class Routes:
             port: Splitter([route for _, route in routes]) for port, routes in self._ports.items()
         }
 
-    def of(self, operator: int, port: str, start: int) -> tuple[Sequence[tuple[int, Route]], Splitter] | None:
-        """The numbered routes of a port and its splitter, ready for a window; None without a stream."""
+    def of(
+        self, operator: int, port: str, start: int, near: Collection[int] | None
+    ) -> tuple[Sequence[tuple[int, Route]], Splitter] | None:
+        """The numbered routes of a port and its splitter, ready for a window; None without a stream.
+
+        `near`: the other containers of this process; None: nothing is combined.
+        """
         routes = self._ports.get((operator, port))
         if routes is None:
             return None
         splitter = self._splitters[operator, port]
-        splitter.begin(start)
+        splitter.begin(start, None if near is None else {self.container, *near})
         return routes, splitter
 
 
@@ -52,7 +58,8 @@ class Outgoing:
 
     `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for
     none. `near`: the containers of this process. They get the same `Tuples` as siblings do, which nothing
-    changes. `key_bits`: keys are counted by so many bits of their hashes, 0: they are not.
+    changes. `key_bits`: keys are counted by so many bits of their hashes, 0: they are not. `combines`: what
+    operators merge is sent to them as partial results.
     """
 
     def __init__(
@@ -62,8 +69,11 @@ class Outgoing:
         place: SharedPlace | None,
         near: Collection[int] = (),
         key_bits: int = 0,
+        *,
+        combines: bool = True,
     ) -> None:
         self._routes = routes
+        self._combines = combines
         self._counters = KeyCounters(key_bits) if key_bits else None
         self._near = near
         self._writer = (
@@ -84,7 +94,8 @@ class Outgoing:
         `start`: the partition with which round robin starts.
         """
         for port, parts in emitted.items():
-            found = self._routes.of(source, port, start) if parts else None
+            near = self._near if self._combines else None
+            found = self._routes.of(source, port, start, near) if parts else None
             if found is None:
                 continue
             routes, splitter = found
@@ -100,6 +111,9 @@ class Outgoing:
                     blocks = self._blocks.setdefault(route.container, [])
                     if route.container in self._near:
                         blocks.append(Block(route.sink, route.sink_port, number, share))
+                        continue
+                    if isinstance(share, Combined):
+                        blocks.append(Block(route.sink, route.sink_port, number, share.packed()))
                         continue
                     form = id(share), id(route.encoding)
                     if form not in packed:

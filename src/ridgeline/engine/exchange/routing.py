@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.api.codec import Hashes
+from ridgeline.api.codec import Hashes, StreamCodec
+from ridgeline.api.columns.combined import Combination, Combined, Combiner
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.partitioner import PartitionKeys
@@ -20,6 +22,9 @@ from ridgeline.plan.physical import OwnKeys, RoundRobin
 _Counts = npt.NDArray[np.int64]
 _Keyed = list[tuple[int, PartitionKeys]]
 """Numbers of routes, and the keys that each takes."""
+_MANY = 4_096
+"""Fewer tuples say nothing of how many keys there are."""
+_LONGEST_REST = 63
 _FEW = 8
 """Up to this number of routes a search for each is faster than sorting."""
 
@@ -48,16 +53,34 @@ class Splitter:
         self._passes = [(codec, [_Pass(group) for group in groups]) for codec, groups in passes]
         self._sinks = [tuple(routes[group[0][0]].sink for group in groups) for _, groups in passes]
         """Of each codec, one sink of each group."""
+        self._combining: list[tuple[Combining, list[int]]] = []
+        """Each with the containers that its partial results go to."""
+        self._whole: list[tuple[int, Combining]] = []
+        """The routes that take all, as partial results."""
+        for number, route in enumerate(routes):
+            if route.route is None and route.combiner is not None:
+                self._whole.append((number, Combining(route.combiner)))
+                self._combining.append((self._whole[-1][1], [route.container]))
+        for _, found in self._passes:
+            for one in found:
+                members = [routes[number] for number in one.numbers]
+                combiner = members[0].combiner
+                if combiner is not None and all(route.combiner == combiner for route in members):
+                    one.combining = Combining(combiner)
+                    self._combining.append((one.combining, [route.container for route in members]))
 
-    def begin(self, start: int) -> None:
+    def begin(self, start: int, here: Collection[int] | None = None) -> None:
         """A window begins. Round robin begins with partition `start`.
 
-        It differs from window to window, so that few tuples a window load all partitions.
+        It differs from window to window, so that few tuples a window load all partitions. `here`: the
+        containers of this process, to a single one of which tuples go as they are; None: nothing is combined.
         """
         self._start, self._seen = start, 0
         for _, passes in self._passes:
             for one in passes:
                 one.begin(start)
+        for combining, containers in self._combining:
+            combining.active = here is not None and (len(containers) > 1 or containers[0] not in here)
 
     def split(self, part: Tuples, counters: KeyCounters | None = None) -> list[Tuples | None]:
         """The tuples of the next run that each route takes, in order; None for nothing.
@@ -76,19 +99,39 @@ class Splitter:
                 first = (route.route.index - self._start - self._seen) % route.route.of
                 taken[number] = _take(part, np.arange(first, len(part), route.route.of))
         self._seen += len(part)
+        for number, combining in self._whole:
+            if (combination := combining.of(part)) is not None:
+                taken[number] = combination.combined
         for (codec, passes), sinks in zip(self._passes, self._sinks, strict=True):
-            hashes = codec.hashes(part).astype(np.uint64, copy=False)
+            hashes = self._split_by_key(codec, passes, part, taken)
             if counters is not None:
-                counters.add(sinks, codec, hashes, part)
-            for one in passes:
-                for number, positions in one.divide(hashes):
-                    taken[number] = _take(part, positions)
+                counters.add(sinks, codec, hashes(), part)
         return taken
+
+    def _split_by_key(
+        self, codec: StreamCodec, passes: Sequence[_Pass], part: Tuples, taken: list[Tuples | None]
+    ) -> Callable[[], Hashes]:
+        """Put the shares of all routes of a codec into `taken`; returns what makes the hashes of the run.
+
+        Of what is combined, only a tuple of each key is hashed.
+        """
+        hashes: Callable[[], Hashes] = cache(lambda: _hashes(codec, part))
+        for one in passes:
+            combination = None if one.combining is None else one.combining.of(part)
+            if combination is None:
+                for number, positions in one.divide(hashes()):
+                    taken[number] = _take(part, positions)
+                continue
+            own = _hashes(codec, combination.firsts)
+            for number, positions in one.divide(own):
+                taken[number] = _take_rows(combination.combined, positions)
+            hashes = cache(partial(np.take, own, combination.groups))
+        return hashes
 
     def _check(self, number: int, keys: PartitionKeys, part: Tuples, counters: KeyCounters | None) -> None:
         """Raise RidgelineError for a tuple that belongs to another partition than this route leads to."""
         route = self._routes[number]
-        hashes = route.codec.hashes(part).astype(np.uint64, copy=False)
+        hashes = _hashes(route.codec, part)
         if counters is not None:
             counters.add((route.sink,), route.codec, hashes, part)
         strays = np.flatnonzero(
@@ -108,7 +151,9 @@ class _Pass:
     """
 
     def __init__(self, members: _Keyed) -> None:
-        self._numbers = [number for number, _ in members]
+        self.numbers = [number for number, _ in members]
+        self.combining: Combining | None = None
+        """What makes partial results for the operator that the routes lead to."""
         mask = max(keys.mask for _, keys in members)
         self._mask = np.min_scalar_type(mask).type(mask)
         values = np.arange(mask + 1)
@@ -129,16 +174,16 @@ class _Pass:
         owners = self._owner.take(
             hashes.astype(self._mask.dtype) & self._mask
         )  # in small integers: fresh memory costs more than counting
-        count = len(self._numbers)
+        count = len(self.numbers)
         if self._least_loaded is not None:
             owners = self._least_loaded.deal(hashes, owners)
         if count <= _FEW:
-            return [(number, np.flatnonzero(owners == owner)) for owner, number in enumerate(self._numbers)]
+            return [(number, np.flatnonzero(owners == owner)) for owner, number in enumerate(self.numbers)]
         order = np.argsort(owners, kind="stable")
         ordered = owners[order]
         begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]).tolist()
         return [  # who gets nothing costs nothing
-            (self._numbers[owner], order[begin:end])
+            (self.numbers[owner], order[begin:end])
             for owner, begin, end in zip(
                 ordered[begins].tolist(), begins, [*begins[1:], len(order)], strict=True
             )
@@ -175,10 +220,50 @@ def _overlap(one: PartitionKeys, other: PartitionKeys) -> bool:
     return not {key & common for key in one.keys}.isdisjoint(key & common for key in other.keys)
 
 
+def _hashes(codec: StreamCodec, part: Tuples) -> Hashes:
+    return codec.hashes(part).astype(np.uint64, copy=False)
+
+
 def _take(part: Tuples, positions: Positions) -> Tuples | None:
     if len(positions) == len(part):
         return part
     return part.take(positions) if len(positions) else None
+
+
+def _take_rows(combined: Combined, positions: Positions) -> Combined | None:
+    if len(positions) == len(combined.counts):
+        return combined
+    return combined.take(positions) if len(positions) else None
+
+
+class Combining:
+    """A combiner, and for how many sequences of tuples it rests.
+
+    It rests for longer each time it finds that tuples have too many keys for it to pay, at most for 63. So it
+    costs little where it never pays, and a stream may change.
+    """
+
+    def __init__(self, combiner: Combiner) -> None:
+        self._combiner = combiner
+        self._rest = self._left = 0
+        self.active = False
+
+    def of(self, part: Tuples) -> Combination | None:
+        """The partial results of tuples; None if they are sent as they are."""
+        if not self.active or isinstance(part, Combined):
+            return None
+        if self._left:
+            self._left -= 1
+            return None
+        try:
+            found = self._combiner.combine(part)
+        except Exception:  # noqa: BLE001  the operator that gets the tuples raises it, and names itself
+            found = None
+        if found is not None:
+            self._rest = 0
+        elif len(part) >= _MANY:
+            self._left = self._rest = min(2 * self._rest + 1, _LONGEST_REST)
+        return found
 
 
 class LeastLoaded:

@@ -8,6 +8,7 @@ from operator import length_hint
 
 import numpy as np
 
+from ridgeline.api.columns.combined import Combined
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples, concatenate
 from ridgeline.api.errors import RidgelineError, shorten
@@ -87,15 +88,19 @@ class Delivery:
     def deliver_batch(
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]
     ) -> None:
-        """Hand a sequence of tuples to a `process_batch` method. Raises OperatorError."""
+        """Hand a sequence of tuples to a `process_batch` method. Raises OperatorError.
+
+        Partial results are handed over as such: only operators that merge them get some.
+        """
         instance, port = self._instance, place[0]
-        processing = Processing(lambda: tuples.times, len(tuples))
+        combined = isinstance(tuples, Combined)
+        processing = Processing(lambda: tuples.times, 0 if combined else len(tuples))
         if instance.keeps_time:
             instance.context.engine.record_times = processing.times
         instance.context.engine.batch = tuples
         with inheriting_times(inheriting, processing), instance.running.part(port, len(tuples), None):
             try:
-                handler(tuples.batch)
+                handler(tuples if combined else tuples.batch)
             except BaseException as error:
                 first = shorten(tuples.rows[0]) if len(tuples) else "none"
                 text = (

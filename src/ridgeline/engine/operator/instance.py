@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.cell import StateCell
+from ridgeline.api.columns.combined import Combined
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, described
@@ -91,8 +92,12 @@ class Instance:
             return True, self._pass_on  # a unifier that declares no method passes its tuples on
         return port.process_batch_name is not None, getattr(self.operator, name)
 
-    def _pass_on(self, batch: pa.RecordBatch) -> None:
-        next(iter(self.outputs.values())).emit_batch(batch)
+    def _pass_on(self, batch: pa.RecordBatch | Combined) -> None:
+        point = next(iter(self.outputs.values()))
+        if isinstance(batch, Combined):
+            point.pass_on(batch)
+        else:
+            point.emit_batch(batch)
 
     @property
     def skips_tuples(self) -> bool:

@@ -19,6 +19,7 @@ from ridgeline.operators.key_value import beyond, extremes, sums
 class _OfWindow(Rules, kinds=("window_start", "window_end", "is_final")):
     of_window = True
     ordered = False
+    combines = True
 
     def field(self, columns: pa.Schema) -> pa.Field:
         kind = pa.bool_() if self.aggregate.kind == "is_final" else pa.timestamp("us", "UTC")
@@ -36,6 +37,7 @@ class _OfWindow(Rules, kinds=("window_start", "window_end", "is_final")):
 
 class _Count(Rules, kinds=("count",)):
     ordered = False
+    combines = True
 
     def field(self, columns: pa.Schema) -> pa.Field:
         if self.column:
@@ -60,6 +62,7 @@ class _Count(Rules, kinds=("count",)):
 
 class _Sum(Rules, kinds=("sum",)):
     ordered = False
+    combines = True
 
     def field(self, columns: pa.Schema) -> pa.Field:
         field = self.number_of(columns)
@@ -124,6 +127,7 @@ class _Mean(_Sum, kinds=("mean",)):
 
 class _Extreme(Rules, kinds=("min", "max")):
     ordered = False
+    combines = True
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
@@ -148,6 +152,8 @@ class _Extreme(Rules, kinds=("min", "max")):
 
 class _End(Rules, kinds=("first", "last")):
     """The part is (time, value)."""
+
+    combines = True
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
@@ -183,6 +189,8 @@ class _End(Rules, kinds=("first", "last")):
 
 class _By(Rules, kinds=("max_by", "min_by")):
     """The part is (value by which it was chosen, time, value)."""
+
+    combines = True
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)

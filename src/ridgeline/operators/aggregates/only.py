@@ -23,6 +23,7 @@ class _Only(Rules, kinds=("only",)):
         self.where, self.equals = self.option("where"), self.option("equals")
         options = tuple(one for one in aggregate.options if one[0] not in _OWN)
         self.inner = rules_of(Aggregate(self.option("of"), aggregate.column, options))
+        self.combines = self.inner.combines
 
     def field(self, columns: pa.Schema) -> pa.Field:
         kind = plain(self.field_of(columns, self.where).type)

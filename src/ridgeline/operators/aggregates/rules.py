@@ -33,6 +33,8 @@ class Rules:
     """Parts depend on the order of the rows of a batch; False where rows may come in any."""
     sequential: ClassVar[bool] = False
     """Parts are merged from the oldest on; those in the middle must not be merged before."""
+    combines: bool = False
+    """Parts are small, and may be made before records are sent: then they are sent in their place."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self.aggregate = aggregate

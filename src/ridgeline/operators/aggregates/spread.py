@@ -42,6 +42,7 @@ class _Moments(Rules):
     A term is the numbers of one or two columns, 0 or 1, that are multiplied: `(0, 1)` is x * y.
     """
 
+    combines = True
     terms: ClassVar[tuple[tuple[int, ...], ...]] = ()
     times: ClassVar[bool] = False
     """The second column may have times."""

@@ -9,13 +9,22 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.operators._sessions import Parts
-from ridgeline.operators._window_parts import Index, by_time, few_distinct, numbered
+from ridgeline.operators._window_parts import Index, by_time, few_distinct, is_constant, numbered
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
 from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind, new_records
 
 _PIECE = 512
+
+
+def last_starts(windows: Sliding, times: Index) -> Index:
+    """The start of the last window that each time is in; a view of one value if all are in the same."""
+    if len(times):
+        starts = windows.last_starts(np.array([times.min(), times.max()], np.int64))
+        if starts[0] == starts[1]:
+            return np.broadcast_to(starts[0], len(times))
+    return windows.last_starts(times)
 
 
 class FixedWindows(WindowKind):
@@ -27,13 +36,9 @@ class FixedWindows(WindowKind):
 
     def bounds(self, times: Index) -> tuple[Index, Index]:
         """Late once the last window has ended."""
-        if len(times):
-            starts = self.windows.last_starts(np.array([times.min(), times.max()], np.int64))
-            if starts[0] == starts[1]:
-                return np.broadcast_to(starts[0], len(times)), np.broadcast_to(
-                    self.windows.ends(starts)[0], len(times)
-                )
-        starts = self.windows.last_starts(times)
+        starts = last_starts(self.windows, times)
+        if len(starts) and is_constant(starts):
+            return starts, np.broadcast_to(self.windows.ends(starts[:1])[0], len(times))
         return starts, self.windows.ends(starts)
 
     def add(
@@ -77,10 +82,34 @@ class FixedWindows(WindowKind):
             for owner, code in zip(owners, (found % len(keys)).tolist(), strict=True)
         ]
         parts = columns.parts(Rows(batch, rows, times, groups, len(names)))
-        # in pieces: of many new objects at once Python would look for garbage among all
+        self._merge_all(names, parts)
+        self.operator.due = min(self.operator.due, int(ends[owners[0]]))
+
+    def merge(
+        self, starts: Index, codes: Index, keys: Sequence[Key], over: Index, parts: Sequence[Parts]
+    ) -> None:
+        """Add partial results to all their windows that are not over; they are not late.
+
+        `starts`, `codes`, `over`: of each, as of `add`. `parts`: of each one for each aggregate.
+        """
+        windows = self.windows
+        begins = windows.starts(starts) if windows.size > windows.slide else starts[:, None]
+        ends = windows.ends(begins.ravel()).reshape(begins.shape)
+        held = ends > over[:, None]
+        rows, opening = np.nonzero(held)[0], begins[held]
+        order = np.lexsort((codes[rows], opening))  # as `add` has them
+        found: dict[Key, Parts] = {}
+        for row, begin in zip(rows[order].tolist(), opening[order].tolist(), strict=True):
+            name = (begin, *keys[codes[row]])
+            before = found.get(name)
+            found[name] = parts[row] if before is None else self.columns.merged(before, parts[row])
+        self._merge_all(list(found), list(found.values()))
+        self.operator.due = min(self.operator.due, int(ends[held].min()))
+
+    def _merge_all(self, names: list[Key], parts: list[Parts]) -> None:
+        """In pieces: of many new objects at once Python would look for garbage among all."""
         for begin in range(0, len(names), _PIECE):
             self._merge(names[begin : begin + _PIECE], parts[begin : begin + _PIECE])
-        self.operator.due = min(self.operator.due, int(ends[owners[0]]))
 
     def _merge(self, names: list[Key], parts: list[Parts]) -> None:
         """Add the parts of windows to those that are held."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.merging import merges_of
 from ridgeline.api.codec import StreamCodec
+from ridgeline.api.columns.combined import Combiner, Combines
 from ridgeline.api.operator import Operator, operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.build.key_agreement import determines, key_of
@@ -69,6 +71,7 @@ class _Builder:
         self.operators: list[PhysicalOperator] = []
         self.streams: list[PhysicalStream] = []
         self.codec: StreamCodec | None = logical.attributes["stream_codec"]
+        self.traces = logical.attributes["metrics_recording_level"] is RecordingLevel.TRACE
         self.outputs: dict[str, list[_Output]] = {}
         self.entering: dict[tuple[str, str], list[_Output]] = {}
         """By sink. Several streams end at one sink only if they are of dead letters."""
@@ -92,8 +95,8 @@ class _Builder:
             identity = self.make(operator, partition, count, part)
             for port, output, heads in sources:
                 encoding = self.encoding(output, operator, port)
-                for head, route, codec in heads[partition]:
-                    self.join(output.stream, head, identity, port, route, codec, encoding)
+                for head, route, codec, combiner in heads[partition]:
+                    self.join(output.stream, head, identity, port, route, codec, encoding, combiner)
             for output in self.outputs.get(operator.name, []):
                 head = _Head(identity, output.port)
                 slides = _slides(output) and not merges_of(type(operator.operator))
@@ -103,28 +106,29 @@ class _Builder:
 
     def unify(
         self, output: _Output, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]
-    ) -> list[list[tuple[_Head, Any, Any]]]:
-        """Return, for each partition, what comes from an output to a port: sources with route and codec.
+    ) -> list[list[tuple[_Head, Any, Any, Combiner | None]]]:
+        """Return, for each partition, what comes to a port: sources with route, codec and combiner.
 
         Adds a final unifier before each partition if the output has several sources.
         """
         if port in self.followed[operator.name]:
-            return [[(head, None, None)] for head in output.partitions]
+            return [[(head, None, None, None)] for head in output.partitions]
         codec = operator_type(type(operator.operator)).inputs[port].codec
         one = output.merged or (output.heads[0] if len(output.heads) == 1 else None)
         if len(divided) > 1 and self.merges_apart(output, operator, port):
             one = one if len(output.heads) == 1 else None
-        sources: list[list[tuple[_Head, Any, object]]] = []
+        combiner = self.combiner(output, operator, port)
+        sources: list[list[tuple[_Head, Any, Any, Combiner | None]]] = []
         for partition, part in enumerate(divided):
             route = _route(part, port, partition, len(divided))
             hashed = codec if isinstance(route, PartitionKeys) else None
             if one is not None:
-                sources.append([(one, route, hashed)])
+                sources.append([(one, route, hashed, combiner)])
                 continue
             encoding = self.encoding(output, operator, port)
-            head = self.unifier(output, output.heads, route, hashed, encoding)
+            head = self.unifier(output, output.heads, route, hashed, encoding, combiner)
             checked = OwnKeys(route) if isinstance(route, PartitionKeys) and _by_author(output) else None
-            sources.append([(head, checked, hashed if checked else None)])
+            sources.append([(head, checked, hashed if checked else None, None)])
         return sources
 
     def cascade(self, output: _Output) -> None:
@@ -193,13 +197,15 @@ class _Builder:
         route: PartitionKeys | RoundRobin | None = None,
         codec: StreamCodec | None = None,
         encoding: Encoding | None = None,
+        combiner: Combiner | None = None,
     ) -> _Head:
         """Add one unifier for some sources of an output port; return it as a source."""
         unifier = make_unifier(output.operator.operator, output.port)
         made = self.merger(output, unifier, output.unifiers_made, output.unifiers)
         output.unifiers_made += 1
         for head in heads:
-            self.join(output.stream, head, made.id, unifier_ports(unifier)[0], route, codec, encoding)
+            entry = unifier_ports(unifier)[0]
+            self.join(output.stream, head, made.id, entry, route, codec, encoding, combiner)
         return made
 
     def merger(
@@ -270,6 +276,20 @@ class _Builder:
         where = f"port `{port}` of operator `{sink.name}` (stream `{output.stream.name}`)"
         return Encoding(codec, sink.inputs[port], where)
 
+    def combiner(self, output: _Output, sink: LogicalOperator, port: str) -> Combiner | None:
+        """What makes partial results of an output's tuples for a sink; None if it gets them as they are.
+
+        It must where each tuple counts: for an author's unifier or codec, where tuples that fail are left
+        out, and where the age of each is taken.
+        """
+        operator, names = sink.operator, {"windows", "values", "combine"}
+        alone = any(names & part.properties.keys() for part in sink.divided)
+        if not isinstance(operator, Combines) or alone or _by_author(output) or self.traces:
+            return None
+        if sink.attributes["on_error"] is OnError.SKIP or self.encoding(output, sink, port) is not None:
+            return None
+        return operator.combiner(sink.outputs)
+
     def join(
         self,
         stream: LogicalStream,
@@ -279,12 +299,12 @@ class _Builder:
         route: Share,
         codec: StreamCodec | None,
         encoding: Encoding | None,
+        combiner: Combiner | None = None,
     ) -> None:
         """Add one physical stream."""
         schema = self.operators[head.id - 1].outputs[head.port]
-        self.streams.append(
-            PhysicalStream(stream.name, head.id, head.port, sink, port, schema, route, codec, encoding)
-        )
+        ends = head.id, head.port, sink, port
+        self.streams.append(PhysicalStream(stream.name, *ends, schema, route, codec, encoding, combiner))
 
 
 def _alike(one: Encoding | None, other: Encoding | None) -> bool:

@@ -166,7 +166,9 @@ def _describe_physical(physical: PhysicalPlan) -> list[str]:
     for operator in physical.operators:
         ports = entering.get(operator.id, {})
         gets = [
-            f"{port}: {_share(streams[0])} of {_titles(physical, streams)}" for port, streams in ports.items()
+            f"{port}: {_share(streams[0])}{', combined,' if streams[0].combiner else ''}"
+            f" of {_titles(physical, streams)}"
+            for port, streams in ports.items()
         ]
         own = [_settings(values) for values in own_values(operator).values() if isinstance(values, dict)]
         rows.append((str(operator.id), operator.title, "; ".join(gets), " ".join(own)))

@@ -229,6 +229,7 @@ def _physical_stream(stream: PhysicalStream) -> dict[str, object]:
         "sink": stream.sink,
         "sink_port": stream.sink_port,
         "route": route,
+        **({"combined": True} if stream.combiner is not None else {}),
     }
 
 

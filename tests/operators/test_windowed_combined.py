@@ -1,0 +1,376 @@
+"""Windows whose records are aggregated in part before they are sent: all is as without that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, OnError
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, SlotJoined, WindowCommitted
+from ridgeline.operators import Windowed, aggregate, sliding, tumbling
+from ridgeline.operators.windows import combining
+from ridgeline.plan import describe, plan_application
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import (
+    END_WINDOW,
+    CollectorSink,
+    ListInput,
+    LocalRun,
+    assert_recovers,
+    run_local,
+)
+from support.depth import DEPTH
+from support.engine.on_spark import SparkRun
+from support.engine.slot_platform import kill, run_in_processes
+
+START = datetime(2026, 3, 28, 22, tzinfo=UTC)
+"""An hour before a day of Berlin that has 23 hours."""
+
+
+class Sale(NamedTuple):
+    shop: str | None
+    till: float
+    cents: int | None
+    price: float
+    tax: Decimal | None
+    time: datetime | None
+
+
+VALUES = {
+    "start": aggregate.window_start(),
+    "end": aggregate.window_end(),
+    "sales": aggregate.count(),
+    "known": aggregate.count("cents"),
+    "cents": aggregate.sum("cents"),
+    "prices": aggregate.sum("price"),
+    "taxes": aggregate.sum("tax"),
+    "mean": aggregate.mean("price"),
+    "low": aggregate.min("price"),
+    "high": aggregate.max("price"),
+    "latest": aggregate.max("time"),
+    "first": aggregate.first("price"),
+    "last": aggregate.last("cents"),
+    "dearest": aggregate.max_by("cents", "price"),
+    "spread": aggregate.variance("price"),
+    "slope": aggregate.slope("price", "time"),
+    "final": aggregate.is_final(),
+    "of_a": aggregate.only(aggregate.sum("cents"), where="shop", equals="a"),
+}
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """However few records there are, they are combined."""
+    with monkeypatch.context() as patch:
+        patch.setattr(combining, "LEAST_RECORDS", 1)
+        patch.setattr(combining, "LEAST_A_ROW", 0)
+        yield
+
+
+def sale(second: float, shop: str | None = "a", cents: int | None = 1, price: float = 0.5) -> Sale:
+    return Sale(
+        shop, float(len(shop or "")), cents, price, Decimal("0.07"), START + timedelta(seconds=second)
+    )
+
+
+def application(
+    items: list[Any],
+    how: Any,
+    *,
+    source_lateness: float = 0,
+    partitions: int = 1,
+    sources: int = 1,
+    key: Any = "shop",
+    values: Mapping[str, Any] = VALUES,
+    attributes: Mapping[str, Any] | None = None,
+    of_operator: Mapping[str, Any] | None = None,
+    **properties: Any,
+) -> Application:
+    app = Application("sales", window="1s", **(attributes or {}))
+    source = app.add_operator("source", ListInput(Sale, items, "time", source_lateness), partitions=sources)
+    totals = Windowed(how, key=key, values=dict(values), **properties)
+    app.add_operator("totals", totals, partitions=partitions, **(of_operator or {}))
+    app.add_stream("sales", source.output, totals.input)
+    app.add_stream("results", totals.output, app.add_operator("sink", CollectorSink()).input)
+    return app
+
+
+def seen(run: LocalRun) -> list[Any]:
+    """What a user sees of the operator, window by window: results, tuples, late ones and watermarks."""
+    ids = {
+        node.id: node.partition
+        for event in run.events
+        if hasattr(event, "topology")
+        for node in event.topology.operators
+        if node.name == "totals" and not node.unifier
+    }
+    windows = [
+        (
+            event.window_id,
+            ids[event.operator],
+            event.tuples_in,
+            event.tuples_out,
+            event.late,
+            event.watermark and event.watermark.left,
+        )
+        for event in run.events
+        if isinstance(event, OperatorWindow) and event.operator in ids
+    ]
+    # as text, since no NaN equals itself
+    results = [[repr(row) for row in run.collected("sink", window)] for window in run.window_ids]
+    return [sorted(windows, key=repr), results]
+
+
+def sent_bytes(run: LocalRun) -> int:
+    return sum(event.bytes_out for event in run.events if isinstance(event, ContainerWindow))
+
+
+NUMBERS = st.sampled_from([0.0, -0.0, 1e300, -1e300, math.inf, -math.inf, math.nan, 0.1, 1.5, 1e-310])
+SALES = st.builds(
+    Sale,
+    st.sampled_from(["a", "b", "c", "dd", None]),
+    NUMBERS,
+    st.one_of(st.none(), st.integers(-(2**40), 2**40)),
+    NUMBERS,
+    st.one_of(st.none(), st.decimals("-1e9", "1e9", places=2)),
+    st.one_of(
+        st.integers(-100_000, 200_000).map(lambda number: START + timedelta(seconds=number / 2)),
+        st.integers(0, 40).map(lambda number: START + timedelta(seconds=number / 2)),
+    ),
+)
+KINDS = [
+    tumbling(10),
+    tumbling(100_000, offset=5),
+    sliding(30, 10),
+    tumbling("1d", zone="Europe/Berlin"),
+    sliding("3d", "1d", zone="Europe/Berlin"),
+]
+
+
+@pytest.mark.usefixtures("eager")
+@settings(max_examples=25 * DEPTH, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    windows=st.lists(st.lists(SALES, max_size=20), min_size=1, max_size=5),
+    how=st.sampled_from(KINDS),
+    partitions=st.sampled_from([1, 2, 3, 5]),
+    sources=st.sampled_from([1, 2, 3]),
+    key=st.sampled_from(["shop", "till", ["shop", "till"], ()]),
+    lateness=st.sampled_from([0.0, 5.0, 1e5]),
+    extra=st.sampled_from([0.0, 20.0]),
+    early=st.sampled_from(
+        [{}, {"early_count": 2}, {"early_count": 3, "accumulation": "discarding"}, {"early": "1s"}]
+    ),
+)
+def test_all_is_as_without(
+    windows: list[list[Sale]],
+    how: Any,
+    partitions: int,
+    sources: int,
+    key: Any,
+    lateness: float,
+    extra: float,
+    early: dict[str, Any],
+) -> None:
+    """Results bit for bit, tuples, late records and watermarks; nulls, NaN, -0.0 and infinities too."""
+    items = [item for window in windows for item in (*window, END_WINDOW)]
+    if key == ():
+        partitions = 1
+    options = {"source_lateness": lateness, "partitions": partitions, "sources": sources, "key": key}
+    with_it, without = (
+        run_local(application(items, how, **options, **early, lateness=extra, combine=combine))
+        for combine in (True, False)
+    )
+    assert seen(with_it) == seen(without)
+
+
+def busy(windows: int = 6, each: int = 3_000, shops: int = 5) -> list[Any]:
+    """Many sales of few shops, mostly in the order of their times; a few come too late."""
+    random = np.random.default_rng(7)
+    items: list[Any] = []
+    for window in range(windows):
+        seconds = window * 20 + np.sort(random.uniform(0, 20, each))
+        seconds[:: each // 3] -= 60
+        for number, second in enumerate(seconds.tolist()):
+            shop = "abcdefghij"[int(random.integers(shops))]
+            items.append(sale(second, shop, number, float(random.normal(100, 15))))
+        items.append(END_WINDOW)
+    return items
+
+
+TOTALS = {name: VALUES[name] for name in ("start", "sales", "cents", "prices", "high")}
+
+
+def test_less_is_sent_and_sums_are_those_of_polars() -> None:
+    items = busy(4, each=6_000)
+    options: dict[str, Any] = {"partitions": 3, "sources": 2, "values": TOTALS, "source_lateness": 90}
+    with_it = run_local(application(items, tumbling("10s"), **options))
+    without = run_local(application(items, tumbling("10s"), combine=False, **options))
+    assert sent_bytes(with_it) < sent_bytes(without) / 20
+    assert seen(with_it) == seen(without)
+    sales = pl.DataFrame([one._asdict() for one in items if one is not END_WINDOW])
+    expected = sales.group_by("shop", start=pl.col("time").dt.truncate("10s")).agg(
+        sales=pl.len(), cents=pl.col("cents").sum(), prices=pl.col("price").sum(), high=pl.col("price").max()
+    )
+    found = {(row["shop"], row["start"]): row for row in with_it.collected("sink")}
+    assert len(found) == len(expected)
+    for row in expected.to_dicts():
+        own = found[row["shop"], row["start"]]
+        assert own["prices"] == pytest.approx(row.pop("prices"), rel=1e-12)
+        assert {name: own[name] for name in row} == row
+
+
+def test_batches_with_many_keys_or_few_records_are_sent_as_they_are() -> None:
+    many = [sale(number / 100, f"shop {number}") for number in range(5_000)]
+    few = [sale(number / 100, "a") for number in range(500)]
+    for items in (many, few):
+        runs = [
+            run_local(application(items, tumbling(10), partitions=2, values=TOTALS, combine=combine))
+            for combine in (True, False)
+        ]
+        assert sent_bytes(runs[0]) == sent_bytes(runs[1])
+        assert seen(runs[0]) == seen(runs[1])
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"combine": False},
+        {"values": {"all": aggregate.collect_list("cents")}},
+        {"attributes": {"metrics_recording_level": RecordingLevel.TRACE}},
+        {"of_operator": {"on_error": OnError.SKIP}},
+    ],
+    ids=["asked", "an aggregate of all values", "ages of each record", "tuples left out"],
+)
+def test_what_needs_each_record_gets_each(other: dict[str, Any]) -> None:
+    app = application(busy(2), tumbling(10), partitions=2, **other)
+    assert "combined" not in describe(plan_application(app))
+    assert "combined" in describe(plan_application(application([], tumbling(10), partitions=2)))
+
+
+class Later(NamedTuple):
+    shop: str
+    sales: int
+
+
+def test_late_records_that_are_read_come_as_they_are() -> None:
+    items = busy(3)
+    app = application(items, tumbling(10), partitions=2, values=TOTALS)
+    totals: Any = next(one.operator for one in app.operators if one.name == "totals")
+    app.add_stream("late", totals.late, app.add_operator("late", CollectorSink(Sale)).input)
+    assert "combined" not in describe(plan_application(app))
+    late = run_local(app).collected("late")
+    counted = run_local(application(items, tumbling(10), partitions=2, values=TOTALS))
+    assert sent_bytes(counted) < 50_000
+    assert len(late) == sum(one.late for one in counted.events if isinstance(one, OperatorWindow)) > 0
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_silence_closes_windows_as_without() -> None:
+    """What comes later for a closed window is late, key by key; a late row breaks no silence."""
+    items = [sale(1), sale(2, "b"), END_WINDOW, *[END_WINDOW] * 4, sale(3), sale(12, "c"), END_WINDOW]
+    items += [*[END_WINDOW] * 4, sale(4), sale(13, "b"), END_WINDOW, sale(30)]
+    found = [
+        seen(
+            run_local(
+                application(items, how, partitions=2, close_after="3s", combine=combine, source_lateness=60)
+            )
+        )
+        for how in (tumbling(10), sliding(20, 10))
+        for combine in (True, False)
+    ]
+    assert found[0] == found[1] != found[2] == found[3]
+    assert sum(late for _, _, _, _, late, _ in found[0][0]) == 2
+
+
+@pytest.mark.usefixtures("eager")
+def test_faults_change_no_result() -> None:
+    """Exceptions, killed and repeated attempts, restarts of the driver; several windows in flight."""
+    items = busy(8, each=40)
+    app = application(items, sliding(20, 10), partitions=3, sources=2, source_lateness=70)
+    assert "combined" in describe(plan_application(app))
+    assert_recovers(app, seeds=range(6), rate=0.3)
+
+
+@pytest.mark.usefixtures("eager")
+def test_partitions_change_while_it_runs_and_at_a_restart() -> None:
+    items = busy(8, each=40)
+    options: dict[str, Any] = {"sources": 2, "source_lateness": 70}
+    run = run_local(application(items, tumbling(20), combine=False, **options))
+    expected = list(map(sorted, seen(run)[1]))
+    changes = {2: [Repartition("totals", 3)], 4: [Repartition("totals", 5)], 6: [Repartition("totals", 2)]}
+    found = run_local(application(items, tumbling(20), partitions=2, **options), changes=changes)
+    assert [change.state for change in found.changes] == ["APPLIED"] * 3
+    assert list(map(sorted, seen(found)[1])) == expected
+    # drivers in turn, each over the state of the one before, as if of another version
+    storage = MemoryStorage()
+    rows: list[Any] = []
+    for window, (partitions, combine) in enumerate([(1, False), (2, True), (3, False), (5, True)] * 2):
+        app = application(items, tumbling(20), partitions=partitions, combine=combine, **options)
+        run = run_local(app, checkpoint=storage, windows=1)
+        rows += [sorted(repr(row) for row in run.collected("sink", window))]
+    assert rows == expected[: len(rows)]
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_rewind_to_a_checkpoint_made_without_goes_on_with_it() -> None:
+    items, storage = busy(8, each=40), MemoryStorage()
+    options: dict[str, Any] = {"partitions": 2, "sources": 2, "source_lateness": 70}
+    expected = run_local(application(items, tumbling(20), combine=False, **options))
+    run_local(application(items, tumbling(20), combine=False, **options), checkpoint=storage, windows=6)
+    again = run_local(application(items, tumbling(20), **options), checkpoint=storage, from_window=2)
+    found = [repr(row) for window in again.window_ids for row in again.collected("sink", window)]
+    wanted = [repr(row) for window in expected.window_ids[3:] for row in expected.collected("sink", window)]
+    assert sorted(found) == sorted(wanted)
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_sum_that_does_not_fit_names_the_operator_that_has_it() -> None:
+    for column, large in (("cents", 2**62), ("price", 1.7e308)):
+        items = [sale(number, "a", 2**62, 1.7e308) for number in range(4)]
+        app = application(items, tumbling(10), partitions=2, values={"sum": aggregate.sum(column)})
+        with pytest.raises(Exception, match=r"the sum `sum` of key 'a' in `totals` does not fit") as error:
+            run_local(app)
+        assert large
+        assert "combined" in describe(plan_application(app))
+        assert "totals" in str(error.value)
+
+
+@pytest.mark.usefixtures("eager")
+def test_records_without_a_time_are_late_as_without() -> None:
+    items = [sale(1), sale(2)._replace(time=None), END_WINDOW, sale(3), END_WINDOW, sale(30)]
+    found = [seen(run_local(application(items, tumbling(10), partitions=2, combine=one))) for one in (1, 0)]
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_killed_slots_change_no_result(tmp_path: Path) -> None:
+    """With SIGKILL, partitions of the source and of the operator in processes of their own."""
+    items, killed = busy(30, each=4_200), list[int]()
+
+    def each(found: SparkRun, event: WindowCommitted) -> None:
+        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+        due = len(killed) < 3 and event.window_id >= (3, 10, 20)[len(killed)]
+        if due and slots[len(killed) % len(slots)] not in killed:
+            killed.append(slots[len(killed) % len(slots)])
+            kill(killed[-1])
+
+    options: dict[str, Any] = {"sources": 2, "source_lateness": 70, "values": TOTALS}
+    app = application(items, sliding(40, 20), partitions=3, **options)
+    found = run_in_processes(app, folder=tmp_path / "checkpoint", places=3, each=each, window="0s")
+    assert killed
+    expected = run_local(application(items, sliding(40, 20), combine=False, **options))
+    rows, wanted = (sorted(map(repr, run.collected("sink"))) for run in (found, expected))
+    assert rows == wanted
