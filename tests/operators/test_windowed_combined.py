@@ -31,7 +31,7 @@ from ridgeline.testing import (
     assert_recovers,
     run_local,
 )
-from support.depth import DEPTH
+from support.depth import deep
 from support.engine.on_spark import SparkRun
 from support.engine.slot_platform import kill, run_in_processes
 
@@ -160,7 +160,7 @@ KINDS = [
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=25 * DEPTH, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=deep(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     windows=st.lists(st.lists(SALES, max_size=20), min_size=1, max_size=5),
     how=st.sampled_from(KINDS),
