@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from ridgeline.engine.spark.java_alone import JavaAlone
+    from ridgeline.engine.spark.java_object import JavaAlone
 
 
 def s3_settings(context: SparkContext | JavaAlone) -> dict[str, object]:

@@ -31,9 +31,9 @@ from ridgeline.engine.spark.cluster import (
 )
 from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
 from ridgeline.engine.spark.java import find_java
-from ridgeline.engine.spark.java_alone import JavaAlone
 from ridgeline.engine.spark.java_end import guard
 from ridgeline.engine.spark.java_failure import HeldOutput, check_open_files, why
+from ridgeline.engine.spark.java_object import JavaAlone
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 

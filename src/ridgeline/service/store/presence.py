@@ -375,8 +375,8 @@ class Presence(Claim):
                 certificate = "" if tls is None else tls.fingerprint
                 now = self._clock.wall()
                 short = self._entry.state == RUNNING and self.is_short()
-                said = {"heartbeat": now, "certificate": certificate, "short": short}
-                self._folder.write(replace(self._entry, **said))
+                said = replace(self._entry, heartbeat=now, certificate=certificate, short=short)
+                self._folder.write(said)
             if self._failed:
                 self._failed = False
                 self._warn(f"the store has the entry of `{self._entry.name}` again")

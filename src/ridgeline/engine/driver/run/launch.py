@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ridgeline.engine.driver.slots.spark_slots import SparkSlots
-    from ridgeline.engine.spark.java_alone import JavaAlone
+    from ridgeline.engine.spark.java_object import JavaAlone
 
 
 _log = logging.getLogger(__name__)
