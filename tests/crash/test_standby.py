@@ -177,6 +177,22 @@ def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_gone(pair_on_clus
 
 
 @deep
+def test_of_two_standbys_on_a_cluster_the_one_that_holds_cores_takes_over(pair_on_cluster):
+    pair = pair_on_cluster
+    first = pair.run("alpha")
+    pair.reader.start()
+    warm = pair.standby("beta")
+    cold = pair.standby("delta", says="the cluster has 0 of 3 cores free for it")
+    pair.go_on(first, warm, cold)
+    pair.hosts.kill_host("alpha")
+    assert pair.takes_over(warm, cold) is warm
+    pair.go_on(warm, cold)
+    pair.call("beta", "stop", "numbers", "--store", pair.store)
+    assert (warm.wait(), cold.wait()) == (0, 0), warm.text + cold.text
+    pair.finish()
+
+
+@deep
 @pytest.mark.parametrize(
     ("pair_on_cluster", "says"),
     [

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.5
 _AGAIN_SECONDS = 2.0
 """How long a standby that could not take over waits: another one may be about to write its entry."""
+_LATE_SECONDS = 2.0
+"""How long a standby without executors waits when it is its turn: one that has them takes over meanwhile."""
 _CLOCK = SystemClock()
 
 
@@ -175,8 +177,13 @@ class Standby:
             _CLOCK.wait(_AGAIN_SECONDS, self._stopped)
         watched = Watched(self._silent_seconds, lived=failed is not None)  # then another one has the name
         holder: tuple[Any, ...] = ()
+        has_waited = False
         while True:
             step, entry = self._look(watched)
+            if step is Step.TAKE and self._spark.is_late and not has_waited:
+                has_waited = True
+                _CLOCK.wait(_LATE_SECONDS, self._stopped)
+                step, entry = self._look(watched)
             if step is Step.END:
                 self._say(f"`{self._name}` was ended, so its standby ends, too: {watched.why}")
                 return Turn(takes=False)

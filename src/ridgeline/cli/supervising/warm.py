@@ -82,6 +82,11 @@ class WarmSpark:
             self._executors.take()
 
     @property
+    def is_late(self) -> bool:
+        """Whether it has no executors, which another standby may have: that one is to go first."""
+        return self._executors is not None and not self._executors.held
+
+    @property
     def _place(self) -> str:
         return self._settings.options.checkpoint or ""
 
@@ -126,7 +131,7 @@ class WarmExecutors:
         say: Callable[[str], None],
     ) -> None:
         """`start`: gives a Spark with more settings. `fill`: loads in it what else the run needs."""
-        conf = settings.launched().conf
+        conf = {**_conf_of_java(), **settings.launched().conf}
         self._start, self._fill, self._say = start, fill, say
         self._wanted = None if is_dynamic(conf) else cores_allowed(settings.master, conf)
         self._lock = threading.Lock()
@@ -142,7 +147,14 @@ class WarmExecutors:
         """The start of a driver that is at its start, and since when that is seen."""
         self._said = ""
         if self._wanted is None:
-            self._say_once("`spark.cores.max` is not given, so its executors start when it takes over")
+            why = "Spark asks for executors as tasks need them"
+            why = why if is_dynamic(conf) else "`spark.cores.max` is not given"
+            self._say_once(f"{why}, so its executors start when it takes over")
+
+    @property
+    def held(self) -> bool:
+        """Whether it has executors."""
+        return self._context is not None
 
     def look(self, entry: StoreEntry) -> None:
         """As `WarmSpark.look`."""
@@ -246,6 +258,13 @@ class WarmExecutors:
         if text != self._said:
             self._said = text
             self._say(text)
+
+
+def _conf_of_java() -> dict[str, str]:
+    """Spark's settings that the Java process of this program has, those of its own files among them."""
+    from pyspark import SparkConf
+
+    return dict(SparkConf().getAll())
 
 
 def _end(context: SparkContext) -> None:
