@@ -107,7 +107,8 @@ def safe_name(text: str) -> str:
 def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     """Turn an error of the file system into one that says why an operator could not write and what to do."""
     if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
-        what, remedy = "no space is left on the device", "free some space, then start it again"
+        again = "" if isinstance(error, UnavailableError) else ", then start it again"
+        what, remedy = "no space is left on the device", f"free some space{again}"
     elif isinstance(error, UnavailableError):
         what, remedy = "its store does not answer", "see whether it runs and can be reached"
     elif (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import selectors
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from pydantic import Field
 
@@ -19,13 +19,15 @@ from ridgeline.operators.staged._staged_source import StagedReader, StagedSource
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES = 65_536
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_MOST_SENDERS = 256
 
 
 class SocketInput(PartitionedInput[Line]):
     """Emit lines that come over TCP.
 
     It connects to `host` and `port`, and again with growing pauses when the connection ends. With
-    `listen=True` others connect to it, any number at once.
+    `listen=True` others connect to it, 256 at once. Of more the one goes that has said nothing for longest.
+    A line of more than 16 MiB comes in pieces.
 
     Lines are written to the checkpoint as they come: from then on each is processed once, also after a
     restart. A sender gets no answer, so what is under way when the driver dies is lost.
@@ -82,30 +84,64 @@ class SocketInput(PartitionedInput[Line]):
             selectors.DefaultSelector() as selector,
         ):
             selector.register(server, selectors.EVENT_READ)
+            senders = _Senders(selector)
             try:
                 while not stop.is_set():
                     for key, _ in selector.select(0.1):
-                        if key.fileobj is server:
+                        if key.fileobj is not server:
+                            yield from senders.received(key.fileobj)
+                            continue
+                        try:
                             sender, _ = server.accept()
-                            selector.register(sender, selectors.EVENT_READ, Lines())
-                        else:
-                            yield from _received(selector, key)
+                        except OSError as error:  # it is gone, or no descriptor is left
+                            _log.warning("a sender was not let in: %s", error)
+                            stop.wait(_FIRST_PAUSE)
+                            continue
+                        yield from senders.add(sender)
             finally:
-                for key in [*selector.get_map().values()]:
-                    if isinstance(key.fileobj, socket.socket):
-                        key.fileobj.close()
+                senders.close()
 
 
-def _received(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> Iterator[str]:
-    """The lines that a sender has sent; it is let go once it has ended."""
-    sender, lines = key.fileobj, key.data
-    assert isinstance(sender, socket.socket)  # noqa: S101  nothing else is registered
-    data = b""
-    with contextlib.suppress(OSError):  # a sender that is gone
-        data = sender.recv(_CHUNK_BYTES)
-    if data:
+class _Senders:
+    """All that have connected, by the time of what they said last."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+        self._lines: dict[Any, Lines] = {}
+
+    def add(self, sender: socket.socket) -> Iterator[str]:
+        """Read from one more; yields the last line of the one that has to go, if there are too many."""
+        while len(self._lines) >= _MOST_SENDERS:
+            yield from self._end(next(iter(self._lines)))
+        sender.setblocking(False)  # noqa: FBT003
+        self._lines[sender] = Lines()
+        self._selector.register(sender, selectors.EVENT_READ)
+
+    def received(self, sender: Any) -> Iterator[str]:
+        """The lines that a sender has sent; it is let go once it has ended."""
+        if sender not in self._lines:  # it had to go meanwhile
+            return
+        data = b""
+        try:
+            data = sender.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:  # it is gone
+            pass
+        if not data:
+            yield from self._end(sender)
+            return
+        lines = self._lines[sender] = self._lines.pop(sender)
         yield from lines.add(data)
-        return
-    selector.unregister(sender)
-    sender.close()
-    yield from lines.rest()
+
+    def _end(self, sender: Any) -> Iterator[str]:
+        """Let a sender go; its last line, if that has no end."""
+        lines = self._lines.pop(sender)
+        self._selector.unregister(sender)
+        sender.close()
+        yield from lines.rest()
+
+    def close(self) -> None:
+        """Let all go."""
+        for sender in self._lines:
+            sender.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from ridgeline.api.enumerator import OffsetRange
+from ridgeline.api.errors import Failure
 from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
@@ -21,6 +22,11 @@ STORE = "the checkpoint's store"
 """A container names it in the place of a callback if the store did not answer: no operator is to blame."""
 EXCHANGE = "the exchange between slots"
 """The same where slots cannot reach each other."""
+
+
+def is_of_store(failure: Failure) -> bool:
+    """Whether a container has waited in vain for the checkpoint's store, or for that of an output."""
+    return failure.callback == STORE or (failure.cluster and bool(failure.operator))
 
 
 class ExactPart(NamedTuple):

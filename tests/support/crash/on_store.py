@@ -23,9 +23,14 @@ class OnStore:
         self._endpoint = store.direct_endpoint if bucket else store.endpoint
         self.start(log)
 
+    @property
+    def places(self):
+        """The options with the folders that it writes to."""
+        return "--output", self.folder / "output", "--checkpoint", f"s3a://{self.bucket}/checkpoint"
+
     def start(self, log):
         """Start it, or start it again. What it prints is in this file."""
-        store, folder = self.store, self.folder
+        store = self.store
         settings = {
             "spark.driver.extraClassPath": class_path("s3"),
             "spark.hadoop.fs.s3a.endpoint": self._endpoint,
@@ -38,10 +43,9 @@ class OnStore:
         options += [part for value in (*PROPERTIES, "sums.state_bytes=50000") for part in ("-D", value)]
         for name in ("numbers", "sums", "store"):
             options += ["--attribute", f"{name}.recovery_attempts=0"]
-        places = ("--output", folder / "output", "--checkpoint", f"s3a://{self.bucket}/checkpoint")
         self.driver = self._start(
             APPLICATION,
-            *places,
+            *self.places,
             *("--master", "local[4]", "--log-level", "INFO"),
             *options,
             log=log,

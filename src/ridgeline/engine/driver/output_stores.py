@@ -30,6 +30,11 @@ class OutputStores:
         """Wait without a limit from now on; some seconds only once `ending` says that the run is to end."""
         self._ending = ending
 
+    @property
+    def ending(self) -> bool:
+        """Whether the run is to end, so that nothing is waited for without a limit."""
+        return self._ending is not None and self._ending()
+
     def trouble(self, silent_seconds: float) -> Trouble | None:
         """The call that waits for its files: it has failed, or takes so long. Any thread.
 
@@ -74,6 +79,6 @@ class OutputStores:
         """Whether to try again, after so long."""
         if self._ending is None or new:
             return seconds < STARTING_SECONDS
-        if self._ends_at is None and self._ending():
+        if self._ends_at is None and self.ending:
             self._ends_at = now + ENDING_SECONDS
         return self._ends_at is None or now < self._ends_at

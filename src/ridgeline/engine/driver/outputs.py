@@ -97,6 +97,11 @@ class Outputs:
         return found
 
     @property
+    def ending(self) -> bool:
+        """Whether the run is to end, so that no store is waited for without a limit. Any thread may ask."""
+        return self._stores is not None and self._stores.ending
+
+    @property
     def why_held(self) -> str | None:
         """The last answer of `full`. Any thread may ask."""
         return self._said_full

@@ -30,18 +30,15 @@ from ridgeline import (
     Operator,
     State,
     StateError,
-    SystemClock,
 )
 from ridgeline.cli.main import app
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify, walk
 from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
-from ridgeline.engine.driver.checkpoint.upkeep.importing import Imported, import_states
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import FileOutput
-from ridgeline.plan.planner import plan_application
 from ridgeline.testing import run_local
 from support.rewound import Count, Numbers, application, rows
+from support.state_tables import imported
 
 Step = Callable[[str], None]
 
@@ -49,13 +46,6 @@ Step = Callable[[str], None]
 @pytest.fixture(autouse=True)
 def _private(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-
-
-def imported(made: Application, state: Path, source: Path, **more: Any) -> Imported:
-    def plan(kept: Any = (), kept_edits: Any = (), edits: Any = ()) -> Any:
-        return plan_application(made, edits=edits, kept=kept_edits)
-
-    return import_states(str(state), source, plan(), Planner(plan, {}), SystemClock(), **more)
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:

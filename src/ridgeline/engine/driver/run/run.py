@@ -34,6 +34,7 @@ from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import is_of_store
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.stram.changes import (
     BeginRecording,
@@ -53,6 +54,7 @@ from ridgeline.stram.compaction import (
     WarnOfState,
 )
 from ridgeline.stram.control import (
+    AttemptFailed,
     CheckStates,
     Commit,
     CommitDue,
@@ -288,6 +290,7 @@ class ApplicationRun:
         CheckpointError also if a state cannot be compacted that windows wait for.
         """
         events = self._poll(seconds)
+        self._end_waiting(events)
         for event in events:
             if isinstance(event, ContainerReported):
                 window = self._windows.get(event.report.window.window_id)
@@ -307,6 +310,12 @@ class ApplicationRun:
             self._held_since = self._clock.monotonic()
         elif self._clock.monotonic() - self._held_since >= _HELD_SECONDS:
             self.commit_held()
+
+    def _end_waiting(self, events: Sequence[ExecutorEvent]) -> None:
+        """Raise OperatorError if the run is to end, and a container has waited for a store in vain."""
+        for event in events:
+            if isinstance(event, AttemptFailed) and is_of_store(event.failure) and self._outputs.ending:
+                raise self.checkpoint.cause_of(OperatorError(event.failure))
 
     def commit_held(self) -> bool:
         """Commit the windows that are held; True if there are any. To be called where no further one begins.

@@ -18,7 +18,7 @@ from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.slot.messages import Unreachable
 from ridgeline.measure.events import RunEvent
 from ridgeline.measure.slot_events import SlotSilent, StoreSilent
-from ridgeline.plan.protocol import EXCHANGE, STORE
+from ridgeline.plan.protocol import EXCHANGE, STORE, is_of_store
 from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slots import Member
 
@@ -153,8 +153,8 @@ class SlotHealth:
 
         It is that of the checkpoint, or that of an output's files.
         """
-        of_output = failure.cluster and failure.operator
-        if member is not None and (failure.callback == STORE or of_output):
+        if member is not None and is_of_store(failure):
+            of_output = failure.callback != STORE
             place = "" if of_output else mask_text(self._contents.storage.uri)
             now, error, host = self._clock.wall(), failure.error, member.host
             output = failure.operator if of_output else ""
