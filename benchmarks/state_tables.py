@@ -57,7 +57,8 @@ def application() -> Application:
 _BEGIN = "import app; app.run_local(app.application(), windows=3, checkpoint='state')"
 _BARE_READ = "import pyarrow.parquet as p; [b for b in p.ParquetFile(r'{0}').iter_batches(32768)]"
 _BARE_WRITE = (
-    "import pyarrow.parquet as p; f = p.ParquetFile(r'{0}'); w = p.ParquetWriter(r'{0}.again', f.schema_arrow); "
+    "import pyarrow.parquet as p; f = p.ParquetFile(r'{0}'); "
+    "w = p.ParquetWriter(r'{0}.again', f.schema_arrow); "
     "[w.write_batch(b) for b in f.iter_batches(32768)]; w.close()"
 )
 _ROWS = 100_000
@@ -73,15 +74,15 @@ class Cost(NamedTuple):
 def measured(words: Sequence[str], folder: Path) -> Cost:
     """Run a command in a folder. Raises RuntimeError if it fails."""
     began, most = time.perf_counter(), 0
-    process = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    while process.poll() is None:
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        found = [line.split()[1] for line in status.splitlines() if line.startswith("RssAnon")]
-        most = max(most, *map(int, found), 0)
-        time.sleep(0.01)
-    seconds = time.perf_counter() - began
-    assert process.stdout is not None
-    text = process.stdout.read().decode()
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        while process.poll() is None:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            found = [line.split()[1] for line in status.splitlines() if line.startswith("RssAnon")]
+            most = max(most, *map(int, found), 0)
+            time.sleep(0.01)
+        seconds = time.perf_counter() - began
+        assert process.stdout is not None
+        text = process.stdout.read().decode()
     if process.returncode:
         message = f"{' '.join(words)}: {text[-2000:]}"
         raise RuntimeError(message)
