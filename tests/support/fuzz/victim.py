@@ -108,7 +108,9 @@ class Watched:
         by_tls = secured(TlsOptions(web_tls=True), "victim")
         self.servers = [WebServer(self.apps[0]), WebServer(self.apps[1], secured=by_tls)]
 
-    def seen(self, _run: Any, event: Any) -> None:
+    def seen(self, run: Any, event: Any) -> None:
+        run.events.clear()  # else it grows by what the test's platform keeps
+        run.claimed.clear()
         self.watch.observe(event)
         if isinstance(event, SlotJoined):
             self.joined[event.slot] = event.pid
