@@ -10,6 +10,7 @@ from ridgeline.testing import run_local
 from support.crash.disks import full, read_only, small_disk
 from support.crash.processes import committed
 from support.crash.rows import multisets
+from support.depth import DEPTH
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -41,7 +42,7 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
             with full(place):
                 wait_until(
                     lambda waits=waits: (
-                        re.search(f"{waits}.*No space left", driver.text) or driver.exit_code is not None
+                        re.search(f"{waits}.*left on device", driver.text) or driver.exit_code is not None
                     ),
                     f"what the run waits for: {waits}",
                 )
@@ -59,13 +60,14 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
         assert f"checkpoint folder `{checkpoint}`: no space is left; free some room {GO_ON}" in driver.text
         assert "go on with:" in driver.text
 
-        driver = begin()
-        with full(other):
-            wait_until(lambda: "has waited for" in driver.text, "what it waits for")
-            driver.process.send_signal(signal.SIGINT)
-            assert driver.wait() == 1, driver.text
-        assert f"`store` cannot write to `{output}`: no space is left on the device" in driver.text
-        assert re.search("free some space.*; nothing that was committed is lost", driver.text)
+        if DEPTH > 1:  # a partition waits for half a minute
+            driver = begin()
+            with full(other):
+                wait_until(lambda: "has waited for" in driver.text, "what it waits for")
+                driver.process.send_signal(signal.SIGINT)
+                assert driver.wait() == 1, driver.text
+            assert f"`store` cannot write to `{output}`: no space is left on the device" in driver.text
+            assert re.search("free some space.*; nothing that was committed is lost", driver.text)
 
         with read_only(checkpoint / "journal"):
             driver = start(APPLICATION, "--output", output, "--checkpoint", checkpoint, log="read_only.log")

@@ -144,7 +144,7 @@ def test_an_import_of_many_keys_that_is_killed_leaves_the_state_as_it_was(tmp_pa
     write_keys(path, 200_000)
     words = ridgeline("import-state", "state", "app.py", "--from", "out")
     for number in range(deep(3)):
-        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         began = [one for one in walk(str(tmp_path / "state")) if "segment" in one]
         while process.poll() is None:
             if [one for one in walk(str(tmp_path / "state")) if "segment" in one and one not in began]:
