@@ -42,7 +42,7 @@ class OutputStores:
         """
         asked = self._asked
         if asked is None or asked.tries or asked.since <= self._clock.monotonic() - silent_seconds:
-            return asked
+            return asked and asked._replace(place=mask_text(asked.place))
         return None
 
     def call(
@@ -54,7 +54,7 @@ class OutputStores:
         wrong: some seconds are enough.
         """
         began = self._clock.monotonic()
-        self._asked = Trouble(began if silent else float("inf"), 0, "", mask_text(place), output)
+        self._asked = Trouble(began if silent else float("inf"), 0, "", place, output)
         try:
             while True:
                 try:
