@@ -25,7 +25,7 @@ EXCHANGE = "the exchange between slots"
 
 
 def is_of_store(failure: Failure) -> bool:
-    """Whether a container has waited in vain for the checkpoint's store, or for that of an output."""
+    """Whether a container has waited for too long for the checkpoint's store, or that of an output."""
     return failure.callback == STORE or (failure.cluster and bool(failure.operator))
 
 

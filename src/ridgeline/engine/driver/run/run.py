@@ -312,7 +312,7 @@ class ApplicationRun:
             self.commit_held()
 
     def _end_waiting(self, events: Sequence[ExecutorEvent]) -> None:
-        """Raise OperatorError if the run is to end, and a container has waited for a store in vain."""
+        """Raise OperatorError if the run is to end, and a container has waited for a store for too long."""
         for event in events:
             if isinstance(event, AttemptFailed) and is_of_store(event.failure) and self._outputs.ending:
                 raise self.checkpoint.cause_of(OperatorError(event.failure))
