@@ -81,8 +81,8 @@ code flow with PKCE (S256). Without a secret the service is a public client. It 
   The way back, the paths of cookies and their `Secure` are made of it.
 - **The issuer is away**: at the start that is an error. Later no one else can sign in, sessions stay, and keys
   count for a day.
-- **What is checked**: the state, in the browser that has begun and once; issuer, audience, `azp`, nonce, times
-  and `at_hash` of the ID token, by authlib; its signature by a public key that the issuer has now.
+- **Checks**: the state counts once, and in the browser that has begun. Authlib checks issuer, audience,
+  `azp`, nonce, times and `at_hash` of the ID token. Its signature is by a public key that the issuer has now.
   No token is kept, and none is in an address, a log or the browser. An address has the code alone, which
   counts once and with the PKCE verifier only.
 

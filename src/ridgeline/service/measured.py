@@ -26,8 +26,7 @@ from ridgeline.engine.driver.run.launch import Claim, launch
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
-from ridgeline.engine.spark.submitted import spark_id
-from ridgeline.engine.spark.yarn import show_page
+from ridgeline.engine.spark.submitted import show_page, spark_id
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized, StoreSilent
 from ridgeline.observe.answers import Answers

@@ -223,7 +223,7 @@ class OnYarn:
             raise typer.Exit(1)
 
     def leave(self) -> None:
-        """End `spark-submit`: it only looks at what YARN says. What YARN has taken runs on."""
+        """End `spark-submit`: it only looks at YARN. An application that YARN has runs on."""
         if self.process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGTERM)
@@ -244,7 +244,7 @@ class OnYarn:
         return None
 
     def _look(self) -> bool:
-        """Whether YARN has taken it, by what `spark-submit` prints."""
+        """Whether YARN has taken it, by the output of `spark-submit`."""
         found = _SUBMITTED.search(self._said())
         self.cluster_id = "" if found is None else found[1]
         return found is not None

@@ -1,6 +1,6 @@
 """Sign-in from the page by an OpenID Connect issuer: the authorization code flow with PKCE.
 
-What a browser has begun is in a cookie, encrypted by a key of this process. So a flood of beginnings costs no
+A sign-in that has begun is in a cookie, encrypted by a key of this process. So a flood of them costs no
 memory, and an answer counts only in the browser that has asked, once. No token of the issuer is kept: the
 claims of the ID token are, for as long as the session lasts.
 """
