@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pydantic
+
 from ridgeline.api.support import trust
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.packages import is_package
@@ -63,10 +65,7 @@ class Driver:
     @classmethod
     def of(cls, text: str) -> Driver:
         """The driver of a text that `encoded` made."""
-        found = json.loads(text)
-        return cls(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
-        )
+        return pydantic.TypeAdapter(cls).validate_json(text)
 
 
 def check(settings: RunSettings) -> None:
@@ -210,8 +209,8 @@ def _application(settings: RunSettings, files: dict[str, str | bytes]) -> tuple[
     from ridgeline.engine.process.user_modules import user_sources
 
     folders, found = files_of(user_sources())
-    for place, path, _, _ in found:
-        files[f"code/{place}"] = path
+    for place, source, _, _ in found:
+        files[f"code/{place}"] = source
     target = settings.written.target
     file, colon, name = (target, "", "") if Path(target).is_file() else target.rpartition(":")
     path = Path(file)

@@ -140,21 +140,10 @@ def _command(place: Path, name: str, spark: Mapping[str, str]) -> list[str]:
 
 def _write_settings(path: Path, settings: Mapping[str, str]) -> None:
     """Write a file of properties, as Java reads it. Raises OSError."""
+    import javaproperties
+
     with open(path, "x", encoding="ascii", opener=trust.private_opener) as file:
-        file.writelines(f"{name}={escaped(value)}\n" for name, value in settings.items())
-
-
-def escaped(value: str) -> str:
-    r"""A value as a file of Java's properties has it.
-
-    >>> escaped(" a\\b\n€")
-    '\\u0020a\\\\b\\n\\u20ac'
-    """
-    plain = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    plain = f"\\u0020{plain[1:]}" if plain.startswith(" ") else plain
-    units = plain.encode("utf-16-be")
-    pairs = (units[at] << 8 | units[at + 1] for at in range(0, len(units), 2))
-    return "".join(chr(unit) if unit < 127 else f"\\u{unit:04x}" for unit in pairs)  # noqa: PLR2004  ASCII
+        file.write(javaproperties.dumps(settings, timestamp=None))
 
 
 @dataclass(slots=True)
@@ -275,4 +264,4 @@ class _FailedError(RidgelineError):
         super().__init__(f"{message}:\n{details}" if details else message)
 
 
-__all__ = ["OnYarn", "escaped", "submit_to_yarn"]
+__all__ = ["OnYarn", "submit_to_yarn"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -141,7 +141,7 @@ class AccessOptions(TlsOptions):
 
     def check(self) -> None:
         """Raise RidgelineError for options that miss another one, or are wrong."""
-        needs = {
+        needs: Mapping[str, tuple[object, Mapping[str, object]]] = {
             "--trust-header": (self.trust_header, {"--tokens": self.tokens}),
             "--trusted-proxy": (self.trusted_proxy, {"--trust-header": self.trust_header}),
             "--oidc-issuer": (

@@ -125,8 +125,10 @@ async def _end(request: Request) -> Response:
     state, login = request.app.state, login_of(request.app.state)
     caller, _ = await caller_of(request.scope, state)
     state.sessions.close(*credentials(request.scope))
-    leads = login is not None and caller.identity.source == "oidc"
-    response = _json({"next": login.end_address(page_of(request)) if leads else ""})
+    leads_to = ""
+    if login is not None and caller.identity.source == "oidc":
+        leads_to = login.end_address(page_of(request))
+    response = _json({"next": leads_to})
     response.delete_cookie(
         cookie_name(request.scope), httponly=True, samesite="strict", secure=_is_secure(request)
     )
