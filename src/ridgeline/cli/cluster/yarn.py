@@ -25,6 +25,7 @@ from ridgeline.cli.cluster import kept, payload
 from ridgeline.cli.cluster.driver import PAYLOAD
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
+from ridgeline.engine.spark.cluster import spark_program
 from ridgeline.service.store.entry import FAILED
 
 if TYPE_CHECKING:
@@ -129,13 +130,17 @@ def _spark_settings(settings: RunSettings, plan: Plan) -> dict[str, str]:
 
 
 def _command(place: Path, name: str, spark: Mapping[str, str]) -> list[str]:
-    import pyspark
-
-    program = Path(pyspark.__file__).with_name("bin") / "spark-submit"
     files = [*filter(None, [spark.get("spark.files")]), (place / PAYLOAD).as_uri()]
     settings = ["--properties-file", str(place / "spark.properties"), "--load-spark-defaults"]
     where = ["--master", "yarn", "--deploy-mode", "cluster", "--name", name]
-    return [str(program), *where, *settings, "--files", ",".join(files), (place / _PROGRAM).as_uri()]
+    return [
+        spark_program("spark-submit"),
+        *where,
+        *settings,
+        "--files",
+        ",".join(files),
+        (place / _PROGRAM).as_uri(),
+    ]
 
 
 def _write_settings(path: Path, settings: Mapping[str, str]) -> None:

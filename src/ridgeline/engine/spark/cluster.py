@@ -171,12 +171,16 @@ def is_yarn_id(text: str) -> bool:
     return _YARN_ID.fullmatch(text) is not None
 
 
-def end_on_yarn(cluster_id: str) -> None:
-    """Let YARN end an application. Raises RidgelineError saying why it did not."""
+def spark_program(name: str) -> str:
+    """The path of a program of this environment's Spark, such as `spark-submit`."""
     import pyspark
 
-    program = str(Path(pyspark.__file__).with_name("bin") / "spark-class")
-    command = [program, _YARN_CLIENT, "application", "-kill", cluster_id]
+    return str(Path(pyspark.__file__).with_name("bin") / name)
+
+
+def end_on_yarn(cluster_id: str) -> None:
+    """Let YARN end an application. Raises RidgelineError saying why it did not."""
+    command = [spark_program("spark-class"), _YARN_CLIENT, "application", "-kill", cluster_id]
     try:
         done = subprocess.run(  # noqa: S603  Spark's own
             command, capture_output=True, text=True, timeout=_YARN_SECONDS, check=False
