@@ -1,7 +1,7 @@
 """The files of this user about applications that were submitted to a cluster: payload, settings, token.
 
-They lie in `$RIDGELINE_HOME/submitted/NAME-STORE/ID`, by the id of the submission. Those of a submission
-before are removed at the next one of that name.
+They lie in `$RIDGELINE_HOME/submitted/NAME-STORE/ID`, by the id of the submission. Old ones of that name are
+removed at the next submission. One that another command has just begun stays: YARN may read from there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.service.store.entry import is_name
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ridgeline.service.store.entry import StoreEntry
 
 _ID = re.compile(r"[0-9a-f]{32}")
+_OLD_SECONDS = 3600.0
 _TOKEN = "token"  # noqa: S105  the name of a file
 _LONGEST = 10_000
 
@@ -32,7 +34,7 @@ def make_folder(store: str, name: str, submission: str) -> Path:
     try:
         trust.private_folder(str(parent), "the folder for submitted applications", "set `RIDGELINE_HOME`")
         for old in parent.iterdir():
-            if _ID.fullmatch(old.name):
+            if _ID.fullmatch(old.name) and SystemClock().wall() - old.stat().st_mtime > _OLD_SECONDS:
                 shutil.rmtree(old, ignore_errors=True)
         folder = parent / submission
         folder.mkdir(mode=0o700)

@@ -200,9 +200,10 @@ class OnYarn:
                 raise self._failure(code)
             if _CLOCK.monotonic() > deadline:
                 self.leave()
+                unseen = "" if entry else "; it has no entry in the store: do all nodes reach that?"
                 msg = (
                     f"`{self.name}` does not run after {timeout:g} s, and YARN tries on; see `{self.log}`, "
-                    f"or end it by `yarn application -kill {self.cluster_id}`"
+                    f"or end it by `yarn application -kill {self.cluster_id}`{unseen}"
                 )
                 raise RidgelineError(msg)
             _CLOCK.wait(_POLL_SECONDS)
