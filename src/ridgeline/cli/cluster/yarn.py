@@ -253,8 +253,22 @@ class OnYarn:
             return _FailedError(what, last)
         reasons = _DIAGNOSTICS.findall(said)
         why = f": {reasons[-1].strip()[:500]}" if reasons else ""
+        if holder := self._holder():
+            return CommandError(f"{holder}; YARN has ended {self.cluster_id}")
         where = f"`yarn logs -applicationId {self.cluster_id}` shows what it printed"
         return RidgelineError(f"`{self.name}` has ended on YARN before it ran{why}; {where}")
+
+    def _holder(self) -> str:
+        """The error for a name that another submission was quicker to get; "" if none was."""
+        from ridgeline.service.store.presence import taken
+        from ridgeline.service.store.standing import standing
+
+        with suppress(RidgelineError):
+            found = self.folder.read(self.name)
+            if found is not None and found.entry is not None and found.entry.submission != self.id:
+                how = standing(self.folder, found)
+                return taken(how) if how.lives else ""
+        return ""
 
     def _said(self) -> str:
         try:
