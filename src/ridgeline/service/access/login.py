@@ -8,6 +8,7 @@ claims of the ID token are, for as long as the session lasts.
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import threading
@@ -29,7 +30,6 @@ CALLBACK = "page/login/callback"
 _TIMEOUT_SECONDS = 10.0
 _AT_ONCE = 8
 """Codes that are exchanged at a time: an issuer that is slow must not take all threads."""
-_MOST_USED = 10_000
 _LONGEST = 4096
 _SCOPES = ("profile", "email", "groups")
 """Scopes whose claims may give a role; the third only where the issuer says that it has it."""
@@ -138,12 +138,16 @@ class Login:
         if not 0 < len(code) <= _LONGEST:
             msg = "the answer of the issuer has no code"
             raise LoginRefusedError(msg)
-        self._use(state)
+        if self._is_used(state):
+            msg = "this sign-in was finished already"
+            raise LoginRefusedError(msg)
         if not self._places.acquire(blocking=False):
             msg = "too many sign in at this moment; try again"
             raise LoginRefusedError(msg)
         try:
-            return self._exchanged(code, begun)
+            identity = self._exchanged(code, begun)
+            self._use(state)
+            return identity
         finally:
             self._places.release()
 
@@ -229,7 +233,7 @@ class Login:
         scopes = self._issuer.metadata.get("scopes_supported") or _SCOPES[:2]
         posts = "client_secret_post" in methods and "client_secret_basic" not in methods
         how = ("client_secret_post" if posts else "client_secret_basic") if self._secret else "none"
-        return self._session(
+        client = self._session(
             self._client_id,
             self._secret,
             token_endpoint_auth_method=how,
@@ -237,6 +241,8 @@ class Login:
             redirect_uri=redirect,
             code_challenge_method="S256",
         )
+        client.verify = os.environ.get("SSL_CERT_FILE") or client.verify  # as for the issuer's keys
+        return client
 
     def _endpoint(self, name: str) -> str:
         """An address of the issuer. Raises LoginRefusedError."""
@@ -250,16 +256,17 @@ class Login:
         msg = f"the issuer names no `{name}`"
         raise LoginRefusedError(msg)
 
-    def _use(self, state: str) -> None:
-        """Note that an answer has come: it counts once. Raises LoginRefusedError."""
-        now = self._clock.monotonic()
+    def _is_used(self, state: str) -> bool:
+        """Whether a sign-in is over already; those that are too old to count are forgotten."""
         with self._lock:
-            while self._used and next(iter(self._used.values())) < now - BEGUN_SECONDS:
+            while self._used and next(iter(self._used.values())) < self._clock.monotonic() - BEGUN_SECONDS:
                 self._used.popitem(last=False)
-            if state in self._used or len(self._used) >= _MOST_USED:
-                msg = "this sign-in was finished already" if state in self._used else "too many sign in"
-                raise LoginRefusedError(msg)
-            self._used[state] = now
+            return state in self._used
+
+    def _use(self, state: str) -> None:
+        """Note that a person has signed in; not what proves nothing, of which there may be a flood."""
+        with self._lock:
+            self._used[state] = self._clock.monotonic()
 
     def _sealed(self, values: Mapping[str, Any]) -> str:
         from joserfc import jwe
