@@ -154,13 +154,14 @@ def _check_mode(mode: str, master: str) -> None:
         msg = f"`--deploy-mode cluster` needs a cluster, and `{master}` is this host; leave it out"
     elif master.startswith("spark://"):
         msg = (
-            "`--deploy-mode cluster`: Spark's standalone master starts no drivers in Python; run `ridgeline "
-            "submit --supervise` on the host where the driver shall run"
+            "`--deploy-mode cluster`: Spark's standalone master starts no drivers in Python (it says "
+            "`Cluster deploy mode is currently not supported for python applications on standalone "
+            "clusters`); run `ridgeline submit --supervise` on the host where the driver shall run"
         )
     elif master.startswith("k8s://"):
         msg = (
-            "`--deploy-mode cluster` on Kubernetes is not there: install the Helm chart "
-            "`deploy/helm/ridgeline`, whose pod runs the driver in client mode"
+            "`--deploy-mode cluster` on Kubernetes is not there: Spark starts such drivers from an image "
+            "that has the application; install the Helm chart `deploy/helm/ridgeline`, whose pod runs the driver"
         )
     elif master.startswith("yarn"):
         return
