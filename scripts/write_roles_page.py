@@ -79,8 +79,7 @@ code flow with PKCE (S256). Without a secret the service is a public client. It 
   session, if it has one.
 - **Behind a proxy** give `--public-url https://ops.example/orders/`: the page's address as browsers see it.
   The way back, the paths of cookies and their `Secure` are made of it.
-- **The issuer is away**: at the start that is an error. Later no one else can sign in, sessions stay, and keys
-  count for a day.
+- **The issuer is away**: at the start that is an error. Later no one else can sign in, and sessions stay.
 - **Checks**: the state counts once, and in the browser that has begun. Authlib checks issuer, audience,
   `azp`, nonce, times and `at_hash` of the ID token. Its signature is by a public key that the issuer has now.
   No token is kept, and none is in an address, a log or the browser. An address has the code alone, which

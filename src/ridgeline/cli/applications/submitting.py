@@ -161,7 +161,8 @@ def _check_mode(mode: str, master: str) -> None:
     elif master.startswith("k8s://"):
         msg = (
             "`--deploy-mode cluster` on Kubernetes is not there: Spark starts such drivers from an image "
-            "that has the application; install the Helm chart `deploy/helm/ridgeline`, whose pod runs the driver"
+            "that has the application; install the Helm chart `deploy/helm/ridgeline`, whose pod runs the "
+            "driver"
         )
     elif master.startswith("yarn"):
         return
