@@ -304,12 +304,11 @@ class MeasuredRun:
             log=self._log,
         )
         app.state.origin = self._origin
-        app.state.sessions.signed_in_seconds = self._service.oidc_seconds
         return WebServer(
             app,
             self._service.host,
             self._service.port,
-            (*self._service.allow_host, *self._service.public_names),
+            self._service.names,
             secured=secured(self._service, name),
         )
 

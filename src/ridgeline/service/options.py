@@ -175,6 +175,11 @@ class ServiceOptions(AccessOptions):
     ] = None
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names besides its own by which requests may ask for the web service."""
+        return (*self.allow_host, *self.public_names)
+
+    @property
     def rotation(self) -> Rotation:
         """That of the event log. Raises RidgelineError naming the option that is no limit."""
         return rotation_of("--event-log", self.event_log_rotate, self.event_log_keep)

@@ -135,8 +135,9 @@ def test_a_unit_of_a_user_belongs_to_no_other_one(ridgeline_command, app):
         (("--checkpoint", "s", "--supervise"), "leave `--supervise`"),
         (("--checkpoint", "s", "--from-window", "3"), "`--from-window` would count at each start"),
         (("--checkpoint", "s", "--from-window", "0"), "`--from-window` would count at each start"),
-        (("--checkpoint", "s", "--token", "hunter2hunter2"), "`--token` cannot hold the token there"),
+        (("--checkpoint", "s", "--token", "hunter2hunter2"), "`--token` cannot hold a secret there"),
         (("--checkpoint", "s", "--read-token=hunter2hunter2"), "`RIDGELINE_READ_TOKEN` in its"),
+        (("--checkpoint", "s", "--oidc-client-secret", "hunter2"), "`RIDGELINE_OIDC_CLIENT_SECRET` in its"),
         (
             ("--checkpoint", "s", "--conf", "spark.hadoop.fs.s3a.secret.key=hunter2"),
             "a secret is in the command",

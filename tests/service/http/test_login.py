@@ -305,8 +305,7 @@ def test_behind_a_proxy_with_a_prefix_addresses_and_cookies_are_the_proxys(liar)
 
 def test_who_has_signed_in_is_out_after_a_while_without_a_request_and_in_any_case_in_the_end():
     clock = SteppingClock(datetime.now(UTC))
-    sessions = Sessions(clock)
-    sessions.signed_in_seconds = 60.0, 150.0
+    sessions = Sessions(clock, (60.0, 150.0))
     ann = Identity("ann", "oidc", "ann")
     idle, used = sessions.open(ann), sessions.open(ann)
     for _ in range(3):

@@ -58,11 +58,9 @@ if __name__ == "__main__":
 _SUBMITTED = re.compile(r"(?:Submitted application|Application report for) (application_\d+_\d+)")
 _DIAGNOSTICS = re.compile(r"diagnostics: (?!N/A|AM container is launched)(\S.*)")
 _LOOPBACK = ("127.", "localhost", "::1")
-_DEFAULTS = {
-    "spark.yarn.submit.waitAppCompletion": "true",
-    "spark.yarn.am.attemptFailuresValidityInterval": "1h",
-}
-"""The second: old failures do not count, so an application that lives for months is always started again."""
+_VALIDITY = "spark.yarn.am.attemptFailuresValidityInterval"
+"""Old failures do not count, so that an application that lives for months is always started again."""
+_FOLLOWS = {"spark.yarn.submit.waitAppCompletion": "true"}
 
 
 def submit_to_yarn(
@@ -121,7 +119,7 @@ def _spark_settings(settings: RunSettings, plan: Plan) -> dict[str, str]:
     """Spark's settings, secrets included: they are in a file, as all users can read a command line."""
     from ridgeline.api.operator import SparkSource
 
-    spark = {**_DEFAULTS, **provided_settings(dict(settings.spark))}
+    spark = {_VALIDITY: "1h", **provided_settings(dict(settings.spark)), **_FOLLOWS}
     if not (os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON")):
         spark.setdefault("spark.pyspark.python", sys.executable)
     if any(isinstance(one.operator, SparkSource) for one in plan.logical.operators):

@@ -142,11 +142,16 @@ def _check(settings: RunSettings) -> None:
 
 def _check_secrets(settings: RunSettings, words: Sequence[str]) -> None:
     """Raise CommandError if the command holds a secret: all users can read a unit."""
-    for option, value in (("--token", settings.service.token), ("--read-token", settings.service.read_token)):
+    service = settings.service
+    for option, value in (
+        ("--token", service.token),
+        ("--read-token", service.read_token),
+        ("--oidc-client-secret", service.oidc_client_secret),
+    ):
         given = any(word == option or word.startswith(f"{option}=") for word in words)
         if given and not names_provider(value):
             variable = f"RIDGELINE_{option[2:].replace('-', '_').upper()}"
-            msg = f"all users can read a unit, so `{option}` cannot hold the token there; give `{option} "
+            msg = f"all users can read a unit, so `{option}` cannot hold a secret there; give `{option} "
             msg += f"file:/PATH`, or `{variable}` in its `EnvironmentFile=`"
             raise CommandError(msg)
     if MASK in _without_places(settings).command(""):

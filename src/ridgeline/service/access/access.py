@@ -18,6 +18,8 @@ from ridgeline.service.access.rules_file import RulesFile
 if TYPE_CHECKING:
     from ridgeline.service.access.login import Login
 
+SIGNED_IN_SECONDS = 3600.0, 43_200.0
+"""How long who has signed in by an issuer stays so: without a request, and at most."""
 Say = Callable[[str], None]
 
 
@@ -26,8 +28,8 @@ class Access:
     """The rules of one application. From any thread.
 
     A role is looked up for each request. So a line that is removed or lowered counts within a second, for
-    sessions of the page and open streams too. `file`: None if there are no rules. `login`: signs in browsers.
-    `mapped`: further rules, of claims.
+    sessions of the page and open streams too. `file`: None if there are no rules. `login`: signs in browsers,
+    for `signed_in_seconds` without a request, and at most. `mapped`: further rules, of claims.
     """
 
     application: str
@@ -36,6 +38,7 @@ class Access:
     issuer: Issuer | None = None
     login: Login | None = None
     mapped: Rules = field(default_factory=Rules)
+    signed_in_seconds: tuple[float, float] = SIGNED_IN_SECONDS
     clock: Clock | None = None
     say: Say = print
     _warned: bool = False

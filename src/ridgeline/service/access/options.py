@@ -241,7 +241,16 @@ class AccessOptions(TlsOptions):
         issuer = None if not self.oidc_issuer else Issuer(self.oidc_issuer, audience, say)
         login = None if issuer is None else self._login(issuer)
         bearers = issuer if audience else None
-        return Access(application, file, proxy, bearers, say=say, login=login, mapped=self._mapped())
+        return Access(
+            application,
+            file,
+            proxy,
+            bearers,
+            login,
+            self._mapped(),
+            self.oidc_seconds,
+            say=say,
+        )
 
     def audit(self, application: str, say: Callable[[str], None]) -> AuditLog | None:
         """The audit log; None if there is none. Raises RidgelineError."""

@@ -14,6 +14,7 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.service.access.access import SIGNED_IN_SECONDS
 from ridgeline.service.access.roles import OWNER, Identity
 
 KEY_HEADER = b"x-ridgeline-key"
@@ -55,10 +56,12 @@ class Sessions:
     cookie alone opens nothing: the page sends a key too, which a browser keeps for one port.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(
+        self, clock: Clock | None = None, signed_in_seconds: tuple[float, float] = SIGNED_IN_SECONDS
+    ) -> None:
+        """`signed_in_seconds`: how long a sign-in by an issuer lasts: without a request, and at most."""
         self._now = (clock or SystemClock()).monotonic
-        self.signed_in_seconds = 3600.0, 43_200.0
-        """How long who has signed in by an issuer stays so: without a request, and at most."""
+        self._signed_in_seconds = signed_in_seconds
         self._lock = threading.Lock()
         self._codes: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
         self._sessions: OrderedDict[bytes, _Kept] = OrderedDict()
@@ -83,7 +86,7 @@ class Sessions:
         session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), identity)
         idle, most = math.inf, NAMED_SECONDS if identity.source == "proxy" else math.inf
         if identity.source == "oidc":
-            idle, most = self.signed_in_seconds
+            idle, most = self._signed_in_seconds
         now = self._now()
         with self._lock:
             self._sessions[_digest(session.cookie)] = _Kept(

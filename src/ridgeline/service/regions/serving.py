@@ -82,6 +82,6 @@ def serving(
             app.state.run, app.state.regions = run, regions
             app.state.origin = origin
             tls = secured(service, name)
-            server = WebServer(app, service.host, service.port, service.allow_host, secured=tls)
+            server = WebServer(app, service.host, service.port, service.names, secured=tls)
             surroundings.callback(server.close)
         yield Serving(run, server, surroundings, console)
