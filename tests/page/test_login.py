@@ -2,24 +2,23 @@
 
 import pytest
 
-from ridgeline.service.access.access import Access
-from ridgeline.service.access.login import Login
-from ridgeline.service.access.oidc import Issuer
-from ridgeline.service.access.roles import Role
-from ridgeline.service.access.rules import Rule, Rules
+from ridgeline.service.access.options import AccessOptions
 from support.service.identity import PASSWORDS, Provider
 from support.service.living import living
 
 pytestmark = pytest.mark.slow
 
-ONCALL = Rules.of([Rule("claim:groups=oncall", Role.OPERATE)])
-
 
 def test_a_person_signs_in_pauses_the_application_and_signs_out(open_page):
     with Provider() as provider:
         open_page.expected = ["401", provider.url]  # before the sign-in; what pages of the issuer say
-        login = Login(Issuer(provider.url, "", print), provider.client_id, provider.secret)
-        with living(access=Access("numbers", None, login=login, mapped=ONCALL)) as found:
+        options = AccessOptions(
+            oidc_issuer=provider.url,
+            oidc_client_id=provider.client_id,
+            oidc_client_secret=provider.secret,
+            oidc_role=("groups=oncall:operate",),
+        )
+        with living(access=options.access("numbers", print)) as found:
             provider.leads_to(f"{found.server.url}/page/login/callback")
             page = open_page(f"{found.server.url}/#/sinks")
             page.get_by_role("link", name="Sign in at localhost").click()

@@ -10,6 +10,7 @@ import requests
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.service.access.access import Access
+from ridgeline.service.access.audit import AuditLog
 from ridgeline.service.access.login import BEGUN_SECONDS, Login, LoginRefusedError
 from ridgeline.service.access.oidc import AGAIN_SECONDS, Issuer
 from ridgeline.service.access.options import AccessOptions
@@ -59,10 +60,16 @@ def clock():
 
 
 @pytest.fixture(scope="module")
-def service(provider, clock):
+def service(provider, clock, tmp_path_factory):
     login = Login(Issuer(provider.url, "", print, clock), "ridgeline", provider.secret)
-    with living(access=Access("numbers", None, login=login, mapped=ONCALL)) as app:
+    path = tmp_path_factory.mktemp("audit") / "audit.jsonl"
+    audit = AuditLog(str(path), "numbers", print)
+    with living(access=Access("numbers", None, login=login, mapped=ONCALL), audit=audit) as app:
         yield Service(app, provider)
+    text = path.read_text()
+    assert '"path": "/page/login/callback"' in text  # each try that was denied
+    assert "state=" not in text
+    assert "code=" not in text
 
 
 def back(service, name="ann"):
