@@ -97,6 +97,10 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
     assert re.search(rf"sums runs: run {found['run']}-1, at http://\S+:\d+", out)
     assert (found["deploy_mode"], found["state"], found["master"]) == ("cluster", "running", "yarn")
     assert MARK in Path(f"/proc/{found['pid']}/environ").read_bytes()
+    (left,) = (tmp_path / "home" / "submitted").glob(
+        "sums-*/*"
+    )  # neither settings nor payload, which YARN has
+    assert {path.name for path in left.iterdir()} == {"ridgeline_driver.py", "spark-submit.log", "token"}
     assert yarn.state(found["cluster_id"]) == ("RUNNING", "UNDEFINED")
     (row,) = json.loads(command("ps", "--json"))["apps"]
     assert (row["state"], row["deploy_mode"]) == ("running", "cluster")

@@ -42,6 +42,7 @@ _POLL_SECONDS = 0.3
 _END_SECONDS = 10.0
 _SAID_LINES = 15
 _PROGRAM = "ridgeline_driver.py"
+_SETTINGS = "spark.properties"
 _START = """\
 import sys
 
@@ -80,7 +81,7 @@ def submit_to_yarn(
         if made:
             kept.keep_token(place, made)
         (place / _PROGRAM).write_text(_START)
-        _write_settings(place / "spark.properties", _spark_settings(settings, plan))
+        _write_settings(place / _SETTINGS, _spark_settings(settings, plan))
         with open(log, "xb", opener=trust.private_opener) as out:
             process = subprocess.Popen(  # noqa: S603  Spark's own
                 _command(place, name, settings.spark),
@@ -129,7 +130,7 @@ def _spark_settings(settings: RunSettings, plan: Plan) -> dict[str, str]:
 
 def _command(place: Path, name: str, spark: Mapping[str, str]) -> list[str]:
     files = [*filter(None, [spark.get("spark.files")]), (place / PAYLOAD).as_uri()]
-    settings = ["--properties-file", str(place / "spark.properties"), "--load-spark-defaults"]
+    settings = ["--properties-file", str(place / _SETTINGS), "--load-spark-defaults"]
     where = ["--master", "yarn", "--deploy-mode", "cluster", "--name", name]
     return [
         spark_program("spark-submit"),
@@ -175,6 +176,7 @@ class OnYarn:
                 msg = f"YARN has not taken `{self.name}` within {timeout:g} s; see `{self.log}`"
                 raise RidgelineError(msg)
             _CLOCK.wait(_POLL_SECONDS)
+        self._remove_secrets()
         write(f"{self.name}: YARN has taken it as {self.cluster_id}")
         if self.token:
             write(f"{self.name}: its web service asks for the token {self.token}, which commands here know")
@@ -236,11 +238,21 @@ class OnYarn:
                 return standing(self.folder, found)
         return None
 
+    def _remove_secrets(self) -> None:
+        """Remove the files that YARN has copies of; the payload is none where it shares the file system."""
+        copied = f"/{PAYLOAD} -> " in self._said()  # of a file that it need not copy it says that instead
+        names = [_SETTINGS, PAYLOAD] if copied else [_SETTINGS]
+        for name in names:
+            self.log.with_name(name).unlink(missing_ok=True)
+
     def _look(self) -> bool:
-        """Whether YARN has taken it, by the output of `spark-submit`."""
+        """Whether YARN has taken it, by the output of `spark-submit`, or its entry where that says little."""
         found = _SUBMITTED.search(self._said())
-        self.cluster_id = "" if found is None else found[1]
-        return found is not None
+        if found is not None:
+            self.cluster_id = found[1]
+        elif (how := self.standing()) is not None and how.found.entry is not None:
+            self.cluster_id = how.found.entry.cluster_id
+        return bool(self.cluster_id)
 
     def _failure(self, code: int) -> RidgelineError:
         """The error of an application that has ended before it ran."""
