@@ -81,7 +81,7 @@ class Yarn:
             "spark.yarn.stagingDir": self.folder.as_uri(),
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
-            "spark.executor.instances": "3",
+            "spark.executor.instances": "2",
         }
         conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         return ["--master", "yarn", *conf]
