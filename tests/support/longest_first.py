@@ -24,6 +24,7 @@ SECONDS = {
     "tests/typing/test_typing.py": 105,
     "tests/crash/test_yarn.py": 105,
     "tests/crash/test_kill_queue.py": 100,
+    "tests/crash/test_yarn_cluster.py": 90,
     "tests/crash/test_script_classes.py": 65,
     "tests/crash/test_packed_environment.py": 100,
     "tests/engine/spark/test_spark_s3.py": 100,
