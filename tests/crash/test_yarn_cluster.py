@@ -1,5 +1,6 @@
 """`submit --deploy-mode cluster` on a real YARN: a driver in its application master, which is killed."""
 
+import contextlib
 import io
 import json
 import os
@@ -28,6 +29,8 @@ APPLICATION = SUPPORT / "crash" / "numbers.py"
 PROPERTIES = ("numbers.windows=1000000", "sums.pause_seconds=0.05", "store.roll_seconds=0.3")
 OPTIONS = [part for value in PROPERTIES for part in ("-D", value)]
 MARK = b"FROM_THE_ARCHIVE=1"
+SECRET = "hunter2-of-the-store"
+LOGS = {"stdout", "stderr", "launch_container.sh", "spark-submit.log", "sums.json"}
 
 
 @pytest.fixture(scope="module")
@@ -83,25 +86,42 @@ def archive(tmp_path):
     return path
 
 
+@pytest.fixture
+def words(yarn, archive, tmp_path):
+    """The submission."""
+    output = tmp_path / "output"
+    found = ["submit", str(APPLICATION), "--name", "sums", "--deploy-mode", "cluster", *yarn.in_cluster]
+    found += [*OPTIONS, "--archives", str(archive), "--conf", f"spark.hadoop.planted.secret.key={SECRET}"]
+    return [*found, "--", "--output", str(output)]
+
+
+def shown(*folders):
+    """Place and text of all that others may see: command lines, logs, scripts of YARN, the store's entry."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield path, path.read_text(errors="replace")
+    for path in (path for folder in folders for path in folder.rglob("*") if path.name in LOGS):
+        with contextlib.suppress(OSError):
+            yield path, path.read_text(errors="replace")
+
+
 def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
-    yarn, command, entry, store, archive, wait_until, monkeypatch, tmp_path
+    yarn, command, entry, words, store, wait_until, tmp_path
 ):
     checkpoint, output = store / "sums", tmp_path / "output"
     reader = Reader(output, checkpoint)
     reader.start()
-    words = ["submit", str(APPLICATION), "--name", "sums", "--deploy-mode", "cluster", *yarn.in_cluster]
-    words += [*OPTIONS, "--archives", str(archive), "--", "--output", str(output)]
     out = command(*words)
     found = entry()
     assert re.search(rf"sums: YARN has taken it as {found['cluster_id']}", out)
     assert re.search(rf"sums runs: run {found['run']}-1, at http://\S+:\d+", out)
     assert (found["deploy_mode"], found["state"], found["master"]) == ("cluster", "running", "yarn")
     assert MARK in Path(f"/proc/{found['pid']}/environ").read_bytes()
-    (left,) = (tmp_path / "home" / "submitted").glob(
-        "sums-*/*"
-    )  # neither settings nor payload, which YARN has
+    (left,) = (tmp_path / "home" / "submitted").glob("sums-*/*")  # YARN has settings and payload
     assert {path.name for path in left.iterdir()} == {"ridgeline_driver.py", "spark-submit.log", "token"}
     assert yarn.state(found["cluster_id"]) == ("RUNNING", "UNDEFINED")
+    token = (left / "token").read_text()
+    assert not [place for place, text in shown(yarn.folder, tmp_path) if SECRET in text or token in text]
     (row,) = json.loads(command("ps", "--json"))["apps"]
     assert (row["state"], row["deploy_mode"]) == ("running", "cluster")
     assert row["says"] in {"starting", "ok", "behind"}  # its web service has answered, elsewhere than here
@@ -127,24 +147,32 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
     )
     assert multisets(output) == multisets(tmp_path / "whole")
 
-    if DEPTH <= 1:
-        return
-    for _ in range(2):
-        before = committed(checkpoint)
-        command(*words)
-        found = entry()
-        wait_until(lambda: committed(checkpoint) > before, "more windows")  # noqa: B023  run here
-        if found["epoch"] == 3:
-            monkeypatch.setenv("HADOOP_CONF_DIR", yarn.environment["HADOOP_CONF_DIR"])
-            end_on_yarn(found["cluster_id"])
-        else:
-            assert f"YARN has ended {found['cluster_id']}" in command("kill", "sums", "--yes")
-        wait_until(lambda: yarn.state(found["cluster_id"])[0] in {"KILLED", "FAILED"}, "YARN's word of it")  # noqa: B023
-        (row,) = json.loads(command("ps", "--json"))["apps"]
-        if found["epoch"] == 3:
-            wait_until(
-                lambda: json.loads(command("ps", "--json"))["apps"][0]["state"] in {"dead", "ended"},
-                "a word of its end",
-            )
-        else:
-            assert (row["state"], "killed" in row["sentence"]) == ("failed", True), row
+
+@pytest.mark.skipif(DEPTH <= 1, reason="a deeper round: TEST_DEPTH=2")
+def test_one_that_yarn_or_a_user_ends_is_noticed_and_continues_with_the_next_submit(
+    yarn, command, entry, words, store, wait_until, monkeypatch
+):
+    monkeypatch.setenv("HADOOP_CONF_DIR", yarn.environment["HADOOP_CONF_DIR"])
+
+    def ended(cluster_id):
+        wait_until(lambda: yarn.state(cluster_id) == ("KILLED", "KILLED"), "YARN's word of it")
+
+    def row():
+        return json.loads(command("ps", "--json"))["apps"][0]
+
+    def more_windows(than):
+        wait_until(lambda: committed(store / "sums") > than, "more windows")
+
+    command(*words)
+    more_windows(-1)
+    end_on_yarn(entry()["cluster_id"])
+    ended(entry()["cluster_id"])
+    wait_until(lambda: row()["state"] == "dead", "a word of its end")
+    before = committed(store / "sums")
+    command(*words)
+    assert entry()["epoch"] == 2
+    more_windows(before)
+    assert f"YARN has ended {entry()['cluster_id']}" in command("kill", "sums", "--yes")
+    ended(entry()["cluster_id"])
+    assert row()["state"] == "failed"
+    assert "killed by" in row()["sentence"]
