@@ -142,6 +142,15 @@ def state(address):
     return parse_qs(urlsplit(address).query)["state"][0]
 
 
+def test_two_tabs_sign_in_side_by_side(service):
+    browser, first = back(service)
+    second = browser.sign_in(f"{service.url}/page/login", "ann", until=f"{service.url}/page/login/callback")
+    assert state(first) != state(second)
+    for address in (second, first):
+        assert "#signed-in" in browser.go(address).url
+        assert service.begin_session(browser)[0] == 200
+
+
 def test_answers_that_no_provider_gives_are_refused(service):
     browser, address = back(service)
     clean = address.partition("?")[0]

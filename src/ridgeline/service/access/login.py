@@ -117,13 +117,13 @@ class Login:
             )
         kept = {"state": state, "nonce": nonce, "verifier": verifier, "redirect": redirect}
         return Begun(
-            address, _name(state), self._sealed({**kept, "until": self._clock.wall() + BEGUN_SECONDS})
+            address, cookie_of(state), self._sealed({**kept, "until": self._clock.wall() + BEGUN_SECONDS})
         )
 
     def finish(self, answer: Mapping[str, str], cookies: Mapping[str, str]) -> Identity:
         """The identity that an answer of the issuer proves in this browser. Raises LoginRefusedError."""
         state = answer.get("state", "")
-        begun = self._opened(cookies.get(_name(state), ""))
+        begun = self._opened(cookies.get(cookie_of(state), ""))
         if not state or begun is None or not secrets.compare_digest(begun["state"].encode(), state.encode()):
             msg = "this browser has not begun this sign-in, or too long ago"
             raise LoginRefusedError(msg)
@@ -288,9 +288,9 @@ class Login:
         return found if isinstance(found, dict) and self._clock.wall() <= found["until"] else None
 
 
-def _name(state: str) -> str:
-    """The name of the cookie of a sign-in: several tabs have one each."""
+def cookie_of(state: str) -> str:
+    """The name of the cookie of a sign-in: several tabs have one each. Empty for what is no state."""
     return f"ridgeline-login-{state[:12]}" if re.fullmatch(r"[\w-]{40,100}", state) else ""
 
 
-__all__ = ["BEGUN_SECONDS", "CALLBACK", "Begun", "Login", "LoginRefusedError"]
+__all__ = ["BEGUN_SECONDS", "CALLBACK", "Begun", "Login", "LoginRefusedError", "cookie_of"]

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from ridgeline.service.access.login import BEGUN_SECONDS, Login, LoginRefusedError
+from ridgeline.service.access.login import BEGUN_SECONDS, Login, LoginRefusedError, cookie_of
 from ridgeline.service.access.roles import ANYBODY, Caller, Identity
 from ridgeline.service.http.callers import noted, role_of
 from ridgeline.service.page.session import cookie_name
@@ -94,9 +94,7 @@ async def _finish(request: Request) -> Response:
     response.set_cookie(
         signed_cookie(request), code, max_age=int(SIGNED_SECONDS), samesite="strict", **options
     )
-    for name in request.cookies:
-        if name.startswith("ridgeline-login-"):
-            response.delete_cookie(name, samesite="lax", **options)
+    response.delete_cookie(cookie_of(request.query_params["state"]), samesite="lax", **options)
     return response
 
 
