@@ -55,7 +55,7 @@ def submit(
         str,
         typer.Option(
             metavar="MODE",
-            help="Where the driver runs: `client`, a process of this host, or `cluster`, on the cluster.",
+            help="Where the driver runs: `client`, a process of this host, or `cluster`, on a node of YARN.",
         ),
     ] = "client",
     detach: Annotated[
