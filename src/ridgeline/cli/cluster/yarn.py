@@ -173,7 +173,8 @@ class OnYarn:
                 raise self._failure(self.process.returncode)
             if _CLOCK.monotonic() > deadline:
                 self.leave()
-                msg = f"YARN has not taken `{self.name}` within {timeout:g} s; see `{self.log}`"
+                late = f"YARN has not taken `{self.name}` within {timeout:g} s"
+                msg = f"{late}; see that it runs, and `{self.log}`"
                 raise RidgelineError(msg)
             _CLOCK.wait(_POLL_SECONDS)
         self._remove_secrets()
