@@ -1,3 +1,4 @@
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -6,10 +7,13 @@ from hypothesis import strategies as st
 
 from ridgeline import PartitionKeys, stable_hash
 from ridgeline.api.codec import ColumnCodec, FunctionCodec
+from ridgeline.api.columns.combined import Combined
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.partitioner import assign_keys
+from ridgeline.engine.exchange.key_counts import KeyCounters
 from ridgeline.engine.exchange.routing import Splitter
+from ridgeline.operators import Windowed, aggregate, tumbling
 from ridgeline.plan.container_spec import Route
 from ridgeline.plan.physical import RoundRobin
 
@@ -139,3 +143,64 @@ def test_of_an_empty_run_nothing_is_taken(how):
 def test_a_part_that_goes_to_one_partition_as_a_whole_is_not_copied():
     (part,) = made([[5, 5, 5]], batches=True)
     assert split([part], list(map(route, assign_keys(2)))).count([part]) == 1
+
+
+class Sold(NamedTuple):
+    shop: str
+    cents: int
+    time: datetime
+
+
+SOLD = Schema(Sold)
+SHOPS = ColumnCodec(["shop"])
+
+
+def sold(shops: list[str]) -> Tuples:
+    """Sales of these shops, a second each."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [Sold(shop, place, start + timedelta(seconds=place)) for place, shop in enumerate(shops)]
+    return Tuples.of_batch(SOLD, SOLD.encode(rows), "time")
+
+
+def combining_routes(containers: list[int]) -> list[Route]:
+    combiner = Windowed(tumbling("1h"), key="shop", values={"n": aggregate.count()}).combiner(())
+    keys = assign_keys(len(containers)) if len(containers) > 1 else [None]
+    return [
+        Route(1, "out", number, "input", container, SOLD, own, SHOPS, combiner=combiner)
+        for number, (container, own) in enumerate(zip(containers, keys, strict=True))
+    ]
+
+
+def test_keys_are_counted_tuple_by_tuple_where_partial_results_are_sent() -> None:
+    part = sold([f"shop {place * place % 7}" for place in range(6_000)])
+    counts = []
+    for here in (None, {0}):
+        splitter, counters = Splitter(combining_routes([1, 2, 3])), KeyCounters(6)
+        splitter.begin(0, here)
+        shares = splitter.split(part, counters)
+        counts.append(counters.counts())
+        assert sum(len(share) for share in shares if share is not None) == 6_000
+        assert all(isinstance(share, Combined) == (here is not None) for share in shares if share is not None)
+    assert counts[0] == counts[1]
+
+
+def test_what_stays_in_the_process_of_one_partition_is_not_combined() -> None:
+    part = sold(["a", "b"] * 3_000)
+    for containers, here, combined in (([1], {1}, False), ([1], {0}, True), ([1, 2], {1, 2}, True)):
+        splitter = Splitter(combining_routes(containers))
+        splitter.begin(0, here)
+        shares = [share for share in splitter.split(part) if share is not None]
+        assert [isinstance(share, Combined) for share in shares] == [combined] * len(shares), containers
+
+
+def test_a_sender_rests_where_combining_does_not_pay() -> None:
+    """Of batches with many keys ever fewer are looked at; of few keys each is combined again."""
+    many, few = sold([f"shop {place}" for place in range(5_000)]), sold(["a", "b"] * 2_500)
+    splitter = Splitter(combining_routes([1, 2]))
+    splitter.begin(0, {0})
+
+    def combines(part: Tuples) -> bool:
+        return any(isinstance(share, Combined) for share in splitter.split(part))
+
+    assert not any(combines(many) for _ in range(1 + 1 + 1 + 3 + 1))
+    assert [combines(few) for _ in range(9)] == [False] * 7 + [True] * 2

@@ -22,7 +22,7 @@ from ridgeline.operators.windows.fixed import last_starts
 
 LEAST_RECORDS = 2_048
 """Of fewer records a batch is sent as it is: to combine them would cost more than to send them."""
-LEAST_A_ROW = 8
+LEAST_A_ROW = 16
 """So many records must become one row on average."""
 
 
