@@ -93,13 +93,13 @@ class Combined(Tuples):
 
     @classmethod
     def of_packed(cls, schema: Schema, packed: PackedCombined) -> Combined:
-        """What was sent."""
+        """Open what was sent."""
         times = Times(packed.newest, packed.oldest)
         return cls(schema, packed.keys, packed.starts, packed.counts, times, packed.parts)
 
 
 class Combination(NamedTuple):
-    """What a combiner has made of a sequence of tuples.
+    """The partial results of a sequence of tuples, and who is in which.
 
     `firsts`: for each row of `combined` a tuple with its key. `groups`: for each tuple the row that it is in.
     """
@@ -125,7 +125,7 @@ class Combines(ABC):
 
     @abstractmethod
     def combiner(self, outputs: Collection[str]) -> Combiner | None:
-        """What makes partial results for this operator; None if it must get its tuples.
+        """The combiner that makes partial results for this operator; None if it must get its tuples.
 
         `outputs`: its output ports that are connected.
         """

@@ -153,7 +153,7 @@ class _Pass:
     def __init__(self, members: _Keyed) -> None:
         self.numbers = [number for number, _ in members]
         self.combining: Combining | None = None
-        """What makes partial results for the operator that the routes lead to."""
+        """Makes partial results for the operator that the routes lead to."""
         mask = max(keys.mask for _, keys in members)
         self._mask = np.min_scalar_type(mask).type(mask)
         values = np.arange(mask + 1)

@@ -23,7 +23,7 @@ from ridgeline.operators.windows.fixed import last_starts
 LEAST_RECORDS = 2_048
 """Of fewer records a batch is sent as it is: to combine them would cost more than to send them."""
 LEAST_A_ROW = 16
-"""So many records must become one row on average."""
+"""The least number of records that become one row, on average; with fewer, rows cost more than they save."""
 
 
 @dataclass(frozen=True)

@@ -277,10 +277,10 @@ class _Builder:
         return Encoding(codec, sink.inputs[port], where)
 
     def combiner(self, output: _Output, sink: LogicalOperator, port: str) -> Combiner | None:
-        """What makes partial results of an output's tuples for a sink; None if it gets them as they are.
+        """The combiner of an output's tuples for a sink; None if it gets them as they are.
 
-        It must where each tuple counts: for an author's unifier or codec, where tuples that fail are left
-        out, and where the age of each is taken.
+        It does so where each tuple counts. An author's unifier or codec sees each, the age of each is taken,
+        or tuples on which the sink fails are left out.
         """
         operator, names = sink.operator, {"windows", "values", "combine"}
         alone = any(names & part.properties.keys() for part in sink.divided)
