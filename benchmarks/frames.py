@@ -105,8 +105,8 @@ def ours(of_round: Round, processes: int = 1) -> Figures:
         lateness=0,
     )
     lines = app.read("lines", source, partitions=processes)
-    priced = lines.filter("sold", "units > 2").with_columns(
-        "priced", amount="price * units", band="cast(floor(price / 10) as int)"
+    priced = lines.filter("sold", "units > 2", partition_parallel=True).with_columns(
+        "priced", amount="price * units", band="cast(floor(price / 10) as int)", partition_parallel=True
     )
     totals = (
         priced.group_by("key")
