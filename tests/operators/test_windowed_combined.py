@@ -22,7 +22,7 @@ from ridgeline.measure.events import ContainerWindow, OperatorWindow, SlotJoined
 from ridgeline.operators import Windowed, aggregate, sliding, tumbling
 from ridgeline.operators.windows import combining
 from ridgeline.plan import describe, plan_application
-from ridgeline.plan.edits import Repartition
+from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.testing import (
     END_WINDOW,
     CollectorSink,
@@ -258,11 +258,8 @@ def test_what_needs_each_record_gets_each(other: dict[str, Any]) -> None:
     app = application(busy(2), tumbling(10), partitions=2, **other)
     assert "combined" not in describe(plan_application(app))
     assert "combined" in describe(plan_application(application([], tumbling(10), partitions=2)))
-
-
-class Later(NamedTuple):
-    shop: str
-    sales: int
+    alone = describe(plan_application(application([], tumbling(10))))
+    assert "combined" not in alone, "all is in one container"
 
 
 def test_late_records_that_are_read_come_as_they_are() -> None:
@@ -322,6 +319,23 @@ def test_partitions_change_while_it_runs_and_at_a_restart() -> None:
         run = run_local(app, checkpoint=storage, windows=1)
         rows += [sorted(repr(row) for row in run.collected("sink", window))]
     assert rows == expected[: len(rows)]
+
+
+def test_it_is_turned_off_and_on_while_it_runs() -> None:
+    items = busy(6, each=5_000)
+    options: dict[str, Any] = {"partitions": 2, "values": TOTALS, "source_lateness": 70}
+    changes = {
+        2: [SetProperty("totals", "combine", value=False)],
+        4: [SetProperty("totals", "combine", value=True)],
+    }
+    found = run_local(application(items, tumbling(20), **options), changes=changes)
+    assert [change.state for change in found.changes] == ["APPLIED"] * 2
+    sent = dict.fromkeys(range(6), 0)
+    for event in found.events:
+        if isinstance(event, ContainerWindow):
+            sent[event.window_id] += event.bytes_out
+    assert max(sent[0], sent[1], sent[4], sent[5]) * 20 < min(sent[2], sent[3])
+    assert seen(found)[1] == seen(run_local(application(items, tumbling(20), **options)))[1]
 
 
 @pytest.mark.usefixtures("eager")

@@ -106,7 +106,7 @@ def container_partners(plan: Plan) -> Mapping[int, frozenset[int]]:
     Containers of a stage in which all have the same partners share one set.
     """
     containers = plan.execution.containers
-    home = {operator: container.id for container in containers for operator in container.operators}
+    home = plan.execution.homes
     found: dict[int, list[int]] = {container.id: [] for container in containers}
     for stream in plan.physical.streams:
         source, sink = home[stream.source], home[stream.sink]
@@ -120,7 +120,7 @@ def container_partners(plan: Plan) -> Mapping[int, frozenset[int]]:
 def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     """The specs of all containers of a plan, stage by stage. Their ids are not their places."""
     containers = plan.execution.containers
-    home = {operator: container.id for container in containers for operator in container.operators}
+    home = plan.execution.homes
     routes: dict[int, list[Route]] = {container.id: [] for container in containers}
     incoming: dict[int, dict[tuple[int, int], Incoming]] = {container.id: {} for container in containers}
     kinds: dict[tuple[str, str, int, int], Incoming] = {}

@@ -42,6 +42,11 @@ class ExecutionPlan:
         """All containers, stage by stage."""
         return tuple(container for stage in self.stages for container in stage.containers)
 
+    @property
+    def homes(self) -> dict[int, int]:
+        """The container of each operator, by their ids."""
+        return {operator: container.id for container in self.containers for operator in container.operators}
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -204,3 +204,18 @@ def test_a_sender_rests_where_combining_does_not_pay() -> None:
 
     assert not any(combines(many) for _ in range(1 + 1 + 1 + 3 + 1))
     assert [combines(few) for _ in range(9)] == [False] * 7 + [True] * 2
+
+
+def test_readers_of_one_key_get_partial_results_or_tuples_as_each_takes_them() -> None:
+    part = sold([f"shop {place % 5}" for place in range(6_000)])
+    taking = [Route(1, "out", 9, "input", one, SOLD, own, SHOPS) for one, own in enumerate(assign_keys(2))]
+    for routes in ([*combining_routes([1, 2]), *taking], [*taking, *combining_routes([1, 2])]):
+        splitter, counters = Splitter(routes), KeyCounters(6)
+        splitter.begin(0, {0})
+        shares = splitter.split(part, counters)
+        of_sink: dict[bool, int] = {False: 0, True: 0}
+        for one, share in zip(routes, shares, strict=True):
+            assert isinstance(share, Combined) == (one.combiner is not None) or share is None
+            of_sink[one.combiner is not None] += 0 if share is None else len(share)
+        assert of_sink == {False: 6_000, True: 6_000}
+        assert [counts.tuples for counts in counters.counts()] == [6_000]

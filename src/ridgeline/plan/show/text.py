@@ -72,7 +72,7 @@ def describe(plan: Plan, regions: Sequence[Plan] = (), *, unfold: bool = False) 
     for part in regions or [plan]:
         if regions:
             lines += ["", f"region {part.logical.region}:"]
-        physical = _describe_physical(part.physical)
+        physical = _describe_physical(part.physical, part.execution.homes)
         lines += ["", *physical, "", *_describe_execution(part.physical, part.execution)]
     notes = [note for part in regions or [plan] for note in find_notes(part.logical, part.physical)]
     if notes:
@@ -157,8 +157,8 @@ def _localities(shown: ShownStream) -> str:
     return ", ".join(f"{sink}: {locality.name}" for sink, locality in given if locality is not None)
 
 
-def _describe_physical(physical: PhysicalPlan) -> list[str]:
-    """The lines of the physical plan: each operator with its sources."""
+def _describe_physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> list[str]:
+    """The lines of the physical plan: each operator with its sources. `homes`: the container of each."""
     entering: dict[int, dict[str, list[PhysicalStream]]] = {}
     for stream in physical.streams:
         entering.setdefault(stream.sink, {}).setdefault(stream.sink_port, []).append(stream)
@@ -166,7 +166,7 @@ def _describe_physical(physical: PhysicalPlan) -> list[str]:
     for operator in physical.operators:
         ports = entering.get(operator.id, {})
         gets = [
-            f"{port}: {_share(streams[0])}{', combined,' if streams[0].combiner else ''}"
+            f"{port}: {_share(streams[0])}{', combined,' if _combines(streams, homes) else ''}"
             f" of {_titles(physical, streams)}"
             for port, streams in ports.items()
         ]
@@ -186,6 +186,11 @@ def _share(stream: PhysicalStream) -> str:
     if isinstance(stream.route, RoundRobin):
         return f"one tuple in {stream.route.of}, from number {stream.route.index},"
     return "all"
+
+
+def _combines(streams: Sequence[PhysicalStream], homes: Mapping[int, int]) -> bool:
+    """True if partial results may come: within a container tuples stay as they are."""
+    return any(one.combiner is not None and homes[one.source] != homes[one.sink] for one in streams)
 
 
 def _titles(physical: PhysicalPlan, streams: Sequence[PhysicalStream]) -> str:

@@ -77,7 +77,7 @@ def _whole(plan: Plan) -> dict[str, object]:
         "application": plan.logical.application,
         "version": plan.version,
         "logical": _logical(plan.logical),
-        "physical": _physical(plan.physical),
+        "physical": _physical(plan.physical, plan.execution.homes),
         "execution": _execution(plan.execution),
         "notes": [
             {"operator": note.where, "text": note.text} for note in find_notes(plan.logical, plan.physical)
@@ -171,10 +171,14 @@ def _differing(values: Mapping[str, object], inherited: Mapping[str, object]) ->
     }
 
 
-def _physical(physical: PhysicalPlan) -> dict[str, object]:
+def _physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> dict[str, object]:
+    """The physical plan as plain values. `homes`: the container of each operator."""
     return {
         "operators": [_physical_operator(operator) for operator in physical.operators],
-        "streams": [_physical_stream(stream) for stream in physical.streams],
+        "streams": [
+            _physical_stream(stream, leaves=homes[stream.source] != homes[stream.sink])
+            for stream in physical.streams
+        ],
     }
 
 
@@ -215,8 +219,8 @@ def _keys(keys: PartitionKeys) -> dict[str, object]:
     return {"mask": keys.mask, "keys": sorted(keys.keys), **shared}
 
 
-def _physical_stream(stream: PhysicalStream) -> dict[str, object]:
-    """One physical stream as plain values."""
+def _physical_stream(stream: PhysicalStream, *, leaves: bool) -> dict[str, object]:
+    """One physical stream as plain values. `leaves`: its ends are in two containers."""
     route: dict[str, Any] | None = None
     if isinstance(stream.route, PartitionKeys):
         route = _keys(stream.route)
@@ -229,7 +233,7 @@ def _physical_stream(stream: PhysicalStream) -> dict[str, object]:
         "sink": stream.sink,
         "sink_port": stream.sink_port,
         "route": route,
-        **({"combined": True} if stream.combiner is not None else {}),
+        **({"combined": True} if leaves and stream.combiner is not None else {}),
     }
 
 
