@@ -79,7 +79,10 @@ def test_all_of_it_is_done_with_the_keyboard(application, open_page):
     page.keyboard.press("Home")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(r"operator=(?!totals)"))
+    page.wait_for_url(re.compile(r"/#/graph\?operator=(?!totals)"))
+    page.get_by_role("complementary", name=re.compile("^Operator ")).wait_for()
+    page.go_back()
+    page.wait_for_url("**/#/overview?operator=totals")
     head = page.get_by_role("columnheader", name="Operator")
     head.get_by_role("button").focus()
     page.keyboard.press("Enter")
@@ -352,3 +355,8 @@ def test_numbers_are_those_of_the_terminal(application, open_page):
         shown = page.evaluate(script, [name, numbers])
         wrong = [one for one in zip(numbers, shown, expected, strict=True) if one[1] != one[2]]
         assert not wrong, (name, wrong[:5])
+    script = """async (numbers) => {
+        const {percent} = await import("/page/format.js");
+        return numbers.map((one) => percent(one));
+    }"""
+    assert page.evaluate(script, numbers) == [f"{100 * number:.0f} %" for number in numbers]

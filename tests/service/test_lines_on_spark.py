@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
@@ -11,7 +12,9 @@ from typer.testing import CliRunner
 
 from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.cli.main import app as command
+from ridgeline.cli.remote.client import Client
 from ridgeline.testing import CollectorSink
+from support.cli.screens import on_screen
 from support.service.live import Number, Numbers
 from support.waiting import wait_until
 
@@ -19,33 +22,53 @@ pytestmark = [pytest.mark.spark]
 
 
 class Uneven(Operator):
-    """Spends three times as long in one function as in the other, by its thread's processor clock."""
+    """Spends 60 % of its time in one line, 30 % in another, by its thread's processor clock."""
 
     input = InputPort(Number)
     output = OutputPort(Number)
 
     @input.process
     def take(self, number: Number) -> None:
-        long()
-        short()
+        sixty()
+        thirty()
+        ten()
         self.output.emit(number)
 
 
-def long() -> None:
-    end = time.thread_time() + 0.0015
-    while time.thread_time() < end:
-        pass
+def sixty() -> None:
+    end = time.thread_time() + 0.0018
+    any(time.thread_time() >= end for _ in itertools.count())
 
 
-def short() -> None:
-    end = time.thread_time() + 0.0005
-    while time.thread_time() < end:
-        pass
+def thirty() -> None:
+    end = time.thread_time() + 0.0009
+    any(time.thread_time() >= end for _ in itertools.count())
+
+
+def ten() -> None:
+    end = time.thread_time() + 0.0003
+    any(time.thread_time() >= end for _ in itertools.count())
+
+
+async def said_by_top(screen, handle):
+    """`top` says the same as REST: of the operator that is chosen, which is the one to blame."""
+    await screen.pilot.press("l")
+    await screen.until(lambda: "slowest of the critical path" in screen.text("details"), "the lines")
+    assert "of its time" in screen.text("details")
+
+    def agrees():
+        (found,) = Client(handle.url).get("/lines", operator="uneven")["operators"]
+        wanted = [[f"{row['share']:.0%}", f"{row['ofPath']:.0%}"] for row in found["lines"][:2]]
+        rows = [line.split() for line in screen.text("details").splitlines()]
+        shown = [row[:2] for row in rows if row and row[0].endswith("%")]
+        return shown[:2] == wanted
+
+    await screen.until(agrees, "the figures of REST")
 
 
 def test_the_lines_of_an_operator_and_its_part_of_the_path(tmp_path, monkeypatch):
     monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
-    app = Application("live", window="50ms")
+    app = Application("live", window="20ms")
     numbers = app.add_operator("numbers", Numbers())
     uneven = app.add_operator("uneven", Uneven())
     sink = app.add_operator("sink", CollectorSink(Number))
@@ -58,12 +81,17 @@ def test_the_lines_of_an_operator_and_its_part_of_the_path(tmp_path, monkeypatch
         assert first["operator"] == "uneven"
         functions = Counter()
         for line in first["lines"]:
-            functions[line["function"]] += line["share"]
+            functions[line["function"].partition(".")[0]] += line["share"]
         assert sum(functions.values()) == pytest.approx(1)
-        assert functions["long"] > functions["short"] > 0
-        assert functions["long"] + functions["short"] > 0.5
-        assert any("thread_time" in line["text"] for line in first["lines"])
-        assert first["lines"][0]["ofPath"] > 0
+        own = sum(functions[name] for name in ("sixty", "thirty", "ten"))
+        assert own > 0.5
+        shares = {name: functions[name] / own for name in ("sixty", "thirty", "ten")}
+        assert shares == pytest.approx({"sixty": 0.6, "thirty": 0.3, "ten": 0.1}, abs=0.12)
+        hottest = first["lines"][0]
+        assert hottest["text"] == "any(time.thread_time() >= end for _ in itertools.count())"
+        assert hottest["function"].startswith("sixty")
+        assert hottest["ofPath"] == pytest.approx(hottest["share"], rel=0.3)  # nearly all of the path is its
+        on_screen(handle.url, lambda screen: said_by_top(screen, handle), name="live")
         shown = CliRunner().invoke(command, ["lines", handle.url, "uneven"]).stdout
         assert "test_lines_on_spark.py:" in shown
         answer = json.loads(CliRunner().invoke(command, ["lines", handle.url, "--json"]).stdout)
@@ -74,7 +102,7 @@ def test_the_lines_of_an_operator_and_its_part_of_the_path(tmp_path, monkeypatch
         whole = Counter()
         for row in stacks["functions"]:
             whole[row["function"]] += row["share"]
-        assert whole["long"] / (whole["long"] + whole["short"]) == pytest.approx(0.75, abs=0.12)
+        assert whole["sixty"] / (whole["sixty"] + whole["thirty"]) == pytest.approx(0.67, abs=0.12)
         said = CliRunner().invoke(command, ["lines", handle.url, "uneven", "--folded"]).stdout
         assert "uneven;Uneven.take (test_lines_on_spark.py:" in said
         result = CliRunner().invoke(command, ["lines", handle.url, "unevem"])

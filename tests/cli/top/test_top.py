@@ -7,7 +7,9 @@ import pytest
 
 from ridgeline.cli.top.board import Board
 from ridgeline.cli.top.table import OperatorTable
+from ridgeline.measure.events import ContainerHeartbeat, LineTime
 from ridgeline.measure.wording.sentence import sentence_of
+from ridgeline.measure.wording.times import to_blame
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.cli.screens import on_screen
@@ -70,6 +72,47 @@ def test_all_of_it_is_on_the_screen_and_keys_sort_filter_and_unfold(run):
         assert screen.app.screen.query("HelpPanel")
 
     on_screen(server.url, check)
+
+
+def feed_lines(watch, operator, **shares):
+    """A heartbeat of which lines have these parts of 10 s; one of them is hostile."""
+    (number,) = [row["id"] for row in watch.operators() if row["operator"] == operator]
+    lines = [
+        LineTime(number, "/srv/clicks.py", line, "Parse.take", text, 10 * share)
+        for line, (text, share) in enumerate(shares.items(), 41)
+    ]
+    now = watch.now()
+    watch.observe(ContainerHeartbeat(now, -1, "worker-1", 7, now, lines=tuple(lines)))
+
+
+def test_where_the_time_goes_by_line_of_the_chosen_operator_and_of_the_slowest():
+    watch, plan, _, _ = watched(until=3)
+    server = WebServer(create_app(watch, plan))
+    slowest = to_blame(watch.overview())
+    other = next(one for one in ("sink", "balances[0]") if not one.startswith(slowest))
+
+    async def check(screen):
+        await screen.pilot.press("slash", *other.partition("[")[0], "enter", "escape")
+        await screen.pilot.press("l")
+        await screen.until(lambda: "no samples yet" in screen.text("details"), "that there are none")
+        feed_lines(watch, other, **{"json.loads(text)": 0.6, "[red]\x1b[2J": 0.3, "rest": 0.1})
+        await screen.until(lambda: "clicks.py:41" in screen.text("details"), "lines")
+        rows = [line.split() for line in screen.text("details").splitlines()]
+        assert [row[0] for row in rows if row[0].endswith("%")] == ["60%", "30%", "10%"]
+        assert "[red]" in screen.text("details")
+        assert "\x1b" not in screen.text("details")
+        assert screen.text("sources").startswith(f"{slowest}  slowest of the critical path")
+        await screen.pilot.press("l")
+        await screen.until(lambda: "latency" in screen.text("details"), "details again")
+        hot = "hot line clicks.py:41 json.loads(text): 60% of its time"
+        await screen.until(lambda: hot in " ".join(screen.text("details").split()), "the hottest line")
+        await screen.pilot.press("d", "l")
+        await screen.until(lambda: "clicks.py:42" in screen.text("details"), "lines without details before")
+
+    try:
+        on_screen(server.url, check)
+    finally:
+        server.close()
 
 
 def test_ctrl_c_leaves_the_screen_also_from_a_field(run):

@@ -228,9 +228,9 @@ def lines(
 ) -> None:
     """Show where the Python time of operators goes, line by line, over the last minute.
 
-    `time` is the part of the operator's time, `of path` that of the critical path. Both are estimates, from
-    50 samples a second. They are always taken; they cost less than 1 % of the time. The page draws whole
-    stacks as a flame graph.
+    `of its time` is the part of the operator's time, `of the path` that of the critical path. Both are
+    estimates, from 50 samples a second. They are always taken; they cost less than 1 % of the time. The page
+    draws whole stacks as a flame graph.
 
     Example: `ridgeline lines quotes parse`
     """

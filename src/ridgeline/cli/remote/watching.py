@@ -23,8 +23,12 @@ from ridgeline.cli.remote.shared import make_console, print_json
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.screen import screen
 from ridgeline.measure.answers.application import OverviewAnswer
+from ridgeline.measure.answers.lines import OperatorLinesAnswer
+from ridgeline.measure.wording.times import to_blame
 
 _SECOND = 1.0
+LINES_SECONDS = 2.0
+"""How often lines are asked for: workers send them every 5 seconds."""
 _LEAVE = "Ctrl-C leaves; the application goes on"
 
 Draw = Callable[[Any, int], Iterable[RenderableType]]
@@ -45,29 +49,64 @@ def top(client: Client, *, as_json: bool, plain: bool = False) -> None:
         TopScreen(client, name).run()
         return
     if as_json or not console.is_terminal:
-        each_window(client, lambda overview: overview, _overview_lines, as_json=as_json)
+        hot = HotLines(client)
+        each_window(
+            client,
+            lambda overview: overview,
+            lambda overview, width: screen(overview, width, lines=hot.of(to_blame(overview))),
+            as_json=as_json,
+        )
         return
     overviews = _Overviews(client)
     overviews.start()
     title = Text.assemble((name, "bold"), (f"  {_LEAVE}", "dim"))
+    hot = HotLines(client)
     with _leaving(), Live(title, console=console, refresh_per_second=4, screen=True) as live:
         while not overviews.ended.is_set():
             with contextlib.suppress(RidgelineError):  # the stream of overviews reports what happened
-                live.update(Group(title, *_screen(client, overviews.newest(), console)))
+                live.update(Group(title, *_screen(client, overviews.newest(), console, hot)))
             overviews.news.wait(_SECOND)
             overviews.news.clear()
     if overviews.ended.is_set():
         console.print(overviews.farewell(name))
 
 
-def _screen(client: Client, overview: OverviewAnswer | None, console: Console) -> list[RenderableType]:
+class HotLines:
+    """Asks where the time of an operator goes by line, at most every two seconds. One thread at a time."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._clock = SystemClock()
+        self._asked: tuple[str | None, float] = (None, 0.0)
+        self._found: OperatorLinesAnswer | None = None
+
+    def of(self, operator: str | None) -> OperatorLinesAnswer | None:
+        """The lines of an operator; None if there are none, or the application does not answer."""
+        now = self._clock.monotonic()
+        if operator is not None and (operator != self._asked[0] or now - self._asked[1] >= LINES_SECONDS):
+            self._asked, self._found = (operator, now), lines_of(self._client, operator)
+        return None if operator is None else self._found
+
+
+def lines_of(client: Client, operator: str) -> OperatorLinesAnswer | None:
+    """Where the time of an operator goes by line; None if that is not known, or not any more."""
+    try:
+        operators = client.get("/lines", operator=operator)["operators"]
+    except RidgelineError:  # what reads the overviews reports what happened
+        return None
+    return operators[0] if operators else None
+
+
+def _screen(
+    client: Client, overview: OverviewAnswer | None, console: Console, hot: HotLines
+) -> list[RenderableType]:
     """The last overview, with what is known now of the window that runs."""
     progress = client.get("/progress")
     if overview is None:
         return [Text("no window is committed yet"), *running_lines(progress)]
     # Its state, too: an application that pauses commits no window to say so.
     now: OverviewAnswer = {**overview, "progress": progress, "info": client.get("/info")}
-    return screen(now, console.width, console.height - 2, client.get("/metrics"))
+    return screen(now, console.width, console.height - 2, client.get("/metrics"), hot.of(to_blame(now)))
 
 
 def each_window(client: Client, choose: Callable[[Any], object], draw: Draw, *, as_json: bool) -> None:
@@ -164,7 +203,3 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     for part in parts:
         console.print(part, soft_wrap=isinstance(part, Text))
     console.print()
-
-
-def _overview_lines(overview: OverviewAnswer, width: int) -> Iterable[RenderableType]:
-    return screen(overview, width)

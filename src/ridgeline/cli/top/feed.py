@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.remote.client import Client
+from ridgeline.cli.remote.watching import LINES_SECONDS, lines_of
 from ridgeline.measure.answers.application import OverviewAnswer
+from ridgeline.measure.answers.lines import OperatorLinesAnswer
 from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.wording.sentence import sentence_of
 
@@ -29,6 +31,8 @@ class Seen:
     sentence: SentenceAnswer | None = None
     windows: Sequence[dict[str, Any]] = ()
     """Windows from before the first overview."""
+    lines: Mapping[str, OperatorLinesAnswer | None] = field(default_factory=dict)
+    """By operator, where its time goes by line; None: nothing is known of it."""
     stale_since: float | None = None
     """Time of the last answer, by the wall clock, while the application does not answer."""
     why: str = ""
@@ -47,15 +51,29 @@ class Feed:
         self._received = 0.0
         self._answered = self._clock.wall()
         self._stopped = threading.Event()
+        self._lines_of: tuple[str, ...] = ()
+        self._asked = threading.Event()
 
     def start(self) -> None:
         """Begin to read."""
-        for name, read in (("overviews", self._read_overviews), ("progress", self._read_progress)):
+        for name, read in (
+            ("overviews", self._read_overviews),
+            ("progress", self._read_progress),
+            ("lines", self._read_lines),
+        ):
             threading.Thread(target=read, name=f"ridgeline-{name}", daemon=True).start()
 
     def stop(self) -> None:
         """Read no more."""
         self._stopped.set()
+        self._asked.set()
+
+    def ask_lines(self, *operators: str | None) -> None:
+        """From now on read the lines of these operators alone; None stands for none."""
+        wanted = tuple(dict.fromkeys(one for one in operators if one is not None))
+        if wanted != self._lines_of:
+            self._lines_of = wanted
+            self._asked.set()
 
     @property
     def seen(self) -> Seen:
@@ -103,6 +121,16 @@ class Feed:
             except RidgelineError as error:
                 self._lost(error)
             self._clock.wait(_SECOND, self._stopped)
+
+    def _read_lines(self) -> None:
+        """Every two seconds where the time of operators goes that are looked at; of others at once."""
+        while not self._stopped.is_set() and not self.seen.ended:
+            self._asked.clear()
+            wanted = self._lines_of
+            found = {name: lines_of(self._client, name) for name in wanted}
+            if wanted and self.seen.stale_since is None:
+                self._update(lines=found)
+            self._clock.wait(LINES_SECONDS, self._asked)
 
     def _progressed(self, overview: OverviewAnswer) -> None:
         """Take the newest progress and state into the overview, if no newer one has come meanwhile."""

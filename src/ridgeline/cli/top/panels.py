@@ -8,17 +8,25 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ridgeline.cli.tables import Columns, fitted
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.tables import Columns, fitted, flow
 from ridgeline.cli.top.board import ACCENT, KEPT, OperatorRow, spark
 from ridgeline.cli.views.backlog import sources_table
+from ridgeline.cli.views.lines import NONE, hottest_line, lines_table
 from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.wording.units import count, milliseconds, percentile, rate
+from ridgeline.measure.answers.lines import OperatorLinesAnswer
+from ridgeline.measure.wording.units import count, duration, milliseconds, percentile, rate
 
 _PARTITIONS = 6
 
 
-def operator_panel(overview: OverviewAnswer, row: OperatorRow, width: int) -> RenderableType:
-    """An operator: where its time goes, whether it is on the critical path, its partitions and processes."""
+def operator_panel(
+    overview: OverviewAnswer, row: OperatorRow, lines: OperatorLinesAnswer | None, width: int
+) -> RenderableType:
+    """An operator: where its time goes, whether it is on the critical path, its partitions and processes.
+
+    `lines`: where its time goes by line, if that is known.
+    """
     rows: list[Mapping[str, Any]] = [dict(one) for one in overview["operators"] if one["id"] in row.ids]
     first = rows[0]
     path, share = overview["criticalPath"], overview["criticalPath"]["logicalShare"].get(row.logical)
@@ -43,7 +51,31 @@ def operator_panel(overview: OverviewAnswer, row: OperatorRow, width: int) -> Re
     history = Text.assemble(
         ("latency ", "dim"), (trend, "cyan"), f" max {milliseconds(max(row.trend, default=None))}"
     )
-    return Group(head, times, history, *_ages(overview, row), *_partitions(rows, width))
+    hot = hottest_line(lines) if lines is not None else Text()
+    hot_line = [flow([Text("hot line", "dim"), *hot.split(" ")], width, indent=2)] if hot else []
+    return Group(head, times, history, *hot_line, *_ages(overview, row), *_partitions(rows, width))
+
+
+def owner_of(overview: OverviewAnswer, row: OperatorRow) -> str | None:
+    """The logical operator of a row: of unifiers the one before them; None if the plan has not got it now."""
+    return next((one["logicalName"] for one in overview["operators"] if one["id"] in row.ids), None)
+
+
+def lines_panel(
+    operator: str, known: Mapping[str, OperatorLinesAnswer | None], width: int, *, to_blame: bool
+) -> list[RenderableType]:
+    """Where the time of an operator goes by line; in words why that is not known.
+
+    `known`: by operator, those that were asked for. `to_blame`: it is the slowest of the critical path.
+    """
+    head = Text.assemble((printable(operator), ACCENT if to_blame else "bold"))
+    if to_blame:
+        head.append("  slowest of the critical path", ACCENT)
+    lines = known.get(operator)
+    if lines is None:
+        return [head, Text(NONE if operator in known else "asking ...", "dim")]
+    head.append(f"  {duration(lines['seconds'])} of the last minute", "dim")
+    return [head, lines_table(lines, width)]
 
 
 def _ages(overview: OverviewAnswer, row: OperatorRow) -> Iterable[Text]:

@@ -23,13 +23,14 @@ from ridgeline.cli.remote.client import Client
 from ridgeline.cli.top.board import COLUMNS, Board, OperatorRow, strip
 from ridgeline.cli.top.dialogs import Confirm, Property
 from ridgeline.cli.top.feed import Feed, Seen
-from ridgeline.cli.top.panels import operator_panel, slots_panel, sources_panel
+from ridgeline.cli.top.panels import lines_panel, operator_panel, owner_of, slots_panel, sources_panel
 from ridgeline.cli.top.table import OperatorTable
 from ridgeline.cli.views.path import path_text
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.screen import change_lines, promise_lines
 from ridgeline.cli.views.verdict import sentence_text
 from ridgeline.measure.answers.application import OverviewAnswer
+from ridgeline.measure.wording.times import to_blame
 from ridgeline.measure.wording.units import count, milliseconds, time_of_day
 
 _FRAME_SECONDS = 0.25
@@ -73,6 +74,7 @@ class TopScreen(App[str]):
         Binding("r", "reverse", "Reverse"),
         Binding("u", "together", "Partitions"),
         Binding("d", "details", "Details"),
+        Binding("l", "lines", "Lines"),
         Binding("p", "pause", "Pause"),
         Binding("e", "edit", "Set"),
         Binding("x", "stop", "Stop"),
@@ -90,7 +92,7 @@ class TopScreen(App[str]):
         self._board = Board()
         self._number = -1
         self._sort, self._reverse, self._together, self._pattern = _LATENCY, False, True, ""
-        self._details = True
+        self._details, self._lines = True, False
 
     def compose(self) -> ComposeResult:
         """Sentence, windows, path and table; below them details, sources and slots; the keys at the foot."""
@@ -189,12 +191,23 @@ class TopScreen(App[str]):
     def _show_below(self) -> None:
         overview, row = self._board.overview, self.query_one(OperatorTable).current
         if overview is None or self.query_one("#below").has_class("gone"):
+            self._feed.ask_lines()
             return
         width = max(20, self.size.width // 2 - 4)
-        details = "" if row is None else operator_panel(overview, row, width)
-        self.query_one("#details", Static).update(details)
-        right = Group(*sources_panel(overview, width), *slots_panel(overview, width))
-        self.query_one("#sources", Static).update(right)
+        chosen, slowest = row and owner_of(overview, row), to_blame(overview)
+        self._feed.ask_lines(chosen, slowest if self._lines else None)
+        lines = self._feed.seen.lines
+        right = [*sources_panel(overview, width), *slots_panel(overview, width)]
+        if row is None or chosen is None:
+            left: list[RenderableType] = []
+        elif self._lines:
+            left = lines_panel(chosen, lines, width, to_blame=chosen == slowest)
+        else:
+            left = [operator_panel(overview, row, lines.get(chosen), width)]
+        if self._lines and slowest is not None and slowest != chosen:
+            right = lines_panel(slowest, lines, width, to_blame=True)
+        self.query_one("#details", Static).update(Group(*left))
+        self.query_one("#sources", Static).update(Group(*right))
 
     @on(OperatorTable.Moved)
     def moved(self) -> None:
@@ -232,6 +245,13 @@ class TopScreen(App[str]):
     def action_details(self) -> None:
         """Show or hide the panels below the table."""
         self._details = not self._details
+        self._number = -1
+
+    def action_lines(self) -> None:
+        """Show by line where the time of the operator and of the slowest goes, or the details again."""
+        self._lines, self._details = not (self._lines and self._details), True
+        if self.size.height < _LOW:
+            self.notify(f"lines are shown in a terminal of {_LOW} lines or more", severity="warning")
         self._number = -1
 
     def action_filter(self) -> None:

@@ -12,12 +12,14 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.tables import flow
 from ridgeline.cli.views.ages import sink_lines
 from ridgeline.cli.views.backlog import sources_table
+from ridgeline.cli.views.lines import hottest_line
 from ridgeline.cli.views.operators import operators_figures
 from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.verdict import sentence_text
 from ridgeline.measure.answers.application import OverviewAnswer
+from ridgeline.measure.answers.lines import OperatorLinesAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.changes import text_of
 from ridgeline.measure.wording.sentence import sentence_of
@@ -29,7 +31,11 @@ _HEAD_LINES = 3  # of the operators' table, its legend and what may come below
 
 
 def screen(
-    overview: OverviewAnswer, width: int, height: int | None = None, metrics: MetricsAnswer | None = None
+    overview: OverviewAnswer,
+    width: int,
+    height: int | None = None,
+    metrics: MetricsAnswer | None = None,
+    lines: OperatorLinesAnswer | None = None,
 ) -> list[RenderableType]:
     """The screen while an application runs. Operators get the lines that are left of `height`.
 
@@ -38,6 +44,7 @@ def screen(
         width: Columns.
         height: Lines; None: as many as it needs.
         metrics: Those that operators declare, as `/metrics`; None: they are not shown.
+        lines: Where the time of the operator to blame goes; its hottest line is shown. None: none is.
     """
     progress = overview["progress"]
     sentence = sentence_text(sentence_of(overview))
@@ -48,17 +55,20 @@ def screen(
         for line in (path_text(overview["criticalPath"], width), rest_text(overview["criticalPath"], width))
         if line
     ]
+    if lines is not None and (line := hottest_line(lines)):
+        named = Text(f"hot line of {printable(lines['operator'])}", "dim")
+        above.append(flow([named, *line.split(" ")], width, indent=2))
     own = metrics_lines(metrics, width) if metrics is not None else []
     below: list[RenderableType] = [*own, *sink_lines(overview["recordAge"])]
-    lines = len(below) + sum(line.plain.count("\n") for line in own)
+    height_below = len(below) + sum(line.plain.count("\n") for line in own)
     sources = sources_table(progress, width, overview["at"])
     if sources is not None:
         below.append(sources)
-        lines += sources.row_count + 1
+        height_below += sources.row_count + 1
     running = running_lines(progress)
     limit = None
     if height is not None:
-        used = sum(1 + line.plain.count("\n") for line in above) + lines + len(running) + _HEAD_LINES
+        used = sum(1 + line.plain.count("\n") for line in above) + height_below + len(running) + _HEAD_LINES
         limit = max(_FEWEST_ROWS, height - used)
     return [*above, *operators_figures(overview["operators"], width, limit), *below, *running]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
@@ -113,7 +114,7 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     if not whole or whole <= 0 or not path["path"]:
         return []
     window = {} if path["windowId"] is None or "windows" in path else {"window": str(path["windowId"])}
-    step = max(path["path"], key=lambda one: one["latencyMs"] or 0.0)
+    step = _slowest(path["path"])
     took = step["latencyMs"] or 0.0
     rest = path["explained"]["rest"]
     other = max(rest.items(), key=lambda item: item[1], default=("", 0.0))
@@ -128,6 +129,16 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     name = step_owner(overview, step)
     phrase.show(f"{min(1.0, took / whole):.0%}", "graph", operator=name, **window)
     return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]
+
+
+def to_blame(overview: OverviewAnswer) -> str | None:
+    """The logical operator that takes the most of the last window's critical path; None before the first."""
+    steps = overview["criticalPath"]["path"]
+    return step_owner(overview, _slowest(steps)) if steps else None
+
+
+def _slowest(steps: Sequence[PathStepAnswer]) -> PathStepAnswer:
+    return max(steps, key=lambda one: one["latencyMs"] or 0.0)
 
 
 def step_owner(overview: OverviewAnswer, step: PathStepAnswer) -> str:

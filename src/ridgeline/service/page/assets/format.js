@@ -79,5 +79,5 @@ export function bytes(number) {
 }
 
 export function percent(fraction, digits = 0) {
-  return fraction == null ? UNKNOWN : `${(fraction * 100).toFixed(digits)} %`;
+  return fraction == null ? UNKNOWN : `${fixed(fraction * 100, digits)} %`;
 }

@@ -87,7 +87,7 @@ function Ages() {
   return html`<${Card} title="Age of records at sinks, p99" figure=${percentile(sinks[0].p99Ms)}>
     <ul class="overview-list">
       ${sinks.slice(0, 3).map((row) => html`<li key=${row.id}>
-        <a href=${href({ operator: row.operator })} title=${row.operator}>${cut(row.operator, 32)}</a>
+        <a href=${href({ view: "graph", operator: row.operator })} title=${row.operator}>${cut(row.operator, 32)}</a>
         <span class="muted">${percentile(row.p50Ms)} median</span><span class="number">${percentile(row.p99Ms)}</span>
       </li>`)}
     </ul>
@@ -133,7 +133,7 @@ function Path() {
     <h2>Critical path <span class="accent">${milliseconds(path.latencyMs)}</span>${path.windowLatencyMs != null && html`<span class="muted"> of ${milliseconds(path.windowLatencyMs)}</span>`}</h2>
     <ol>
       ${steps.map((step) => html`<li key=${`${step.kind ?? ""} ${step.id}`} class=${step.latencyMs === longest ? "longest" : ""} style=${{ "--ms": Math.max(0.02, (step.latencyMs ?? 0) / (longest || 1)) }}>
-        <a href=${href({ operator: opens(step) })} title=${step.operator}>${cut(step.operator)}</a>
+        <a href=${href({ view: "graph", operator: opens(step) })} title=${step.operator}>${cut(step.operator)}</a>
         <span class="number">${milliseconds(step.latencyMs)}</span>
       </li>`)}
     </ol>
@@ -157,7 +157,7 @@ function Operators() {
       id=${(row) => row.id}
       sort=${{ by: "latency", descending: true }}
       selected=${selected?.id}
-      onOpen=${(row) => go({ operator: row.title })}
+      onOpen=${(row) => go({ view: "graph", operator: row.title })}
       rowClass=${(row) => (row.critical ? "critical" : "")}
     />
   `;
