@@ -1,4 +1,4 @@
-"""The lists of the page: each answers its questions in at most three clicks."""
+"""The lists of the page."""
 
 import re
 
@@ -23,27 +23,6 @@ def page(application, open_page):
 
 def view(page, name):
     page.get_by_role("link", name=name, exact=True).click()
-
-
-def test_sources_say_whether_and_when_it_will_have_caught_up(page):
-    view(page, "Sources")
-    page.get_by_text(
-        re.compile(r"orders (will have caught up in .*, at \d|will not catch up|catches up)")
-    ).wait_for()
-    page.get_by_role("row").filter(has_text="orders").click()
-    detail = page.get_by_role("complementary", name="orders")
-    detail.get_by_role("table", name="Partitions").get_by_text(re.compile(r"^\d[\d,]*$")).first.wait_for()
-
-
-def test_changes_say_who_why_and_whether_it_helped(page, application):
-    view(page, "Changes")
-    page.get_by_role("row").filter(has_text="parse.pause").click()
-    detail = page.get_by_role("complementary", name="Change")
-    detail.get_by_text("ann", exact=True).wait_for()
-    detail.get_by_text("a new supplier").wait_for()
-    detail.get_by_text("Windows are slower").wait_for()
-    detail.get_by_role("link", name=f"window {application.slowed.window}").click()
-    page.wait_for_url(f"**/#/time?window={application.slowed.window}")
 
 
 def test_promises_say_since_when_and_by_how_much(page):

@@ -1,4 +1,4 @@
-"""The time view: since when, what happened then, which window failed and why; and a line that is cut."""
+"""The time view: the last windows and hours, one window chosen, and a line that is cut."""
 
 import random
 import re
@@ -17,20 +17,6 @@ MOST_BYTES = 1_500_000  # of a moving picture
 def application():
     with troubled() as found:
         yield found
-
-
-def window_of(page):
-    found = re.search(r"window=(\d+)", page.url)
-    return None if found is None else int(found[1])
-
-
-def test_since_when_it_is_slow_and_what_happened_then(application, open_page):
-    page = open_page(application.server.url)
-    page.get_by_role("link", name="Time", exact=True).click()
-    page.get_by_text(re.compile(r"^Slower since \d")).wait_for()
-    text = page.get_by_text("Then: ").first.inner_text()
-    assert "parse.pause" in text
-    assert "asked for by ann (a new supplier)" in text
 
 
 def test_the_last_hours_have_marks_of_what_happened(application, open_page, accessible):
@@ -83,21 +69,6 @@ def test_from_the_sentence_to_the_cause_as_the_readme_shows_it(application, open
     page.get_by_role("cell", name="a new supplier").wait_for()
     moving.look(2.4)
     assert 20_000 < moving.close().stat().st_size < MOST_BYTES
-
-
-def test_which_window_failed_and_why(application, open_page):
-    page = open_page(application.server.url)
-    page.get_by_role("link", name="Time", exact=True).click()
-    happened = page.get_by_role("list", name="What happened", exact=True)
-    failure = happened.get_by_role("listitem").filter(has_text="the ledger's connection was reset")
-    failure.get_by_role("link", name=f"window {FAILED}").click()
-    page.get_by_role("heading", name=f"Window {FAILED}: who waited for whom").wait_for()
-    assert window_of(page) == FAILED
-    page.get_by_text("2 attempts").wait_for()
-    then = page.get_by_role("list", name="What happened then")
-    then.get_by_text("ConnectionResetError").wait_for()
-    chain = page.get_by_role("group", name="Who waited for whom")
-    chain.get_by_text("earlier attempts").first.wait_for()
 
 
 def test_a_window_is_chosen_by_keys_and_by_dragging_and_live_goes_back(application, open_page):
