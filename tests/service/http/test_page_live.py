@@ -145,7 +145,7 @@ def test_a_page_that_is_slow_gets_all_at_once_and_nothing_waits_for_it(rendered)
             for _ in range(20):
                 await anext(quick)
                 assert len(shared._patches) <= 16
-                assert len(shared._windows) <= 1000
+                assert len(shared.newest.windows) <= 1000
             [(name, again)] = events_of(await anext(slow))
             assert name == "whole"
             ids = [window["windowId"] for window in again["windows"]]

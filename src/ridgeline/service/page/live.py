@@ -7,7 +7,8 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
@@ -76,7 +77,7 @@ class LiveStream:
             while self.ended or not self.closed:  # who is there at the end gets it
                 turn = feed.turn
                 if feed.version != have:
-                    have, chunk = await run_in_threadpool(feed.since, have)
+                    have, chunk = feed.since(have) or await run_in_threadpool(feed.whole, feed.newest)
                     yield chunk
                 elif feed.failed:
                     return
@@ -121,15 +122,24 @@ class LiveStream:
                     feed.loop.call_soon_threadsafe(feed.wake)
 
 
+class Shown(NamedTuple):
+    """A state of the page, and its windows. It is not changed any more."""
+
+    version: int
+    state: dict[str, Any]
+    windows: Sequence[Any]
+
+
 class Feed:
     """The states of an application, one after the other; of one event loop.
 
-    `version` counts them. `turn` is set once there is a newer one, and replaced by another.
+    `newest` is the last one, `version` its number. `turn` is set once there is a newer one, and replaced by
+    another.
     """
 
     def __init__(self, stream: LiveStream, every: float) -> None:
         self.clients = 0
-        self.version = 0
+        self.newest = Shown(0, {}, [])
         self.over = False
         self.failed = False
         self.turn = asyncio.Event()
@@ -139,14 +149,17 @@ class Feed:
         self._news = asyncio.Event()
         self._last = asyncio.Event()
         self._maker = PageState(stream.watch)
-        self._state: dict[str, Any] = {}
-        self._windows: deque[Any] = deque(maxlen=WINDOWS)
         self._patches: deque[bytes] = deque(maxlen=_KEPT)
         self._whole: tuple[int, bytes] = (0, b"")
         self._rendering = threading.Lock()
         self._clock = SystemClock()
         self.task = asyncio.create_task(self._run())
         self.task.add_done_callback(self._done)
+
+    @property
+    def version(self) -> int:
+        """The number of the newest state; 0 before the first."""
+        return self.newest.version
 
     def wake(self) -> None:
         """Something has happened, or the stream is closed."""
@@ -156,15 +169,22 @@ class Feed:
         if self._stream.closed:
             self._turn()
 
-    def since(self, have: int) -> tuple[int, bytes]:
-        """The newest version, and the events that lead to it from `have` (0: none). From any thread."""
+    def since(self, have: int) -> tuple[int, bytes] | None:
+        """The newest version, and the differences that lead to it from `have`; None if they are not kept.
+
+        Of the event loop: to hand this to a thread, for each client, took longer than all that is in it.
+        """
+        missing = self.version - have
+        if not have or missing > len(self._patches):
+            return None
+        return self.version, b"".join(islice(self._patches, len(self._patches) - missing, None))
+
+    def whole(self, shown: Shown) -> tuple[int, bytes]:
+        """A version, and the event with all of its state; a newer one if that is made already. Any thread."""
         with self._rendering:
-            missing = self.version - have
-            if have and missing <= len(self._patches):
-                return self.version, b"".join(list(self._patches)[len(self._patches) - missing :])
-            if self._whole[0] != self.version:
-                whole = to_json({**self._state, "windows": list(self._windows)})
-                self._whole = self.version, b"event: whole\ndata: %b\n\n" % whole
+            if self._whole[0] < shown.version:
+                whole = to_json({**shown.state, "windows": shown.windows})
+                self._whole = shown.version, b"event: whole\ndata: %b\n\n" % whole
             return self._whole
 
     async def _run(self) -> None:
@@ -172,7 +192,8 @@ class Feed:
         while True:
             self._news.clear()  # before the reading: what happens during it counts as news
             ended = self._stream.ended
-            took = await run_in_threadpool(self._render)
+            self.newest, event, took = await run_in_threadpool(self._render, self.newest)
+            self._patches.append(event)
             self.over = ended
             self._turn()
             if ended:
@@ -194,35 +215,32 @@ class Feed:
         turn, self.turn = self.turn, asyncio.Event()
         turn.set()
 
-    def _render(self) -> float:
-        """Take the newest state; returns the seconds of processor time that it took."""
+    def _render(self, before: Shown) -> tuple[Shown, bytes, float]:
+        """The next state, the difference to it as an event, and the processor seconds that both took."""
         begun = self._clock.cpu()
         state = self._maker.of(self._stream.plan())
-        added, changed = self._news_of_windows()
-        patch = {"patch": merge_patch(self._state, state), "added": added}
+        added, changed = self._news_of_windows(before.windows)
+        patch = {"patch": merge_patch(before.state, state), "added": added}
         if changed:
             patch["changed"] = list(changed.values())
-        event = b"event: delta\ndata: %b\n\n" % to_json(patch) if self.version else b""
-        with self._rendering:
-            self._state = state
-            for at, window in changed.items():
-                self._windows[at] = window
-            self._windows += added
-            self._patches.append(event)
-            self.version += 1
-        return self._clock.cpu() - begun
+        event = b"event: delta\ndata: %b\n\n" % to_json(patch) if before.version else b""
+        windows = [*before.windows, *added]
+        for at, window in changed.items():
+            windows[at] = window
+        shown = Shown(before.version + 1, state, windows[-WINDOWS:])
+        return shown, event, self._clock.cpu() - begun
 
-    def _news_of_windows(self) -> tuple[Sequence[Any], Mapping[int, Any]]:
+    def _news_of_windows(self, windows: Sequence[Any]) -> tuple[Sequence[Any], Mapping[int, Any]]:
         """Windows that were committed since the last time, and by place those of which more is known now.
 
         Spark's own account of a window comes after its commit, and makes it longer.
         """
-        known = {_key(window): at for at, window in enumerate(self._windows)}
+        known = {_key(window): at for at, window in enumerate(windows)}
         rows = self._stream.watch.windows(_NEW if known else None)
         if known and rows and _key(rows[0]) not in known:
             rows = self._stream.watch.windows(None)
         places = {known[_key(row)]: row for row in rows if _key(row) in known}
-        changed = {at: row for at, row in places.items() if row != self._windows[at]}
+        changed = {at: row for at, row in places.items() if row != windows[at]}
         if len(known) == WINDOWS:  # what comes before them in time has left them already
             first = next((at for at, row in enumerate(rows) if _key(row) in known), 0)
             rows = rows[first:]
