@@ -10,7 +10,7 @@ from ridgeline.service.http.server import WebServer
 from ridgeline.service.listing.asking import Asking
 from ridgeline.service.listing.web import create_list
 from ridgeline.service.registry import Entry, own_entry, register, running
-from support.page.browser import NARROW
+from support.page.browser import NARROW, WIDE
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +68,38 @@ def test_the_list_is_live_and_opens_a_page_with_rights(listed, open_page, access
     page.get_by_role("link", name="shop", exact=True).click()
     page.get_by_role("heading", name="shop", exact=True).wait_for()
     assert page.evaluate(RIGHTS)["writes"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_list_and_its_sign_in_can_be_read_by_all(listed, open_page, accessible, screenshot, dark):
+    open_page.expected.append("401")
+    page = open_page(listed.url, dark=dark)
+
+    def looked_at(name):
+        for size in (WIDE, NARROW):
+            page.set_viewport_size(size)
+            accessible(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+            screenshot(page, f"look-{name}-{size['width']}{'-dark' if dark else ''}")
+        assert (
+            page.evaluate("document.getAnimations().filter((one) => one.playState === 'running').length") == 0
+        )
+
+    page.get_by_label("Token").wait_for()
+    looked_at("apps-sign-in")
+    page.get_by_label("Token").focus()
+    page.keyboard.type(listed.token)
+    page.keyboard.press("Enter")
+    shop = page.get_by_role("link", name="shop", exact=True)
+    shop.wait_for()
+    page.get_by_role("row").filter(has_text="prices").get_by_text("nothing answers there").wait_for()
+    looked_at("apps")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if shop.evaluate("one => one === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="shop", exact=True).wait_for()
 
 
 def test_without_its_code_the_list_asks_for_its_token(listed, open_page):
