@@ -4,7 +4,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from benchmarks.page_graph import FRAME_SECONDS, FRAMES, OPERATORS, USABLE, many_application
+from benchmarks.page_graph import FRAME_SECONDS, FRAMES, OPERATORS, USABLE, USABLE_SECONDS, many_application
 from playwright.sync_api import expect
 
 from ridgeline.service.http.server import WebServer
@@ -15,8 +15,8 @@ from support.depth import DEPTH
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 ROUNDS = 3
-USABLE_SECONDS = 0.25
-"""Of a frame with 5,000 operators, all of whose figures change 4 times a second."""
+SLOWER = 2
+"""So many times what a quiet machine takes with 5,000 operators."""
 OPENED_SECONDS = 15.0
 MOST_HEAP = 300e6
 
@@ -32,9 +32,9 @@ def served(operators):
         server.close()
 
 
-def frame_seconds(page, rounds=ROUNDS):
+def frame_seconds(page, rounds=ROUNDS, *, pans=False):
     """The mean of frames, in the best of some rounds: what else the machine does lasts as long as one."""
-    rounds = [page.evaluate(FRAMES, 60) for _ in range(rounds)]
+    rounds = [page.evaluate(FRAMES, [60, pans]) for _ in range(rounds)]
     return min(sum(times) / len(times) for times in rounds)
 
 
@@ -64,7 +64,8 @@ def test_five_thousand_operators_are_usable(open_page, accessible):
         page.evaluate("location.hash = '#/graph'")
         page.locator("[data-node]").first.wait_for()
         assert time.monotonic() - begun < OPENED_SECONDS
-        assert frame_seconds(page, rounds=1) <= USABLE_SECONDS
+        for pans in (False, True):
+            assert frame_seconds(page, rounds=1, pans=pans) <= SLOWER * USABLE_SECONDS
         page.get_by_label("Find in the graph").fill("step_4242")
         page.keyboard.press("Enter")
         page.get_by_role("complementary", name="Operator step_4242").wait_for()

@@ -6,7 +6,7 @@ import {FullCard, LABEL, SmallCard, short, spoken} from "./card.js";
 import {edgeKey} from "./layout.js";
 import {neighbours} from "./model.js";
 import {
-  LEAST_ZOOM, beside, cardSize, centred, fit, frameBoxes, labels, level, line, middle, near, placed, textWidth, thickness, zoomed,
+  LEAST_ZOOM, beside, cardSize, centred, finder, fit, frameBoxes, labels, level, line, middle, near, placed, textWidth, thickness, zoomed,
 } from "./scene.js";
 
 const INSIDE = -150;
@@ -75,6 +75,7 @@ export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onU
   const ready = size && camera.current;
   const zoom = ready ? camera.current.zoom : 1;
   const places = useMemo(() => placed(layout, zoom), [layout, zoom]);
+  const find = useMemo(() => finder(graph, layout), [graph, layout]);
   const lineOf = useMemo(() => onceEach((edge) => line(edge, layout, places, zoom)), [graph, places]);
   const pointers = usePointers({box, scene, camera, touched, size, later});
   const hold = (node, act) => {
@@ -118,7 +119,7 @@ export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onU
       ${ready && html`<svg class="graph-svg" width=${size.width} height=${size.height} role="group"
           aria-label="Operators and streams; the arrow keys move along streams, Enter opens an operator, Shift and Enter unfold or fold it">
         <g class="graph-scene" ref=${scene} transform=${`translate(${camera.current.x} ${camera.current.y})`}>
-          <${Scene} ...${{graph, layout, figures, selected, hits, places, lineOf, zoom, size, current, setFocus}}
+          <${Scene} ...${{graph, layout, figures, selected, hits, places, find, lineOf, zoom, size, current, setFocus}}
             camera=${camera.current} onOpen=${onOpen} onUnfold=${(node) => hold(node, onUnfold)}
             onFold=${(one) => hold(graph.nodes.get(one.nodes[0]), () => onFold(one))} />
         </g></svg>
@@ -186,14 +187,12 @@ function shownFully(camera, layout, id, size) {
 }
 
 function Scene({
-  graph, layout, figures, selected, hits, places, lineOf, zoom, size, camera, current, setFocus, onOpen, onUnfold, onFold,
+  graph, layout, figures, selected, hits, places, find, lineOf, zoom, size, camera, current, setFocus, onOpen, onUnfold, onFold,
 }) {
   const lod = level(zoom);
   const card = cardSize(zoom);
   const {path} = figures;
-  const visible = [...graph.nodes.values()].filter((node) => places.has(node.id) && near(places.get(node.id), camera, size));
-  const shown = new Set(visible.map((node) => node.id));
-  const edges = graph.edges.filter((edge) => shown.has(edge.from) || shown.has(edge.to) || long(edge, places, camera, size));
+  const {nodes: visible, edges} = find(camera, size);
   const onPath = edges.filter((edge) => path.edges.has(edgeKey(edge)));
   const boxes = frameBoxes(graph.frames, places, zoom);
   return html`
@@ -237,14 +236,6 @@ function waiting(edge, figures) {
   const queue = stream && figures.queues.get(stream.name);
   if (!queue) return null;
   return queue.waits ? `${short(queue.waits)} wait, ${duration(queue.seconds)}` : "nothing waits";
-}
-
-function long(edge, places, camera, size) {
-  const [from, to] = [places.get(edge.from), places.get(edge.to)];
-  if (!from || !to) return false;
-  const [left, right] = [from.x + camera.x, to.x + camera.x];
-  const [top, bottom] = [Math.min(from.y, to.y) + camera.y, Math.max(from.y, to.y) + camera.y];
-  return left < size.width && right > 0 && top < size.height && bottom > 0;
 }
 
 function wanted(graph, selected, current, path, hits) {

@@ -47,11 +47,43 @@ export function zoomed(camera, factor, at) {
   return {x: at.x - (at.x - camera.x) * by, y: at.y - (at.y - camera.y) * by, zoom};
 }
 
-/** The places of all nodes in pixels, before the camera's shift: Map id -> {x, y}. */
+/** The places of nodes in pixels, before the camera's shift: {get(id) -> {x, y}, has(id)}. Made when asked for. */
 export function placed(layout, zoom) {
   const found = new Map();
-  for (const [id, place] of layout.nodes) found.set(id, {x: place.x * zoom, y: place.y * zoom});
-  return found;
+  return {
+    has: (id) => layout.nodes.has(id),
+    get: (id) => {
+      let place = found.get(id);
+      const at = place ? null : layout.nodes.get(id);
+      if (at) found.set(id, place = {x: at.x * zoom, y: at.y * zoom});
+      return place;
+    },
+  };
+}
+
+/** What of a graph is on the screen, or near it: a function of camera and size that gives {nodes, edges}.
+ *
+ * An edge is there if the rectangle between its ends is. Numbers only are compared: in each frame that is done for all.
+ */
+export function finder(graph, layout) {
+  const nodes = [...graph.nodes.values()].filter((node) => layout.nodes.has(node.id));
+  const at = nodes.map((node) => layout.nodes.get(node.id));
+  const edges = graph.edges.filter((edge) => layout.nodes.has(edge.from) && layout.nodes.has(edge.to));
+  const boxes = edges.map((edge) => {
+    const [from, to] = [layout.nodes.get(edge.from), layout.nodes.get(edge.to)];
+    return {left: Math.min(from.x, to.x), right: Math.max(from.x, to.x), top: Math.min(from.y, to.y), bottom: Math.max(from.y, to.y)};
+  });
+  return (camera, size) => {
+    const {zoom} = camera;
+    const [x, y] = [CARD.width / 2 + MARGIN, CARD.height / 2 + MARGIN];
+    const [left, right] = [(-x - camera.x) / zoom, (size.width + x - camera.x) / zoom];
+    const [top, bottom] = [(-y - camera.y) / zoom, (size.height + y - camera.y) / zoom];
+    return {
+      nodes: nodes.filter((_, index) => at[index].x > left && at[index].x < right && at[index].y > top && at[index].y < bottom),
+      edges: edges.filter((_, index) => boxes[index].left < right && boxes[index].right > left &&
+        boxes[index].top < bottom && boxes[index].bottom > top),
+    };
+  };
 }
 
 /** Whether a place is on the screen, or near it. */
