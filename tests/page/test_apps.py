@@ -86,6 +86,7 @@ def test_the_list_and_its_sign_in_can_be_read_by_all(listed, open_page, accessib
         )
 
     page.get_by_label("Token").wait_for()
+    page.get_by_role("status").get_by_text("Sign in to see your applications.").wait_for()
     looked_at("apps-sign-in")
     page.get_by_label("Token").focus()
     page.keyboard.type(listed.token)

@@ -49,7 +49,7 @@ function Apps({ problem: codeProblem }) {
     };
   }, []);
   const apps = found?.apps ?? [];
-  const sentence = found ? summary(apps) : "Asking the applications.";
+  const sentence = found ? summary(apps) : refused ? "Sign in to see your applications." : "Asking the applications.";
   const urgent = apps.filter((app) => ["failed", "stuck", "silent"].includes(app.state)).length;
   useEffect(() => {
     document.title = `${urgent ? `(${urgent}) ` : ""}Applications · Ridgeline`;
