@@ -11,7 +11,7 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.cli.remote import watching
 from ridgeline.cli.remote.client import Client
-from ridgeline.measure.events import ApplicationChanged, ApplicationEnded
+from ridgeline.measure.events import ApplicationChanged, ApplicationEnded, ContainerHeartbeat, LineTime
 from ridgeline.service import registry
 from support.cli.windows import make_plan, watch_of, window
 from support.service.watched import watched
@@ -254,7 +254,11 @@ def test_watching_ends_with_the_application(ridgeline_command, running, watch):
     assert json.loads(overview)["windowId"] == 2
     [path] = ridgeline_command("critical-path", "--watch", "--json").stdout.splitlines()
     assert json.loads(path) == watch.critical_path()
+    (double,) = [row["id"] for row in watch.operators() if row["operator"] == "double[1]"]
+    hot = LineTime(double, "/srv/double.py", 7, "Double.double", "slow()", 2.0)
+    watch.observe(ContainerHeartbeat(9.0, -1, "worker-1", 7, 9.0, lines=(hot,)))
     shown = lines(ridgeline_command("top"))
+    assert any(line.startswith("hot line of double double.py:7 slow(): 100% of its time") for line in shown)
     assert any(line.startswith("critical path source 1.0 ms > double[1] 7.0 ms") for line in shown)
 
 
