@@ -194,7 +194,8 @@ class TopScreen(App[str]):
             self._feed.ask_lines()
             return
         width = max(20, self.size.width // 2 - 4)
-        chosen, slowest = row and owner_of(overview, row), to_blame(overview)
+        chosen = None if row is None else owner_of(overview, row)
+        slowest = to_blame(overview)
         self._feed.ask_lines(chosen, slowest if self._lines else None)
         lines = self._feed.seen.lines
         right = [*sources_panel(overview, width), *slots_panel(overview, width)]
