@@ -332,7 +332,7 @@ def test_values_keep_their_digits_and_the_places_where_they_were_said(applicatio
 def test_a_patch_adds_members_of_any_name(application, open_page):
     page = open_page(application.server.url)
     merged = """async ([target, patch]) => {
-        const {merge} = await import("/page/store.js");
+        const {merge} = await import("/page/deltas.js");
         return JSON.stringify(merge(JSON.parse(target), JSON.parse(patch)));
     }"""
     known = '{"__proto__":{"a":1,"b":2},"toString":{"a":1}}'

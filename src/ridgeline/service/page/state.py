@@ -69,31 +69,40 @@ class PageState:
         """The logical plan without values, the physical streams, and the queues between regions."""
         if not isinstance(plan, KeptPlan):
             plan = KeptPlan(plan.logical.application, apex.logical_plan(plan.logical))
-        logical = plan.answer
-        kept = ("name", "type", "connected")
-        shown = {
-            "application": plan.application,
-            "operators": [
-                {
-                    "name": operator["name"],
-                    "module": operator["module"],
-                    "class": operator["class"],
-                    "ports": [{name: port[name] for name in kept} for port in operator["ports"]],  # type: ignore[literal-required]
-                }
-                for operator in logical["operators"]
-            ],
-            "streams": [
-                {name: value for name, value in stream.items() if name != "schema"}
-                for stream in logical["streams"]
-            ],
-            "modules": [
-                {name: value for name, value in module.items() if name != "properties"}
-                for module in logical["modules"]
-            ],
-            "physical": self._watch.streams(),
-            "queues": queues,
-        }
-        return {**shown, "hash": hashlib.sha256(to_json(shown)).hexdigest()[:16]}
+        return shown_plan(plan.application, plan.answer, self._watch.streams(), queues)
+
+
+def shown_plan(
+    application: str,
+    logical: LogicalPlanAnswer,
+    physical: Sequence[Mapping[str, Any]],
+    queues: Sequence[Mapping[str, str]],
+) -> dict[str, Any]:
+    """A plan as views draw it, without values of properties and attributes; `hash` is of all of it."""
+    kept = ("name", "type", "connected")
+    shown = {
+        "application": application,
+        "operators": [
+            {
+                "name": operator["name"],
+                "module": operator["module"],
+                "class": operator["class"],
+                "ports": [{name: port[name] for name in kept} for port in operator["ports"]],  # type: ignore[literal-required]
+            }
+            for operator in logical["operators"]
+        ],
+        "streams": [
+            {name: value for name, value in stream.items() if name != "schema"}
+            for stream in logical["streams"]
+        ],
+        "modules": [
+            {name: value for name, value in module.items() if name != "properties"}
+            for module in logical["modules"]
+        ],
+        "physical": physical,
+        "queues": queues,
+    }
+    return {**shown, "hash": hashlib.sha256(to_json(shown)).hexdigest()[:16]}
 
 
 def _by(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:

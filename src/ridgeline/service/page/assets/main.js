@@ -9,6 +9,7 @@ import { Keys, onKey } from "./parts/keys.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { Search } from "./parts/search.js";
 import { SignIn } from "./parts/sign_in.js";
+import { Said } from "./parts/sentence.js";
 import { State as StateWord } from "./parts/state.js";
 import { Mark, themeOf, ThemeButton } from "./parts/theme.js";
 import { RunMenu } from "./parts/run_menu.js";
@@ -107,11 +108,9 @@ function stateOf({ sentence, overview, connection }) {
 function Sentence() {
   const sentence = useStore((state) => state.sentence);
   const plain = useStore(({ overview }) => overview && [overview.info.state?.toLowerCase(), overview.progress.application.verdict].filter(Boolean).join(", "));
-  if (!sentence) return html`<p class="sentence">${plain ?? "Waiting for the application."}</p>`;
   const now = { window: null, region: null, part: null }; // it is about now, whatever the address names
-  return html`<p class="sentence">
-    ${sentence.parts.map((part) => (part.about ? html`<a href=${href({ ...now, ...part.about })}>${part.text}</a>` : part.text))}
-  </p>`;
+  const link = (about, text) => html`<a href=${href({ ...now, ...about })}>${text}</a>`;
+  return html`<${Said} ...${{ sentence, plain, link }} />`;
 }
 
 function Connection() {

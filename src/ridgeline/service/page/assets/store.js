@@ -1,6 +1,7 @@
 // The state of the page, kept up to date by the live stream.
 import { useState, useEffect, useRef } from "./vendor/preact.js";
 import { address, failure, get, keyHeaders } from "./api.js";
+import { merge, ofOverview } from "./deltas.js";
 import { current, onRoute } from "./router.js";
 
 const WINDOWS = 1000;
@@ -46,23 +47,6 @@ export function useStore(selector, equal = Object.is) {
 // True if the page shows a run that cannot be changed: one that is read from its log.
 export function useReadOnly() {
   return useStore((state) => state.rights?.readOnly === true);
-}
-
-// JSON merge patch (RFC 7396). What does not change stays the same object.
-export function merge(target, patch) {
-  if (patch === null || typeof patch !== "object" || Array.isArray(patch)) return patch;
-  const merged = target !== null && typeof target === "object" && !Array.isArray(target) ? { ...target } : {};
-  for (const [name, value] of Object.entries(patch)) {
-    if (value === null) delete merged[name];
-    else if (Object.hasOwn(merged, name)) merged[name] = merge(merged[name], value);
-    else own(merged, name, merge(undefined, value));
-  }
-  return merged;
-}
-
-// A new member, whatever its name: to assign `__proto__` would change what the object inherits from.
-function own(object, name, value) {
-  Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }
 
 // Events of a stream of server-sent events: yields [name, data].
@@ -132,12 +116,6 @@ function replaced(windows, changed) {
 function change(changes) {
   if (changes.overview) ahead = changes.overview.at - Date.now() / 1000;
   store.set({ ...changes, shown: chosen ?? ofOverview(changes.overview) });
-}
-
-function ofOverview(overview) {
-  if (!overview) return null;
-  const { windowId, latency, criticalPath, window } = overview;
-  return { windowId, latency, criticalPath, window };
 }
 
 async function once() {

@@ -105,8 +105,9 @@ export function fromAnswer(answer) {
 }
 
 /** The layout that is kept for a hash; null if there is none. */
-export function kept(hash, storage = globalThis.localStorage) {
+export function kept(hash) {
   try {
+    const storage = globalThis.localStorage; // may be forbidden
     const text = storage?.getItem(KEY + hash);
     return text ? fromAnswer(JSON.parse(text)) : null;
   } catch {
@@ -115,8 +116,9 @@ export function kept(hash, storage = globalThis.localStorage) {
 }
 
 /** Keep the worker's answer by the graph's hash; the oldest go first. Without storage nothing is kept. */
-export function keep(hash, answer, storage = globalThis.localStorage) {
+export function keep(hash, answer) {
   try {
+    const storage = globalThis.localStorage;
     const text = JSON.stringify(answer);
     if (!storage || text.length > LARGEST_KEPT) return;
     const index = [hash, ...JSON.parse(storage.getItem(INDEX) ?? "[]").filter((one) => one !== hash)];
@@ -128,7 +130,9 @@ export function keep(hash, answer, storage = globalThis.localStorage) {
   }
 }
 
+const IDLE_MS = 10_000;
 let worker = null;
+let idle = 0;
 const waiting = new Map();
 let number = 0;
 
@@ -136,6 +140,8 @@ let number = 0;
 export function arrange(graph, hash, done) {
   if (graph.nodes.size > MOST_FOR_DAGRE) return () => {};
   worker ??= startWorker();
+  if (!worker) return () => {};
+  clearTimeout(idle);
   const id = ++number;
   waiting.set(id, (answer) => {
     keep(hash, answer);
@@ -145,12 +151,25 @@ export function arrange(graph, hash, done) {
   return () => waiting.delete(id);
 }
 
+/** The worker; null where the browser allows none: columns stay. It ends when there is nothing to do. */
 function startWorker() {
-  const made = new Worker(new URL("../layout_worker.js", import.meta.url), {type: "module"});
+  let made = null;
+  try {
+    made = new Worker(new URL("../layout_worker.js", import.meta.url), {type: "module"});
+  } catch {
+    return null;
+  }
   made.addEventListener("message", ({data}) => {
     const take = waiting.get(data.id);
     waiting.delete(data.id);
     if (take && data.layout) take(data.layout);
+    clearTimeout(idle);
+    if (!waiting.size) {
+      idle = setTimeout(() => {
+        made.terminate();
+        worker = null;
+      }, IDLE_MS);
+    }
   });
   return made;
 }

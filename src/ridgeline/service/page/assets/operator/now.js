@@ -1,52 +1,18 @@
 // What an operator does now, in figures and in words, and the last hours.
 
-import {bytes, count, duration, milliseconds, percentile, rate} from "../format.js";
+import {bytes, count, duration, milliseconds, rate} from "../format.js";
 import {Ranges, useHours, useRange} from "../parts/hours.js";
 import {Lines} from "../parts/lines.js";
 import {useMarks} from "../parts/marks.js";
 import {html} from "../vendor/preact.js";
-import {verdict} from "./verdict.js";
+import {Figures} from "./figures.js";
 
 const EACH = {1: "second", 60: "minute"};
-const PLACES = ["source", "state", "emit", "commit", "publish"];
 
 export function Now({name, rows, overview, shown, part}) {
-  const latency = shown?.latency ?? overview.latency;
   const own = part === null ? rows : rows.filter((row) => row.id === part);
-  const times = (part === null ? latency.logical?.[name] : latency.operators?.[part]) ?? {};
-  const partitions = own.filter((row) => part !== null || !row.unifierClass);
-  const sum = (field) => partitions.reduce((total, row) => total + (row[field] ?? 0), 0);
-  const containers = new Set(own.map((row) => row.container));
-  const siblings = Object.values(overview.operators)
-    .filter((row) => containers.has(row.container) && row.logicalName !== name)
-    .sort((one, other) => (other.computeMs ?? 0) - (one.computeMs ?? 0)).slice(0, 3)
-    .map((row) => `${row.operator} (${milliseconds(row.computeMs ?? null)})`);
-  const ages = (overview.recordAge?.operators ?? []).filter((row) => own.some((one) => one.id === row.id) && row.p50Ms != null);
-  const parts = [["compute", times.computeMs], ["wait", times.waitMs], ["transfer", times.transferMs]];
-  const total = parts.reduce((all, [, ms]) => all + (ms ?? 0), 0);
-  const facts = [
-    ["in", `${rate(sum("tuplesProcessedPSMA"))}/s`], ["out", `${rate(sum("tuplesEmittedPSMA"))}/s`],
-    ["average", milliseconds(times.averageMs ?? null)], ["p50", percentile(times.p50Ms ?? null)],
-    ["p99", percentile(times.p99Ms ?? null)], ["queue", count(sum("queueSizeMA"))],
-    ["state written", bytes(sum("stateBytes"))], ["held", sum("heldBytes") ? bytes(sum("heldBytes")) : null],
-    ["errors", sum("errors") ? count(sum("errors")) : null], ["late records", sum("lateRecords") ? count(sum("lateRecords")) : null],
-    ["failures", sum("failureCount") ? count(sum("failureCount")) : null],
-    ["windows lost", sum("droppedWindows") ? count(sum("droppedWindows")) : null],
-  ].filter(([, value]) => value !== null);
   return html`
-    ${part !== null && html`<p class="operator-part">Only ${own[0]?.operator ?? "this partition"}.</p>`}
-    <div class="operator-latency"><b>${milliseconds(times.latencyMs ?? null)}</b> latency in window ${shown?.windowId ?? overview.windowId ?? "-"}</div>
-    <div class="operator-bar" role="img" aria-label=${parts.map(([part_, ms]) => `${part_} ${milliseconds(ms ?? null)}`).join(", ")}>
-      ${total > 0 && parts.map(([part_, ms]) => ms > 0 && html`<span key=${part_} class=${`operator-bar-${part_}`} style=${{"flexGrow": ms}}></span>`)}</div>
-    <dl class="operator-parts">${parts.map(([part_, ms]) => html`<div key=${part_}><dt><i class=${`operator-bar-${part_}`}></i>${part_}</dt><dd>${milliseconds(ms ?? null)}</dd></div>`)}
-      ${times.cpuMs != null && html`<div><dt>processor</dt><dd>${milliseconds(times.cpuMs)}</dd></div>`}</dl>
-    <p class="operator-verdict">${verdict(times, siblings)}</p>
-    <dl class="operator-facts">${facts.map(([term, value]) => html`<div key=${term}><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>
-    ${ages.length > 0 && html`<table class="operator-table"><caption>Record age in the last minute</caption>
-      <thead><tr><th scope="col">at</th><th scope="col" class="operator-number">p50</th><th scope="col" class="operator-number">p90</th>
-        <th scope="col" class="operator-number">p99</th><th scope="col" class="operator-number">greatest</th></tr></thead>
-      <tbody>${ages.sort((one, other) => PLACES.indexOf(one.at) - PLACES.indexOf(other.at)).map((row) => html`<tr key=${`${row.id} ${row.at}`}>
-        <td>${row.at}${own.length > 1 ? ` of ${row.operator}` : ""}</td>${["p50Ms", "p90Ms", "p99Ms", "maxMs"].map((field) => html`<td key=${field} class="operator-number">${milliseconds(row[field] ?? null)}</td>`)}</tr>`)}</tbody></table>`}
+    <${Figures} ...${{name, rows, overview, shown, part}} />
     <${History} name=${name} chosen=${shown?.asked ? shown.window?.committedAt : null} />
     ${own.some((row) => row.errorTuples?.length) && html`<h3 class="operator-title">Last tuples with errors</h3>
       <ul class="operator-texts">${own.flatMap((row) => row.errorTuples ?? []).slice(-5).map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}`;
