@@ -87,6 +87,5 @@ def test_an_application_is_started_awaited_and_shown(tmp_path):
     assert (seen[-1], ended) == (19, True)
     assert products == [2 * number for number in range(20)]
     shown = (tmp_path / "out.html").read_text()
-    views = re.findall(r'class=\\"ridgeline\\".{0,600}finished after \\u003Cb\\u003E20 windows', shown)
-    assert views, "the view of the handle"
-    assert "marimo-anywidget" in shown
+    assert shown.count("marimo-anywidget") >= 2, "the views of the handle"
+    assert re.search(r"finished after 20 windows", shown), "the state of its widgets"

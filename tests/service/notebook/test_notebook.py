@@ -109,12 +109,15 @@ def test_it_is_waited_for_with_await_and_async_for(outputs):
 def test_handles_plans_and_plots_show_themselves_once(outputs):
     for name in ("plan", "plot"):
         assert "<svg" in shown(outputs, name)["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in shown(outputs, "plan")
     for name in ("start", "stop"):
         data = shown(outputs, name)
         assert "cells" in data["text/html"]
         assert "application/vnd.jupyter.widget-view+json" in data
     assert "stopped after" in shown(outputs, "stop")["text/html"]
-    assert any("stopped after" in str(state.get("html")) for state in outputs[1])  # the first widget moved
+    wholes = [json.loads(state["whole"]) for state in outputs[1] if "whole" in state]
+    stopped = [one for one in wholes if "stopped after" in str(one["state"]["sentence"])]
+    assert [one["over"] for one in stopped] == [True]  # the end came by itself, and is stored
 
 
 def test_an_error_ends_with_the_line_of_the_cell(outputs):

@@ -1,18 +1,22 @@
 """How an application shows itself in a notebook and in asyncio, over the figures of a run in process."""
 
 import asyncio
+import json
 import threading
 from xml.etree import ElementTree as ET
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from ipywidgets.widgets import widget as library
 
 from ridgeline import RidgelineError
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.notebook import widget
+from ridgeline.service.notebook.figures import CellFigures
 from ridgeline.service.notebook.showing import Showing
+from ridgeline.testing import CollectorSink
 from support.service.watched import feed, payments, watched
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -49,11 +53,14 @@ class Local(Showing):
 
 
 @pytest.fixture
-def local():
-    return Local()
+def local(wait_until):
+    found = Local()
+    yield found
+    found.is_running = False
+    wait_until(lambda: not followers(), "the end of the widget's thread")
 
 
-def test_a_cell_shows_the_sentence_and_the_plan_as_widget_html_and_text(local, wait_until):
+def test_a_cell_shows_the_sentence_and_the_plan_as_widget_html_and_text(local):
     shell = InteractiveShell.instance()
     found, _ = shell.display_formatter.format(local)
     assert set(found) == {WIDGET, "text/html", "text/plain"}
@@ -66,12 +73,91 @@ def test_a_cell_shows_the_sentence_and_the_plan_as_widget_html_and_text(local, w
     svg = "{http://www.w3.org/2000/svg}"
     assert [title.text for title in picture.iter(f"{svg}title")] == ["source", "balances", "sink"]
 
-    assert local.widget.html == shown
-    assert "finished after" not in shown
+
+def whole(widget):
+    return json.loads(widget.get_state("whole")["whole"])
+
+
+def followers():
+    return [one for one in threading.enumerate() if one.name == "ridgeline-widget"]
+
+
+def test_the_widget_has_the_page_s_state_until_the_end_and_one_thread(local, wait_until):
+    models = {local._repr_mimebundle_()[WIDGET]["model_id"] for _ in range(10)}
+    assert models == {local.widget.model_id}
+    assert len(followers()) == 1
+    first = whole(local.widget)
+    assert (first["over"], first["state"]["name"]) == (False, "payments <b>")
+    assert first["state"]["sentence"]["text"] == sentence_of(local.watch.overview())["text"]
+    assert "hunter2" not in json.dumps(first)
     local.go_on(to_the_end=True)
-    wait_until(lambda: "finished after" in local.widget.html, "newer figures")
-    names = lambda: [thread.name for thread in threading.enumerate()]  # noqa: E731
-    wait_until(lambda: "ridgeline-widget" not in names(), "the end of the widget's thread")
+    wait_until(lambda: not followers(), "the end of the widget's thread")
+    last = whole(local.widget)
+    assert last["over"]
+    assert "finished after" in last["state"]["sentence"]["text"]
+
+
+def test_differences_lead_to_the_state_that_a_newcomer_gets(local):
+    figures = CellFigures(local, local._present_plan)
+    state = json.loads(figures.whole())["state"]
+    figures.is_followed = True
+    version = 1
+    while local.is_running:
+        local.go_on()
+        difference = json.loads(figures.difference())
+        version += 1
+        state = merged(state, difference["patch"])
+        newcomer = json.loads(figures.whole())
+        assert difference["version"] == newcomer["version"] == version
+        assert state == without_nulls(newcomer["state"])
+        assert newcomer["over"] is not local.is_running
+
+
+def merged(target, patch):
+    """As RFC 7396 has it."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        found = {**found, name: merged(found.get(name), value)}
+    return without_nulls(found)
+
+
+def without_nulls(value):
+    if not isinstance(value, dict):
+        return value
+    return {name: without_nulls(one) for name, one in value.items() if one is not None}
+
+
+def test_a_widget_that_was_closed_leaves_nothing_and_another_takes_its_place(local, wait_until):
+    first = local.widget
+    first.close()
+    wait_until(lambda: not followers(), "the end of the widget's thread")
+    assert first not in library._instances.values()
+    shown = local._repr_mimebundle_()
+    assert shown[WIDGET]["model_id"] == local.widget.model_id
+    assert len(followers()) == 1
+    for one in (local.widget, local._display_(), local._display_()):
+        one.comm.close()  # as marimo does with the cell: the widget itself stays
+    wait_until(lambda: not followers(), "the end of the widgets' thread")
+
+
+def test_a_plan_shows_itself_as_widget_until_it_has_faults(monkeypatch):
+    app = payments()
+    shell = InteractiveShell.instance()
+    found, _ = shell.display_formatter.format(app)
+    assert set(found) == {WIDGET, "text/html", "text/plain"}
+    again, _ = shell.display_formatter.format(app)
+    assert again[WIDGET]["model_id"] == found[WIDGET]["model_id"]
+    shown = whole(app._display_())
+    assert [one["name"] for one in shown["state"]["plan"]["operators"]] == ["source", "balances", "sink"]
+    assert "hunter2" not in json.dumps(shown)
+    app.add_operator("alone", CollectorSink(object))
+    found, _ = shell.display_formatter.format(app)
+    assert set(found) == {"text/html", "text/plain"}
+    assert "alone" in app._display_()._repr_html_()
+    monkeypatch.setattr(widget, "is_installed", lambda: False)
+    assert "balances" in payments()._display_()._repr_html_()
 
 
 def test_without_the_extra_a_cell_shows_html_and_text(local, monkeypatch):

@@ -14,7 +14,7 @@ from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.notebook import widget
 from ridgeline.service.notebook.plots import Plots
-from ridgeline.service.notebook.shown import handle_html
+from ridgeline.service.notebook.shown import HtmlView, handle_html
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
@@ -58,13 +58,23 @@ class Showing(ABC):
         """Pictures: `plot.latency()`, `plot.ages()`, `plot.windows()`, as SVG, without a library."""
         return Plots(self.watch)
 
-    @cached_property
+    @property
     def widget(self) -> Any:
-        """The view of a cell as a widget of `anywidget`; in marimo `mo.ui.anywidget(handle.widget)`.
+        """The view of a cell as a widget of `anywidget`, which moves until the run has ended.
 
-        Raises RidgelineError without the extra `ridgeline[notebook]`.
+        It is the same one until it is closed. Raises RidgelineError without the extra `ridgeline[notebook]`.
         """
-        return widget.live_widget(self._repr_html_, lambda: self.is_running)
+        return self._follower.newest()
+
+    @cached_property
+    def _follower(self) -> widget.Follower:
+        from ridgeline.service.notebook.figures import CellFigures
+
+        return widget.Follower(CellFigures(self, self._present_plan))
+
+    def _display_(self) -> Any:
+        """The view of a cell in marimo, which ends a widget with the cell that made it: each has its own."""
+        return self._follower.new() if widget.is_installed() else HtmlView(self._repr_html_())
 
     def _repr_html_(self) -> str:
         """The sentence, and the DAG with the critical path."""

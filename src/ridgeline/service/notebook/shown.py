@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 
 from ridgeline.measure.answers.application import OverviewAnswer
@@ -21,6 +22,16 @@ _COLOURS = {
     "failed": "#e03131",
     "ended": "#868e96",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlView:
+    """HTML that a notebook shows."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        return self.html
 
 
 def handle_html(name: str, url: str | None, plan: Plan, watch: Answers) -> str:
