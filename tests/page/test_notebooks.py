@@ -73,7 +73,8 @@ def check_ended(cell, folder):
     assert "finished after" in words(cell, ".sentence")
 
 
-def test_marimo(open_page, tmp_path, screenshot):
+def test_marimo(open_page, tmp_path):
+    open_page.expected += [r"was preloaded using link preload"]  # marimo's own
     with marimo(tmp_path) as address:
         page = open_page(address)
         cells = page.locator(".ridgeline-cell")
@@ -83,6 +84,7 @@ def test_marimo(open_page, tmp_path, screenshot):
         check_running(page, live)
         check_zoom(page, live)
         check_ended(live, tmp_path)
+        page.close()
 
 
 @pytest.mark.skipif(not has_jupyterlab(), reason="there is no JupyterLab here")
@@ -103,3 +105,4 @@ def test_jupyterlab(open_page, tmp_path, screenshot):
         check_running(page, live)
         check_zoom(page, live)
         check_ended(live, tmp_path)
+        page.close()

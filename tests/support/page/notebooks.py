@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from support.ports import free_port
 from support.waiting import wait_until
 
+_END_SECONDS = 20
 APPLICATION = '''
 import time
 from pathlib import Path
@@ -84,7 +85,11 @@ def _served(command, folder, address):
         yield address
     finally:
         server.terminate()
-        server.wait()
+        try:
+            server.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 def _answers(address):
