@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+import polars as pl
 import pytest
 
 from ridgeline import Application, ValidationError
@@ -159,6 +161,11 @@ def test_days_of_a_zone_have_23_and_25_hours() -> None:
         (tumbling("1d", zone="Europe/Berlin", offset="6h"), "2026-03-28T05:00", "2026-03-29T04:00"),
         (tumbling("1d", offset="6h"), "2026-03-28T06:00", "2026-03-29T06:00"),
         (tumbling("1h", offset="15m"), "2026-03-28T05:15", "2026-03-28T06:15"),
+        (tumbling("1mo"), "2028-02-01T00:00", "2028-03-01T00:00"),
+        (tumbling("1mo", zone="Europe/Berlin"), "2026-02-28T23:00", "2026-03-31T22:00"),
+        (tumbling("1mo", zone="Asia/Kolkata", offset="14d"), "2026-02-14T18:30", "2026-03-14T18:30"),
+        (tumbling("1q", zone="America/New_York"), "2026-01-01T05:00", "2026-04-01T04:00"),
+        (tumbling("1y"), "1969-01-01T00:00", "1970-01-01T00:00"),
     ],
 )
 def test_where_days_and_weeks_begin(how: Any, start: str, end: str) -> None:
@@ -170,6 +177,37 @@ def test_where_days_and_weeks_begin(how: Any, start: str, end: str) -> None:
     assert rows[1] == (first, after, 3)
     assert [row[2] for row in rows] == [1, 3, 1]
     assert (rows[0][1], rows[2][0]) == (first, after)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
+@pytest.mark.parametrize(("size", "slide"), [("1mo", "1mo"), ("1q", "1q"), ("1y", "3mo"), ("2y", "2y")])
+def test_months_are_those_of_polars(zone: str, size: str, slide: str) -> None:
+    random = Random(size + zone)
+    base = datetime(1967, 11, 1, tzinfo=UTC)
+    sales = [Sale("a", 1, base + timedelta(hours=random.randrange(24 * 365 * 9))) for _ in range(200)]
+    run = run_local(application(sorted(sales, key=lambda sale: sale.time), sliding(size, slide, zone=zone)))
+    found = [(row["start"], row["end"], row["sum"]) for row in run.collected("sink")]
+    frame = pl.DataFrame({"time": [sale.time for sale in sales]}).sort("time")
+    windows = frame.with_columns(pl.col("time").dt.convert_time_zone(zone)).group_by_dynamic(
+        "time", every=slide, period=size, include_boundaries=True, start_by="window"
+    )
+    bounds = windows.agg(n=pl.len()).select("_lower_boundary", "_upper_boundary", "n").rows()
+    assert sum(row[2] for row in found) == 200 * (4 if size != slide else 1)
+    assert set(bounds) <= set(found)
+    assert len(bounds) >= len(found) - 3, "polars begins with the first record, not with all its windows"
+
+
+def test_months_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of `slide`"):
+        sliding("1y", "5mo")
+    with pytest.raises(ValueError, match="must both have months, or neither"):
+        sliding("1mo", "1d")
+    with pytest.raises(ValueError, match="less than 28 days"):
+        tumbling("1mo", offset="30d")
+    with pytest.raises(ValueError, match="at most 100 years"):
+        tumbling("101y")
+    with pytest.raises(ValueError, match="no time zone 'Mars'"):
+        tumbling("1mo", zone="Mars")
 
 
 def test_sliding_days_of_a_zone_hold_each_record_as_often() -> None:

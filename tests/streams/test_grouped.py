@@ -179,6 +179,7 @@ def test_windows_and_aggregates_are_written_into_specifications(form: Form) -> N
     values = {"top": agg.top("page", 3), "some": agg.count_unique("page", exact=False), "n": agg.count()}
     kinds = [
         tumbling("1m"),
+        tumbling("1q", zone="Europe/Berlin", offset="3d"),
         tumbling(count=3),
         rolling("5m"),
         rolling(count=3),

@@ -1,4 +1,4 @@
-"""Days of a time zone as microseconds since 1970-01-01 UTC, daylight saving included.
+"""Days and months of a time zone as microseconds since 1970-01-01 UTC, daylight saving included.
 
 A day begins at a time of day by the clocks there (`time_of_day`, microseconds after midnight). Where the
 clocks skip that time it begins when they do; where they show it twice, the first time.
@@ -67,3 +67,40 @@ def shifted(starts: Times, zone: str, time_of_day: int, days: int) -> Times:
     firsts, index = np.unique(starts, return_inverse=True)
     found = [start_of_days(first, zone, time_of_day, days) for first in firsts.tolist()]
     return np.array(found, np.int64)[index]
+
+
+def month_starts(times: Times, zone: str, months: int, offset: int) -> Times:
+    """The start of the window of so many months that each time is in; January 1970 begins one.
+
+    `offset`: microseconds from midnight of the first day, by the clocks of the zone; less than 28 days.
+    """
+    near = np.unique(times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64))
+    wanted = sorted({month for one in near.tolist() for month in range(one - 2, one + 2)})
+    begins = np.array([_start_of_month(month, zone, offset) for month in wanted], np.int64)
+    firsts = np.array(wanted, np.int64) // months * months
+    windows = np.array([_start_of_month(first, zone, offset) for first in firsts.tolist()], np.int64)
+    return windows[np.searchsorted(begins, times, "right") - 1]
+
+
+def shifted_months(starts: Times, zone: str, offset: int, months: int) -> Times:
+    """When the months begin that come so many months after those that begin at `starts`."""
+    firsts, index = np.unique(starts, return_inverse=True)
+    found = [
+        _start_of_month(_month_of(first, zone, offset) + months, zone, offset) for first in firsts.tolist()
+    ]
+    return np.array(found, np.int64)[index]
+
+
+@lru_cache(maxsize=65_536)
+def _start_of_month(month: int, zone: str, offset: int) -> int:
+    """When a month begins; months count from January 1970."""
+    first = date(1970 + month // 12, 1 + month % 12, 1).toordinal() - _FIRST
+    return start_of_day(first + offset // DAY, zone, offset % DAY)
+
+
+@lru_cache(maxsize=65_536)
+def _month_of(start: int, zone: str, offset: int) -> int:
+    """The month that begins then."""
+    at = _EPOCH + start * _MICROSECOND
+    near = 12 * (at.year - 1970) + at.month - 1
+    return max(month for month in range(near - 2, near + 2) if _start_of_month(month, zone, offset) <= start)

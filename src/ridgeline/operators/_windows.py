@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import overload
 
@@ -11,7 +12,15 @@ import numpy.typing as npt
 
 from ridgeline.api.support.calls import names_call
 from ridgeline.api.support.duration import parse_duration
-from ridgeline.operators._calendar import DAY, check_zone, day_starts, shifted, start_of_days
+from ridgeline.operators._calendar import (
+    DAY,
+    check_zone,
+    day_starts,
+    month_starts,
+    shifted,
+    shifted_months,
+    start_of_days,
+)
 
 Duration = float | str | timedelta
 """Seconds, a text such as "30s", or a timedelta."""
@@ -20,6 +29,10 @@ Times = npt.NDArray[np.int64]
 _LONGEST = 36_525 * DAY
 _WEEK = 7 * DAY
 _MONDAY = 4 * DAY  # 1970-01-05
+_LONGEST_MONTH = 31 * DAY
+_MONTHS = re.compile(r"\s*(\d+)\s*(mo|q|y)\s*")
+_MONTHS_IN = {"mo": 1, "q": 3, "y": 12}
+_MOST_MONTHS = 1200
 
 
 def microseconds(value: Duration, what: str, *, least: int = 1) -> int:
@@ -44,6 +57,7 @@ class Sliding:
     """Windows of `size` that begin every `slide`, all in microseconds; see `sliding`.
 
     `offset`: how much later than midnight they begin. With a `zone` they have whole days of that time zone.
+    `months`: how many months of the calendar `slide` has; `size` and `slide` count 31 days for each then.
 
     >>> sliding("1h", "15m").slide
     900000000
@@ -53,6 +67,7 @@ class Sliding:
     slide: int
     offset: int = 0
     zone: str | None = None
+    months: int = field(default=0, repr=False)
 
     @property
     def _anchor(self) -> int:
@@ -61,6 +76,8 @@ class Sliding:
 
     def last_starts(self, times: Times) -> Times:
         """The start of the last window that each time is in."""
+        if self.months:
+            return month_starts(times, self.zone or "UTC", self.months, self.offset)
         if self.zone is None:
             return (times - self._anchor) // self.slide * self.slide + self._anchor
         return day_starts(times, self.zone, self.slide // DAY, self._anchor // DAY, self.offset % DAY)
@@ -70,6 +87,9 @@ class Sliding:
 
         Days of a zone differ in length, but no window is left out: each begins at the same time of day.
         """
+        if self.months:
+            back = [self._months_after(lasts, -number) for number in range(self.size // self.slide)]
+            return np.stack(back, axis=1)
         if self.zone is None:
             return lasts[:, None] - np.arange(self.size // self.slide) * self.slide
         days = [-self.slide // DAY * number for number in range(self.size // self.slide)]
@@ -82,9 +102,15 @@ class Sliding:
 
     def ends(self, starts: Times) -> Times:
         """When the windows end that begin then."""
+        if self.months:
+            return self._months_after(starts, self.size // self.slide)
         if self.zone is None:
             return starts + self.size
         return shifted(starts, self.zone, self.offset % DAY, self.size // DAY)
+
+    def _months_after(self, starts: Times, slides: int) -> Times:
+        """The starts of windows so many slides after others."""
+        return shifted_months(starts, self.zone or "UTC", self.offset, slides * self.months)
 
 
 @dataclass(frozen=True)
@@ -156,8 +182,9 @@ def tumbling(
 ) -> Sliding | Counted:
     """Windows of one size, one after the other: `tumbling("1m")`, `tumbling("1d", zone="Europe/Berlin")`.
 
-    `zone` and `offset` are as of `sliding`. `count`: windows of so many records of a key, in the order in
-    which they come, whatever their times: `tumbling(count=100)`. Raises ValueError for what does not fit.
+    Months, quarters and years of the calendar: "1mo", "1q", "1y". `zone` and `offset` are as of `sliding`.
+    `count`: windows of so many records of a key, in the order in which they come, whatever their times:
+    `tumbling(count=100)`. Raises ValueError for what does not fit.
 
     >>> tumbling("1m")
     Sliding(size=60000000, slide=60000000, offset=0, zone=None)
@@ -183,8 +210,12 @@ def sliding(size: Duration, slide: Duration, *, zone: str | None = None, offset:
     Mondays. With a `zone` of the IANA database, such as "Europe/Berlin", they begin at midnight there. Their
     days have 23 or 25 hours when the clocks change.
 
+    Sizes and slides in months ("1mo"), quarters ("1q") and years ("1y") are those of the calendar. They begin
+    on the first of a month, by `offset` later; with a `zone` at midnight there, else in UTC.
+
     Raises ValueError for what is no duration, and for a zone that is not known. So it does if `size` is not a
-    multiple of `slide`, `offset` not less than `slide`, or `slide` with a zone not of whole days.
+    multiple of `slide`, `offset` not less than `slide`, or `slide` with a zone not of whole days. Of months
+    the `offset` must be less than 28 days.
 
     >>> sliding("1h", "15m").slide
     900000000
@@ -246,6 +277,9 @@ def _records(count: object) -> int:
 
 def _sliding(size: Duration, slide: Duration, zone: str | None, offset: Duration) -> Sliding:
     """As `sliding`."""
+    months = _months(size), _months(slide)
+    if any(months):
+        return _monthly(*months, size, slide, zone, offset)
     found = Sliding(
         microseconds(size, "size"),
         microseconds(slide, "slide"),
@@ -265,3 +299,32 @@ def _sliding(size: Duration, slide: Duration, zone: str | None, offset: Duration
             msg = f"windows with a `zone` must have whole days; got {slide!r}; {remedy}"
             raise ValueError(msg)
     return found
+
+
+def _months(value: object) -> int:
+    """How many months a text such as "1mo", "1q" or "1y" has; 0 for another duration."""
+    match = _MONTHS.fullmatch(value) if isinstance(value, str) else None
+    return 0 if match is None else int(match[1]) * _MONTHS_IN[match[2]]
+
+
+def _monthly(
+    months: int, apart: int, size: Duration, slide: Duration, zone: str | None, offset: Duration
+) -> Sliding:
+    """Windows of months of the calendar that begin every `apart` months. Raises ValueError as `sliding`."""
+    if not months or not apart:
+        msg = f"`size` and `slide` must both have months, or neither: months differ in length; got {size!r}"
+        msg = f'{msg} and {slide!r}; give both in "mo", "q" or "y"'
+        raise ValueError(msg)
+    if months % apart:
+        msg = f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
+        raise ValueError(msg)
+    if months > _MOST_MONTHS:
+        msg = f"`size` of a window must be at most 100 years; got {size!r}"
+        raise ValueError(msg)
+    later = microseconds(offset, "offset", least=0)
+    if later >= 28 * DAY:
+        msg = f"the `offset` of windows of months must be less than 28 days; got {offset!r}"
+        raise ValueError(msg)
+    if zone is not None:
+        check_zone(zone)
+    return Sliding(months * _LONGEST_MONTH, apart * _LONGEST_MONTH, later, zone, apart)
