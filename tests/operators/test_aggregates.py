@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -474,6 +474,22 @@ def test_sessions_need_to_know_how_results_of_a_function_join() -> None:
     with pytest.raises(ValidationError, match="needs `merge=` of `reduce`"):
         run_local(application([], session("15s"), 30, 1, values))
     assert run_local(application([], tumbling("15s"), 30, 1, values)).collected("sink") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.time32("s"), [time(1), time(2), None, time(1)]),
+        (pa.time64("us"), [time(1), time(2), None, time(1)]),
+        (pa.duration("ms"), [timedelta(1), timedelta(2), None, timedelta(1)]),
+    ],
+)
+def test_times_of_day_and_durations_are_counted(kind: pa.DataType, values: list[Any]) -> None:
+    items = ListInput(pa.schema([("x", kind)]), [{"x": value} for value in values])
+    counts = {"about": agg.count_unique("x", exact=False), "exact": agg.count_unique("x")}
+    assert Application("times").read("in", items).aggregate("n", **counts).collect() == [
+        {"about": 2, "exact": 2}
+    ]
 
 
 @pytest.mark.parametrize(

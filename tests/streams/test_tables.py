@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from ridgeline import (
@@ -185,6 +186,30 @@ def test_patterns_unite_with_operators_of_ones_own() -> None:
     many.union("alerts", odd).write("sink", CollectorSink(Alert))
     found = Counter(alert.what for alert in run_local(app).collected("sink"))
     assert found == {"rate": 1, "odd": 3}
+
+
+@pytest.mark.parametrize(
+    "kinds", [(pa.binary(), pa.large_binary()), (pa.binary(2), pa.binary()), (pa.string(), pa.large_string())]
+)
+def test_keys_of_one_kind_meet_whatever_their_types(kinds: tuple[pa.DataType, pa.DataType]) -> None:
+    keys = [b"aa", b"bb", b"cc"] if kinds[1] != pa.large_string() else ["aa", "bb", "cc"]
+    joins: list[Callable[[Stream_, Stream_], Stream_]] = [
+        lambda one, other: one.join("j", other.table("t", "key"), partitions=2),
+        lambda one, other: one.join_within("j", other, "key", "1m", partitions=2),
+        lambda one, other: one.join_in_window("j", other, "key", tumbling("1m"), partitions=2),
+        lambda one, other: one.join_as_of("j", other, "key", partitions=2),
+    ]
+    for join in joins:
+        app = Application("bytes")
+        sides = []
+        for name, kind, rows in (("one", kinds[0], [END_WINDOW]), ("other", kinds[1], [])):
+            schema = pa.schema([("key", kind), ("time", pa.timestamp("us", "UTC")), (name, pa.int64())])
+            items = [{"key": key, "time": AT, name: number} for number, key in enumerate(keys)]
+            sides.append(app.read(name, ListInput(schema, [*rows, *items], "time", lateness="1s")))
+        found = join(*sides).collect()
+        assert sorted((row["key"], row["one"], row["other"]) for row in found) == [
+            (key, number, number) for number, key in enumerate(keys)
+        ]
 
 
 def test_top() -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api import Schema, SchemaError
-from ridgeline.api.columns.casting import to_python
+from ridgeline.api.columns.casting import is_bytes, is_text, to_python
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 
 On = Columns | Mapping[str, str]
@@ -45,8 +45,10 @@ def _kind(kind: pa.DataType) -> str:
         return _kind(kind.value_type)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind):
         return "number"
-    if types.is_string(kind) or types.is_large_string(kind):
+    if is_text(kind):
         return "text"
+    if is_bytes(kind):
+        return "bytes"
     if types.is_timestamp(kind):
         return "time"
     return str(kind)

@@ -39,7 +39,7 @@ class _ApproximateCount(Rules, kinds=("approximate_count_unique",)):
         """Equal values have equal hashes, so a sketch gets each once."""
         found = rows.of(self.column)
         order, spans = rows.slices(found)
-        hashes = hash_column(found.column).view(np.int64)[order] if len(order) else order
+        hashes = hash_column(_hashable(found.column)).view(np.int64)[order] if len(order) else order
         parts: list[Part] = [None] * rows.count
         for group, begin, end in spans:
             sketch = hll_sketch(_HLL_BITS, tgt_hll_type.HLL_8)
@@ -61,6 +61,14 @@ class _ApproximateCount(Rules, kinds=("approximate_count_unique",)):
 
     def of_nothing(self) -> Any:
         return 0
+
+
+def _hashable(column: pa.Array) -> pa.Array:
+    """Times of day and durations as numbers: they are no keys, and have no hash."""
+    if pa.types.is_time32(column.type):
+        column = column.cast(pa.int32())
+    number = pa.types.is_time64(column.type) or pa.types.is_duration(column.type)
+    return column.cast(pa.int64()) if number else column
 
 
 class _ApproximateQuantile(Rules, kinds=("approximate_quantile", "approximate_quantiles")):

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
+from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.schema import Schema
 
 _KINDS = (
     ("numbers", (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)),
-    ("texts", (pa.types.is_string, pa.types.is_large_string)),
-    ("bytes", (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)),
+    ("texts", (is_text,)),
+    ("bytes", (is_bytes,)),
     ("times", (pa.types.is_timestamp,)),
     ("dates", (pa.types.is_date,)),
 )
