@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
+import polars as pl
 import pytest
 
 from ridgeline import Application, OperatorAttributes, RidgelineError, Stream
-from ridgeline.operators import RandomEventGenerator, absence, rolling, session, sliding, tumbling, zscore
+from ridgeline.operators import (
+    RandomEventGenerator,
+    Running,
+    absence,
+    rolling,
+    session,
+    sliding,
+    tumbling,
+    zscore,
+)
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.validation import find_faults
@@ -25,6 +36,7 @@ class Order(NamedTuple):
     time: datetime
 
 
+ORDER = Order("o1", 5, datetime(2026, 1, 1, tzinfo=UTC))
 Steps = Callable[[Stream[Any]], Any]
 
 
@@ -186,9 +198,9 @@ SECOND: dict[str, Steps] = {
         "out"
     ),
     "`step.model`: property `model` of `Validate` is ": lambda s: s.validate("step", NoModel).write("out"),  # type: ignore[arg-type]
-    "`step.values`: property `values` of `Running` is 'ident'": lambda s: (
-        s.group_by("ident").aggregate("step", ident=agg.count()).write("out")
-    ),
+    "`step.values`: property `values` of `Running` is 'ident'": lambda s: s.process(
+        "step", Running("ident", values={"ident": agg.count()})
+    ).write("out"),
     "nothing reads what it emits; let a step read the stream": lambda _: None,
 }
 
@@ -219,6 +231,27 @@ def test_no_second_fault_follows(what: str) -> None:
             "`partition` of step `step` is 2, which is no aggregate; give one, such as",
         ),
         (lambda s: s.aggregate("step", n=agg.count(), partition=2), "; or did you mean `partitions`?"),
+        (
+            lambda s: s.group_by("ident").aggregate("step", ident=agg.count()),
+            "aggregate `ident` of step `step` has the name of a column of its key; give it another name",
+        ),
+        (
+            lambda s: (
+                s.rename("named", {"cents": "window_end"})
+                .group_by("window_end")
+                .window(tumbling("1m"))
+                .aggregate("step", n=agg.count())
+            ),
+            "is grouped by `window_end`, a name that the borders of its windows have, too; give these",
+        ),
+        (
+            lambda s: s.join_in_window("step", s, "ident", session("1m")),
+            "the windows of step `step` must be tumbling or sliding ones by time",
+        ),
+        (
+            lambda s: s.app.sql("step", "select count(*) as n from s", s=s, windows=rolling("1m")),
+            "the windows of step `step` must be tumbling or sliding ones by time",
+        ),
         (lambda _: agg.avg("cents"), "there is no aggregate `avg`; did you mean `mean`?"),  # type: ignore[attr-defined]
     ],
 )
@@ -226,3 +259,83 @@ def test_a_wrong_call_says_what_to_do(steps: Steps, text: str) -> None:
     with pytest.raises((AttributeError, RidgelineError)) as error:
         faults(steps)
     assert text in str(error.value)
+
+
+async def waits(order: Order) -> Order:
+    return order
+
+
+def yields(order: Order) -> Iterator[Order]:
+    yield order
+
+
+class Asks:
+    async def __call__(self, order: Order) -> Order:
+        return order
+
+
+@pytest.mark.parametrize("function", [waits, Asks(), partial(waits)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s, f: s.map("step", f, schema=Order),
+        lambda s, f: s.flat_map("step", f, schema=Order),
+        lambda s, f: s.filter("step", f),
+        lambda s, f: s.split("step", f)[0],
+        lambda s, f: s.branch("step", some=f).some,
+        lambda s, f: s.with_columns("step", new=f),
+    ],
+)
+def test_a_function_that_waits_belongs_into_enrich(step: Any, function: Any) -> None:
+    found = faults(lambda s: (step(s, function).write("out"), s.write("all")))
+    assert any(
+        "must not be an `async def`, which nothing awaits here; `enrich` takes one" in one for one in found
+    )
+    assert all("step" in one for one in found)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [lambda s: s.map("step", yields, schema=Order), lambda s: s.filter("step", yields)],
+)
+def test_a_function_that_yields_belongs_into_flat_map(step: Any) -> None:
+    (fault,) = faults(lambda s: step(s).write("out"))
+    assert "must return its result, but it yields; `flat_map` takes functions that yield" in fault
+
+
+def dearer(order: Order, by: int) -> Order:
+    return order._replace(cents=order.cents + by)
+
+
+def test_a_part_of_a_function_says_what_it_returns() -> None:
+    app = Application("partial")
+    orders = app.read("orders", ListInput(Order, [ORDER]))
+    (made,) = orders.map("dearer", partial(dearer, by=3)).collect()
+    assert made.cents == ORDER.cents + 3
+
+
+@pytest.mark.parametrize(
+    ("column", "remedy"),
+    [
+        ("cents", 'compute it before: `with_columns("timed", cents=pl.from_epoch("cents", "ms"))`'),
+        ("ident", 'parse it before: `with_columns("timed", ident=pl.col("ident").str.to_datetime('),
+    ],
+)
+def test_times_of_another_type_say_how_they_become_times(column: str, remedy: str) -> None:
+    (fault,) = faults(lambda s: s.with_times("step", column).write("out"), timed=False)
+    assert remedy in fault
+
+
+def test_texts_become_times_by_a_format() -> None:
+    (fault,) = faults(lambda s: s.with_columns("step", at=pl.col("ident").str.to_datetime()).write("out"))
+    assert "guesses the format from the first row of each batch; give it: `format=" in fault
+    assert not faults(
+        lambda s: s.with_columns("step", at=pl.col("ident").str.to_datetime("%Y-%m-%d")).write("out")
+    )
+
+
+@pytest.mark.parametrize("text", ["time > '2026-01-01 12:00:00'", "time > timestamp '2026-01-01 12:00:00'"])
+def test_a_time_in_sql_has_a_zone_as_the_column(text: str) -> None:
+    (fault,) = faults(lambda s: s.filter("step", text).write("out"))
+    assert "write the time as one, in SQL: `timestamptz '2026-01-01 12:00:00'`" in fault
+    assert not faults(lambda s: s.filter("step", "time > timestamptz '2026-01-01 12:00:00'").write("out"))

@@ -9,6 +9,7 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort
+from ridgeline.api.support.results import deferred
 
 T = TypeVar("T", default=Any)
 
@@ -55,6 +56,11 @@ class Filter(Operator, Generic[T]):
             found = "neither" if self.predicate is None else "both"
             message = f"`Filter` needs one of `predicate` and `batch_predicate`; got {found}; give one"
             raise TypeError(message)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a function whose call gives no result."""
+        rule = deferred(self.predicate)
+        return [("predicate", self.predicate, rule)] if rule else []
 
     @data.process
     def sift(self, tuple: T) -> None:

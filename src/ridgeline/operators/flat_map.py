@@ -9,6 +9,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
+from ridgeline.api.support.results import deferred
 
 T = TypeVar("T", default=Any)
 Made = TypeVar("Made", default=Any)
@@ -51,6 +52,11 @@ class FlatMap(Operator, Generic[T, Made]):
         """Give the output port its schema."""
         if "schema" in vars(self):
             self.declare_schema("output", self.schema)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a function whose call gives no result."""
+        rule = deferred(self.function, many=True)
+        return [("function", self.function, rule)] if rule else []
 
     @data.process
     def apply(self, tuple: T) -> None:

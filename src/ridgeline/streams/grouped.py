@@ -173,8 +173,10 @@ class WindowedStream:
         """
         values, attributes = divided(name, aggregates)
         kinds = {one.kind for one in values.values()}
+        refuse_keys(name, self.columns, values)
         border = {"window_start": aggregate.window_start(), "window_end": aggregate.window_end()}
         values = {column: one for column, one in border.items() if one.kind not in kinds} | values
+        refuse_keys(name, self.columns, values, borders=True)
         options: dict[str, Any] = {"timestamp": named(values, "window_end"), **self.options}
         key = self.columns[0] if len(self.columns) == 1 else self.columns
         operator = Windowed(self.windows, key=key, values=values, **options)
@@ -248,6 +250,7 @@ class GroupedStream:
         own = ("emit", "ttl", "ttl_by")
         values, attributes = divided(name, aggregates, *own)
         options = {one: attributes.pop(one) for one in own if one in attributes}
+        refuse_keys(name, self.columns, values)
         key = self.columns[0] if len(self.columns) == 1 else self.columns
         stream: Stream[Any] = self.stream.process(name, Running(key, values=values, **options), **attributes)
         return stream
@@ -348,6 +351,24 @@ def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[st
         msg = f"step `{name}` has no aggregate; got {shorten(dict(given))}; give one, such as {example}"
         raise RidgelineError(msg)
     return values, {column: one for column, one in given.items() if column not in values}
+
+
+def refuse_keys(
+    name: str, keys: Sequence[str], values: Mapping[str, Aggregate], *, borders: bool = False
+) -> None:
+    """Raise RidgelineError for a column of the key that an aggregate would replace.
+
+    `borders`: the columns are those that results of windows have by themselves.
+    """
+    for key in keys:
+        if key not in values:
+            continue
+        what = f"aggregate `{key}` of step `{name}` has the name of a column of its key"
+        msg = f"{what}; give it another name"
+        if borders:
+            what = f"step `{name}` is grouped by `{key}`, a name that the borders of its windows have, too"
+            msg = f"{what}; give these another one: `at=agg.{values[key].kind}()`"
+        raise RidgelineError(msg)
 
 
 def pivoted(

@@ -12,7 +12,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.operators import Sql
 from ridgeline.operators.sql.sql import MOST_TABLES
 from ridgeline.streams.stream import Stream
-from ridgeline.streams.tables import StreamTable
+from ridgeline.streams.tables import StreamTable, check_windows
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
 _OPTIONS = ("windows", "key", "timestamp", "memory_mb")
@@ -62,6 +62,8 @@ def sql(app: Application, name: str, text: str, schema: Any, given: Mapping[str,
             raise RidgelineError(msg)
     others = {key: value for key, value in given.items() if key not in streams}
     options = {key: others.pop(key) for key in _OPTIONS if key in others}
+    if options.get("windows") is not None:
+        check_windows(name, options["windows"])
     operator = Sql[Any](text, list(streams), schema=schema, **options)
     app.add_operator(name, operator, **others)
     for number, stream in enumerate(streams.values(), 1):

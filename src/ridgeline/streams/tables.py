@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from typing_extensions import TypeVar
 
 from ridgeline.api import OperatorAttributes, RidgelineError
+from ridgeline.api.errors import shorten
 from ridgeline.operators import (
     AsOfJoin,
     Deduplicate,
@@ -181,6 +182,7 @@ class KeyedSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Joined:
         """Pairs with records of another stream in the same tumbling window; see `WindowJoin`."""
+        check_windows(name, windows)
         join = WindowJoin(key_or_mapping(on), windows, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
 
@@ -257,6 +259,14 @@ def key_of(key: Columns) -> str | tuple[str, ...]:
 def key_or_mapping(on: On) -> str | tuple[str, ...] | dict[str, str]:
     """The columns of a join as operators take them."""
     return dict(on) if isinstance(on, Mapping) else key_of(on)
+
+
+def check_windows(name: str, windows: object) -> None:
+    """Raise RidgelineError for windows that are neither tumbling nor sliding by time."""
+    if not isinstance(windows, Sliding | Mapping):
+        what = f"the windows of step `{name}` must be tumbling or sliding ones by time, the same for all keys"
+        msg = f'{what}; got {shorten(windows)}; give such as `tumbling("1m")`'
+        raise RidgelineError(msg)
 
 
 def check_table(name: str, table: object, on: On | None) -> None:

@@ -1,8 +1,10 @@
-"""Types of results, from the annotations of Python functions."""
+"""The results of Python functions: their types, from annotations, and whether they are values at all."""
 
 from __future__ import annotations
 
 import collections.abc
+import functools
+import inspect
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +23,7 @@ _MANY = (
 
 def returned(function: Callable[..., Any], *, many: bool = False) -> object:
     """The type that a function says it returns; with `many` that of one of its results. None: not known."""
-    called = function if hasattr(function, "__annotations__") else type(function).__call__
+    called = _called(function)
     try:
         kind = typing.get_type_hints(called).get("return")
     except (NameError, TypeError):
@@ -30,3 +32,30 @@ def returned(function: Callable[..., Any], *, many: bool = False) -> object:
         arguments = typing.get_args(kind)
         kind = arguments[0] if typing.get_origin(kind) in _MANY and arguments else None
     return None if kind is type(None) or kind is Any else kind
+
+
+def deferred(function: object, *, many: bool = False) -> str:
+    """Why calling a function gives no result, as the rule of a fault; "": it gives one.
+
+    `many`: a function that yields its results is fine.
+
+    >>> async def ask(order):
+    ...     return order
+    >>> deferred(ask)
+    'must not be an `async def`, which nothing awaits here; `enrich` takes one'
+    """
+    called = _called(function)
+    if inspect.iscoroutinefunction(called):
+        return "must not be an `async def`, which nothing awaits here; `enrich` takes one"
+    if inspect.isasyncgenfunction(called):
+        return "must not be an `async def` that yields; collect a list, and use `enrich`"
+    if inspect.isgeneratorfunction(called) and not many:
+        return "must return its result, but it yields; `flat_map` takes functions that yield"
+    return ""
+
+
+def _called(function: Any) -> Any:
+    """The function with the annotations: of a `functools.partial` the one within, of an object its call."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if hasattr(function, "__annotations__") else type(function).__call__

@@ -13,9 +13,10 @@ from ridgeline.api.columns.nulls import is_optional, optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import to_arrow
 from ridgeline.api.errors import SchemaError, did_you_mean
-from ridgeline.api.support.results import returned
+from ridgeline.api.support.results import deferred, returned
 from ridgeline.operators.frames._expressions import (
     first_line,
+    guesses_formats,
     imported,
     reads_other_rows,
     refuse_other,
@@ -32,6 +33,8 @@ _ACROSS = (
     "reads other rows or makes another number of rows, and a batch is no window; "
     "use `window(...)` and `aggregate(...)`, or `transform` for each batch by itself"
 )
+_GUESSES = "guesses the format from the first row of each batch; give it: "
+_FORMATS = '`format="%Y-%m-%dT%H:%M:%S%z"`, or as your texts have it'
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,11 @@ class Plan:
 
     def _add_function(self, function: Callable[[Any], Any], name: str | None) -> None:
         """Add the column that a function of tuples makes, of the type that it says it returns."""
-        kind = returned(function)
+        kind, rule = returned(function), deferred(function)
         if name is None:
             self.fault("a function was given without a name for its column; give `name=function`")
+        elif rule:
+            self.fault(f"`{name}`: its function {rule}")
         elif kind is None:
             what = f"`{name}`: its function does not say what it returns"
             self.fault(f"{what}; annotate it, or use `map` with a `schema`")
@@ -174,7 +179,8 @@ class Plan:
             msg = f"{text}; {_remedy(error)}"
             raise SchemaError(msg) from None
         if across:
-            msg = f"`{expression}` {_ACROSS}"
+            guesses = guesses_formats(expression)
+            msg = f"`{expression}` {_GUESSES + _FORMATS if guesses else _ACROSS}"
             raise SchemaError(msg)
         return found
 
@@ -235,6 +241,8 @@ def compute(
 def _remedy(error: BaseException) -> str:
     """A remedy for a fault that polars has found."""
     text = first_line(error)
+    if "compare 'date/datetime/time' to a string" in text or ("comparison" in text and "Datetime(" in text):
+        return "write the time as one, in SQL: `timestamptz '2026-01-01 12:00:00'`"
     if "cast" in text or "did you mean" in text:
         return "change the expression"
     return "cast the columns, or change the expression"

@@ -182,6 +182,25 @@ def reads_other_rows(expression: pl.Expr) -> bool:
     return _across(tree(expression))
 
 
+def guesses_formats(expression: pl.Expr) -> bool:
+    """True if texts become times by a format that is not given."""
+    return _has_guess(tree(expression))
+
+
+def _has_guess(node: Any) -> bool:
+    """`guesses_formats` of a node."""
+    if isinstance(node, list):
+        return any(map(_has_guess, node))
+    if not isinstance(node, dict):
+        return False
+    options = node.get("Strptime")
+    if isinstance(options, list) and any(
+        isinstance(one, dict) and one.get("format") is None for one in options
+    ):
+        return True
+    return _has_guess(list(node.values()))
+
+
 def _across(node: Any) -> bool:  # noqa: PLR0911  a case each
     """`reads_other_rows` of a node. Functions of the author are taken at their word."""
     if isinstance(node, list):

@@ -10,6 +10,8 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import Operator, Schema, SchemaError
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import shorten
+from ridgeline.api.support.results import deferred
 from ridgeline.operators.frames._columns import Plan, compute
 from ridgeline.operators.frames._expressions import Given, data_where_possible, imported, resolved, tree
 from ridgeline.operators.frames._nulls import sure_after
@@ -28,6 +30,10 @@ class Predicate:
         self.tuples = tuples
         self.function = given if callable(given) else None
         if self.function is not None:
+            rule = deferred(self.function)
+            if rule:
+                msg = f"the predicate {rule}; got {shorten(self.function)}"
+                raise SchemaError(msg)
             return
         plan = Plan(tuples)
         self.expression = resolved(given, plan.columns.names)

@@ -204,7 +204,19 @@ def _check_output(faults: Faults, operator: DraftOperator, name: str) -> None:
         faults.add(where, f"the timestamp column `{column}` is not in {schema.describe()}", remedy)
     elif not pa.types.is_timestamp(schema.arrow.field(column).type):
         what = f"the timestamp column `{column}` is {schema.arrow.field(column).type}, not a time"
-        faults.add(where, what, "declare it as `datetime`")
+        faults.add(where, what, _remedy_of_times(column, schema.arrow.field(column).type))
+
+
+def _remedy_of_times(column: str, kind: pa.DataType) -> str:
+    """How a column of this type becomes one of times."""
+    if pa.types.is_integer(kind):
+        return f'compute it before: `with_columns("timed", {column}=pl.from_epoch("{column}", "ms"))`'
+    if pa.types.is_date(kind):
+        return f'cast it before: `cast("timed", {{"{column}": datetime}})`'
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        parsed = f'pl.col("{column}").str.to_datetime("%Y-%m-%d %H:%M:%S")'
+        return f'declare it as `datetime`, or parse it before: `with_columns("timed", {column}={parsed})`'
+    return "declare it as `datetime`"
 
 
 def _check_lateness(faults: Faults, operator: DraftOperator, name: str) -> None:
