@@ -156,6 +156,7 @@ def test_records_of_xml_are_read_or_left_out(tmp_path: Path, encoding: str) -> N
 @pytest.mark.parametrize(
     ("change", "why"),
     [
+        (("", ""), r"record 3 of `.*a\.xml` is not"),
         (("</o:orders>", ""), "is no XML file or corrupt: no element found"),
         (('id="1"', 'id="1" id="2"'), "duplicate attribute"),
         (("&amp;", "&more;"), "undefined entity"),

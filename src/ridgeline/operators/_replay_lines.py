@@ -308,11 +308,13 @@ class LineChunk:
         def describe(row: int) -> tuple[str, str]:
             line, reason = self._reason(starts[row], ends[row], "it cannot be parsed")
             start = int(starts[row])
-            place = f"byte {self._base + start} of `{self._file.path}`"
-            if self._before is not None:
-                number = self._before + self._data.count(b"\n", 0, start) + 1
-                place = f"line {number}, {place}"
-            return line, f"{place} is not {self._parser.describe()}: {reason}"
+            place = self._own_place(self._base + start)
+            if place is None:
+                place = f"byte {self._base + start}"
+                if self._before is not None:
+                    number = self._before + self._data.count(b"\n", 0, start) + 1
+                    place = f"line {number}, {place}"
+            return line, f"{place} of `{self._file.path}` is not {self._parser.describe()}: {reason}"
 
         return sift(np.arange(first, len(self), step), parse, describe, _WRONG)
 
@@ -338,8 +340,9 @@ class LineChunk:
                 bad = middle
         line, reason = self._reason(starts[bad - 1], ends[bad - 1], str(error))
         place = self._base + int(starts[bad - 1])
+        where = self._own_place(place) or f"line {self._line_number(place)} (byte {place})"
         message = (
-            f"line {self._line_number(place)} (byte {place}) of `{self._file.path}` is not "
+            f"{where} of `{self._file.path}` is not "
             f"{self._parser.describe()}: {reason}; "
             f"got {shorten(line)}; "
             "mend or remove the line, change `schema`, or leave such lines out by `on_error=SKIP`"
@@ -355,6 +358,11 @@ class LineChunk:
             error = str(cause)
         reason = re.sub(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$", "", error).strip()
         return line.decode(errors="backslashreplace"), reason
+
+    def _own_place(self, byte: int) -> str | None:
+        """Where a line is by the words of a file that is converted to lines; None of any other."""
+        place_of = getattr(self._file, "place_of", None)
+        return None if place_of is None else place_of(byte)
 
     def _line_number(self, place: int) -> int:
         """The number of the line at an offset. Reads the file from its start, so only for an error."""

@@ -39,6 +39,10 @@ class AsLines:
         if found is None:
             self._file.check_size()
 
+    def place_of(self, byte: int) -> str | None:
+        """The words for the place of a line that begins at this byte; None: the number of the line."""
+        return None
+
     def converted(self, data: bytes) -> bytes:
         """The lines of a file. Raises RidgelineError, or errors of a library."""
         raise NotImplementedError

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -28,6 +30,7 @@ class XmlFile(AsLines):
     def __init__(self, file: Any, schema: Schema, record: str) -> None:
         super().__init__(file)
         self._record = record
+        self._begins = [0]
         self._fields = list(schema.arrow)
         self._required = {field.name for field in self._fields} - set(optional_columns(schema))
 
@@ -36,7 +39,13 @@ class XmlFile(AsLines):
         lines = [",".join(_quoted(field.name) for field in self._fields)]
         if data.strip():
             lines += [self._line(number, one) for number, one in enumerate(_elements(data, self._record), 1)]
-        return "".join(f"{line}\n" for line in lines).encode()
+        encoded = [f"{line}\n".encode() for line in lines]
+        self._begins = list(accumulate(map(len, encoded), initial=0))
+        return b"".join(encoded)
+
+    def place_of(self, byte: int) -> str:
+        """The number of the record: its line is one of CSV, which the file does not have."""
+        return f"record {bisect_right(self._begins, byte) - 1}"
 
     def _line(self, number: int, element: ET.Element) -> str:
         """A record as a line."""
