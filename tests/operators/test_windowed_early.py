@@ -197,6 +197,15 @@ def test_months_are_those_of_polars(zone: str, size: str, slide: str) -> None:
     assert len(bounds) >= len(found) - 3, "polars begins with the first record, not with all its windows"
 
 
+def test_state_of_months_is_none_of_days() -> None:
+    """A month counts 31 days where lengths are compared, but its windows begin elsewhere."""
+    layouts = {
+        Windowed(how, key="shop", values=VALUES)._state_layout for how in (tumbling("1mo"), tumbling("31d"))
+    }
+    assert len(layouts) == 2
+    assert "zone=None)" in repr(tumbling("31d")), "as before there were months: states are compared by it"
+
+
 def test_months_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="multiple of `slide`"):
         sliding("1y", "5mo")

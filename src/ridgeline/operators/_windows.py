@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import overload
 
@@ -67,7 +67,13 @@ class Sliding:
     slide: int
     offset: int = 0
     zone: str | None = None
-    months: int = field(default=0, repr=False)
+    months: int = 0
+
+    def __repr__(self) -> str:
+        """Without `months` if there are none: states of earlier versions are compared by this text."""
+        months = f", months={self.months}" if self.months else ""
+        bounds = f"size={self.size}, slide={self.slide}, offset={self.offset}"
+        return f"Sliding({bounds}, zone={self.zone!r}{months})"
 
     @property
     def _anchor(self) -> int:
