@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import json
 import logging
@@ -253,21 +254,28 @@ def listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[py
 
 
 def matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
-    """The files that match a pattern. `**` stands for any depth on local disks only."""
+    """The files that match a pattern; `**` stands for any depth."""
     if local:
         paths = list(dict.fromkeys(_local_matches(pattern)))
         return list(files.get_file_info(paths)) if paths else []
     parts = PurePosixPath(pattern).parts
     plain = next(number for number, part in enumerate(parts) if WILDCARDS & set(part))
+    rest = (*parts[plain:], "*") if parts[-1] == "**" else parts[plain:]
     selector = pyarrow.fs.FileSelector(
-        str(PurePosixPath(*parts[:plain])), recursive=plain < len(parts) - 1, allow_not_found=True
+        str(PurePosixPath(*parts[:plain])), recursive=len(rest) > 1, allow_not_found=True
     )
     infos = files.get_file_info(selector)
-    return [
-        info
-        for info in infos
-        if len(PurePosixPath(info.path).parts) == len(parts) and PurePosixPath(info.path).match(pattern)
-    ]
+    return [info for info in infos if _fits(PurePosixPath(info.path).parts[plain:], rest)]
+
+
+def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """True if a path matches a pattern as `glob` has it; `**` stands for any folders but hidden ones."""
+    if not pattern or not names:
+        return not pattern and not names
+    hidden = names[0].startswith(".") and not pattern[0].startswith(".")
+    if pattern[0] == "**":
+        return _fits(names, pattern[1:]) or (not hidden and _fits(names[1:], pattern))
+    return not hidden and fnmatch.fnmatchcase(names[0], pattern[0]) and _fits(names[1:], pattern[1:])
 
 
 def _local_matches(pattern: str) -> Iterator[str]:

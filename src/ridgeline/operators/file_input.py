@@ -13,7 +13,7 @@ from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import port_schema
 from ridgeline.api.support.duration import duration_faults, parse_duration
-from ridgeline.api.support.files import is_local, local_path
+from ridgeline.api.support.files import has_query, is_local, local_path
 from ridgeline.connect._enumerating import Settings, begin_of
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
@@ -196,5 +196,6 @@ class FileInput(PartitionedInput[T]):
         """The formats that the names of files and patterns say; that of a folder is not known yet."""
         if self.format is not None:
             return {self.format}
-        names = [entry for entry in self._entries() if "." in entry.rpartition("/")[2]]
+        entries = [one.partition("?")[0] if has_query(one) else one for one in self._entries()]
+        names = [entry for entry in entries if "." in entry.rpartition("/")[2]]
         return {format_of(name) for name in names}

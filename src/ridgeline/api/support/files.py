@@ -13,6 +13,8 @@ import pyarrow.fs
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.hdfs import SCHEMES as HDFS_SCHEMES
+from ridgeline.api.support.hdfs import hdfs
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.sftp import sftp
 
@@ -68,6 +70,12 @@ def is_local(uri: str) -> bool:
     return len(scheme) <= 1 or scheme == "file"  # one letter: a Windows drive
 
 
+def has_query(uri: str) -> bool:
+    """True if a URI ends with settings, as in `s3://bucket/in?region=eu`; else `?` is a wildcard."""
+    query = uri.partition("?")[2]
+    return not is_local(uri) and "=" in query and all("=" in part for part in query.split("&"))
+
+
 def local_path(uri: str) -> str:
     """Convert a plain path or `file:` URI into an absolute path."""
     path = unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
@@ -107,8 +115,12 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if scheme == "sftp":
         return sftp(uri)
     try:
-        if _ALIASES.get(scheme, scheme) == "s3" and not urlsplit(uri).query and "@" not in uri:
-            return _resolve_s3(uri)
+        if not has_query(uri):
+            if _ALIASES.get(scheme, scheme) == "s3" and "@" not in uri:
+                return _resolve_s3(uri)
+            uri = uri.replace("?", "%3F").replace("#", "%23")
+        if scheme in HDFS_SCHEMES:
+            return hdfs(uri)
         filesystem, path = pyarrow.fs.FileSystem.from_uri(_ALIASES.get(scheme, scheme) + uri[len(scheme) :])
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         remedy = (
@@ -120,14 +132,19 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
 
 
 def _resolve_s3(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    parts = urlsplit(uri)
+    path = uri.partition(":")[2].lstrip("/")  # as it is: `?` and `#` are characters of a name
     settings = {"allow_delayed_open": True, **_s3}  # a small file is one request, not three
-    placed = "endpoint_override" in settings or any(
-        map(os.environ.get, ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"))
-    )
-    if "region" not in settings and not placed:
-        settings["region"] = pyarrow.fs.resolve_s3_region(parts.netloc)
-    return pyarrow.fs.S3FileSystem(**settings), f"{parts.netloc}{parts.path}"
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:  # pyarrow does not read it
+        settings.setdefault("endpoint_override", endpoint)
+    placed = endpoint or "endpoint_override" in settings
+    if (
+        "region" not in settings
+        and not placed
+        and not os.environ.keys() & {"AWS_REGION", "AWS_DEFAULT_REGION"}
+    ):
+        settings["region"] = pyarrow.fs.resolve_s3_region(path.partition("/")[0])
+    return pyarrow.fs.S3FileSystem(**settings), path
 
 
 # Stores that do not answer ----------------------------------------------------------------------------------
