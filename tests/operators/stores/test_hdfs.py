@@ -1,0 +1,51 @@
+"""Files on HDFS: read by `FileInput`, written by `FileOutput`, compared by Hadoop's own shell."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from support.operators import copy_files
+from support.operators.hdfs import Hdfs
+
+pytestmark = pytest.mark.slow
+
+ROWS = [(n, f"müller {n}") for n in range(400)]
+SCRIPT = Path(copy_files.__file__)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    home = tmp_path_factory.mktemp("hdfs")
+    folder = home / "in"
+    (folder / "deep").mkdir(parents=True)
+    for number in range(4):
+        rows = ROWS[number * 100 : number * 100 + 100]
+        lines = "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in rows).encode()
+        file = folder / ("deep" if number % 2 else "") / f"{number}.jsonl.gz"
+        file.write_bytes(gzip.compress(lines[:1000]) + gzip.compress(lines[1000:]))
+    (folder / "9.jsonl.gz.tmp").write_bytes(b"not whole")
+    with Hdfs(home / "cluster") as made:
+        made.shell("-put", str(folder), "/")
+        yield made
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_files_are_copied_once_each(cluster: Hdfs, tmp_path: Path, form: str) -> None:
+    out = f"/out-{form}"
+    words = [f"{cluster.uri}/in/**/*.jsonl.gz", f"{cluster.uri}{out}", form, "2", str(tmp_path / "state")]
+    subprocess.run([sys.executable, SCRIPT, *words], env={**os.environ, **cluster.environment}, check=True)
+    if form == "jsonl":
+        found = [json.loads(line) for line in cluster.shell("-cat", f"{out}/*.jsonl").splitlines()]
+        assert sorted((row["n"], row["text"]) for row in found) == ROWS
+        return
+    cluster.shell("-get", out, str(tmp_path))
+    assert sorted(pl.read_parquet(tmp_path / out[1:] / "*.parquet").rows()) == ROWS
