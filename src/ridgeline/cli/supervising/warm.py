@@ -12,6 +12,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local as is_local_place
 from ridgeline.engine.spark.cluster import cores_allowed, is_dynamic, is_local
+from ridgeline.engine.spark.submitted import java_settings
 from ridgeline.service.store.entry import RUNNING, STARTING
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class WarmExecutors:
         say: Callable[[str], None],
     ) -> None:
         """`start`: gives a Spark with more settings. `fill`: loads in it what else the run needs."""
-        conf = {**_conf_of_java(), **settings.launched().conf}
+        conf = {**java_settings(), **settings.launched().conf}
         self._start, self._fill, self._say = start, fill, say
         self._wanted = None if is_dynamic(conf) else cores_allowed(settings.master, conf)
         self._lock = threading.Lock()
@@ -258,13 +259,6 @@ class WarmExecutors:
         if text != self._said:
             self._said = text
             self._say(text)
-
-
-def _conf_of_java() -> dict[str, str]:
-    """Spark's settings that the Java process of this program has, those of its own files among them."""
-    from pyspark import SparkConf
-
-    return dict(SparkConf().getAll())
 
 
 def _end(context: SparkContext) -> None:

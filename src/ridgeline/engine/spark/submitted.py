@@ -38,6 +38,13 @@ def chosen_master(master: str | None, conf: Mapping[str, str]) -> str:
     return master or conf.get("spark.master") or running or submitted().get("spark.master") or DEFAULT_MASTER
 
 
+def java_settings() -> dict[str, str]:
+    """Spark's settings that this program's Java process has, which runs; those of Spark's files among them."""
+    from pyspark import SparkConf
+
+    return dict(SparkConf().getAll())
+
+
 def active_context() -> SparkContext | None:
     """The SparkContext of this process, None if there is none. Imports nothing."""
     pyspark = sys.modules.get("pyspark")
