@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -31,8 +31,8 @@ class JavaAlone:
         """`conf`: the settings of the Spark that is to follow. Java runs."""
         from pyspark import SparkContext
 
-        self._gateway: Any = SparkContext._gateway  # noqa: SLF001  PySpark has no other way
-        self._jvm: Any = SparkContext._jvm  # noqa: SLF001
+        self._gateway = cast("Any", SparkContext._gateway)  # noqa: SLF001  PySpark has no other way
+        self._jvm = self._gateway.jvm
         self._jsc = self
         self._conf = conf
         settings = self._jvm.org.apache.spark.SparkConf(True)  # noqa: FBT003  with those of the Java process

@@ -39,7 +39,7 @@ def chosen_master(master: str | None, conf: Mapping[str, str]) -> str:
 
 
 def java_settings() -> dict[str, str]:
-    """Spark's settings that this program's Java process has, which runs; those of Spark's files among them."""
+    """Spark's settings that this program's Java process has, which runs; those of Spark's files, too."""
     from pyspark import SparkConf
 
     return dict(SparkConf().getAll())
