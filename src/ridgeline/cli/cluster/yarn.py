@@ -129,6 +129,7 @@ def _spark_settings(settings: RunSettings, plan: Plan) -> dict[str, str]:
 
 
 def _command(place: Path, name: str, spark: Mapping[str, str]) -> list[str]:
+    """The words of `spark-submit`; settings are in a file, and the payload travels as one of Spark's."""
     files = [*filter(None, [spark.get("spark.files")]), (place / PAYLOAD).as_uri()]
     settings = ["--properties-file", str(place / _SETTINGS), "--load-spark-defaults"]
     where = ["--master", "yarn", "--deploy-mode", "cluster", "--name", name]
