@@ -1,4 +1,4 @@
-"""What a cell shows of an application: the state of the page, less what a cell has no room for."""
+"""The figures of a cell: the state of the page, less what a cell has no room for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WINDOW: Final = frozenset({"windowId", "committedAt", "latencyMs"})
 
 
 class Shown(Protocol):
-    """What a widget shows: `whole` is all of it, as the text of a JSON object."""
+    """The content of a widget: `whole` is all of it, as the text of a JSON object."""
 
     def whole(self) -> str:
         """`{"version": 3, "over": false, "state": {...}}`."""
@@ -57,7 +57,7 @@ class Followed(Protocol):
 
 
 class FixedFigures:
-    """What never changes, such as a plan that does not run."""
+    """Content that never changes, such as a plan that does not run."""
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         self._text = to_json({"version": 1, "over": True, "state": state}).decode()

@@ -1,6 +1,6 @@
 """The page's modules as one text, which anywidget takes: a notebook has no address to import them from.
 
-Each module becomes a function that is called once, after those that it imports. What it exports is a value
+Each module becomes a function that is called once, after those that it imports. Its exports are values
 by then, so modules must not import each other in a circle, nor export what changes.
 """
 
@@ -54,8 +54,8 @@ def bundled(folder: Path, entry: str) -> str:
         entry: The path of the module within the folder.
 
     Raises:
-        ValueError: For imports and exports that one text cannot have: in a circle, of what is not in the
-            folder, by an address that is only known at run time.
+        ValueError: If modules import each other in a circle, or what is not in the folder, or by an address
+            that only a run knows.
     """
     bundle = _Bundle(folder.resolve())
     place = bundle.place(entry, ())

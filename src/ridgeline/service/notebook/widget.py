@@ -54,8 +54,8 @@ def _widget_class() -> type:
     class RidgelineWidget(anywidget.AnyWidget):
         """An application in a cell.
 
-        `whole` is made whenever it is sent: to a notebook that opens, or that asks for it. What has changed
-        since comes as messages, so that nothing old is kept.
+        `whole` is made whenever it is sent: to a notebook that opens, or that asks for it. Changes since
+        then come as messages, so that nothing old is kept.
         """
 
         _esm = widget_module()
@@ -73,6 +73,13 @@ def _widget_class() -> type:
             if key is None or "whole" in state:
                 state["whole"] = self._shown.whole()
             return state
+
+        def close(self) -> None:
+            """Close it for good, and its layout, which the library would keep."""
+            layout = self.layout
+            super().close()
+            if layout is not None:
+                layout.close()
 
         def _asked(self, _: Any, message: Any, __: Any) -> None:
             if isinstance(message, dict) and message.get("ask") == "whole":
@@ -111,7 +118,7 @@ class Follower:
         return self.new() if found is None else found
 
     def _follow(self) -> None:
-        """Send differences, at most twice a second, until nobody looks or the run has ended."""
+        """Send differences, at most twice a second, until no widget is open or the run has ended."""
         unsubscribe = self._figures.watch.subscribe(self._observe)
         try:
             while widgets := self._open():
