@@ -103,7 +103,8 @@ def test_jupyterlab(open_page, tmp_path, screenshot):
         check_plan(cells.nth(0))
         live = cells.nth(1)
         check_running(page, live)
-        screenshot(page, "notebook-cell")
+        page.get_by_role("button", name="No", exact=True).click()  # to Jupyter's news
+        screenshot(live, "notebook-cell")
         check_zoom(page, live)
         check_ended(live, tmp_path)
         page.close()

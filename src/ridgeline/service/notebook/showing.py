@@ -15,6 +15,7 @@ from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.notebook import widget
 from ridgeline.service.notebook.plots import Plots
 from ridgeline.service.notebook.shown import HtmlView, handle_html
+from ridgeline.service.notebook.widget import Follower
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
@@ -67,10 +68,10 @@ class Showing(ABC):
         return self._follower.newest()
 
     @cached_property
-    def _follower(self) -> widget.Follower:
+    def _follower(self) -> Follower:
         from ridgeline.service.notebook.figures import CellFigures
 
-        return widget.Follower(CellFigures(self, self._present_plan))
+        return Follower(CellFigures(self, self._present_plan))
 
     def _display_(self) -> Any:
         """The view of a cell in marimo, which ends a widget with the cell that made it: each has its own."""
