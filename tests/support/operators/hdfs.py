@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Self
 
 import pyspark
 import pytest
@@ -36,7 +37,7 @@ class Hdfs:
         self._clients = os.pathsep.join(map(str, [folder / "conf", *clients, *of_spark]))
         self._jars = os.pathsep.join([class_path("yarn"), *map(str, of_spark)])
 
-    def __enter__(self) -> Hdfs:
+    def __enter__(self) -> Self:
         (self.folder / "conf").mkdir(parents=True)
         (self.folder / "conf/core-site.xml").write_text("<configuration/>")
         log, made = self.folder / "hdfs.log", self.folder / "uri"
