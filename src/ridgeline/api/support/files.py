@@ -13,10 +13,10 @@ import pyarrow.fs
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.hdfs import SCHEMES as HDFS_SCHEMES
-from ridgeline.api.support.hdfs import hdfs
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.sftp import sftp
+from ridgeline.api.support.stores.hdfs import SCHEMES as HDFS_SCHEMES
+from ridgeline.api.support.stores.hdfs import hdfs
 
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 _s3: dict[str, object] = {}
@@ -132,6 +132,7 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
 
 
 def _resolve_s3(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """Return the S3 of this process, for `resolve`: by `use_s3`, else by the AWS_* variables."""
     path = uri.partition(":")[2].lstrip("/")  # as it is: `?` and `#` are characters of a name
     settings = {"allow_delayed_open": True, **_s3}  # a small file is one request, not three
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

@@ -1,0 +1,1 @@
+"""File systems that pyarrow reaches, with what it lacks."""
