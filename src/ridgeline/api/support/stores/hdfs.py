@@ -56,11 +56,11 @@ class HdfsFiles(pyarrow.fs.FileSystemHandler):
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pyarrow.fs.FileInfo]:
-        """What is at these paths."""
+        """Kind, size and time of the files at these paths."""
         return list(self._files.get_file_info(list(paths)))
 
     def get_file_info_selector(self, selector: pyarrow.fs.FileSelector) -> list[pyarrow.fs.FileInfo]:
-        """What is in a folder."""
+        """The files and folders in a folder."""
         return list(self._files.get_file_info(selector))
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001  pyarrow's
