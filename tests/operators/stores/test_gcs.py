@@ -9,7 +9,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import polars as pl
 import pytest
@@ -75,7 +75,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_files_are_copied_once_each(store: Store, tmp_path: Path, form: str) -> None:
+def test_files_are_copied_once_each(store: Store, tmp_path: Path, form: Literal["jsonl", "parquet"]) -> None:
     rows = [Row(n, f"müller {n}") for n in range(400)]
     for number in range(4):
         part = rows[number * 100 : number * 100 + 100]

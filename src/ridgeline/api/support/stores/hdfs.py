@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -31,7 +31,10 @@ def hdfs(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     place = urlunsplit((parts.scheme, parts.netloc, "/", query, ""))
     with _lock:
         if place not in _open:
-            files, _ = pyarrow.fs.FileSystem.from_uri(place)
+            if parts.netloc:
+                files, _ = pyarrow.fs.FileSystem.from_uri(place)
+            else:  # the cluster of `core-site.xml`, which pyarrow does not take from a URI
+                files = pyarrow.fs.HadoopFileSystem("default", 0, extra_conf=dict(parse_qsl(query)))
             _open[place] = pyarrow.fs.PyFileSystem(HdfsFiles(files))
         return _open[place], unquote(parts.path) or "/"
 
