@@ -120,7 +120,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
     patch: dict[str, Any] = dict.fromkeys(name for name in before if name not in after)
     for name, value in after.items():
         old = before.get(name)
-        if isinstance(value, Mapping) and isinstance(old, Mapping):
+        if isinstance(value, dict) and isinstance(old, dict):  # as all answers are: Mapping takes long to ask
             if old is not value and (inner := merge_patch(old, value)):
                 patch[name] = inner
         elif value != old or type(value) is not type(old):
