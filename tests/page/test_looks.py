@@ -6,11 +6,13 @@ import pytest
 from playwright.sync_api import expect
 
 from ridgeline import Application
+from ridgeline.stram.changes import Pause, Resume
 from ridgeline.testing import CollectorSink
 from support.page.browser import NARROW, WIDE
 from support.page.shop import Order, Orders, Parse, Totals
 from support.page.troubled import committed, troubled
 from support.service.living import living
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -123,6 +125,7 @@ def test_very_long_names_are_cut_and_not_the_page(open_page, accessible, screens
 
 
 def test_only_the_critical_path_moves_and_nothing_for_who_wants_it_still(application, open_page):
+    open_page.expected.append("404.*/metrics")
     page = open_page(f"{application.server.url}/#/graph?operator=parse", calm=False)
     page.locator(".graph-flow").first.wait_for(state="attached")
     moving = """() => document.getAnimations().filter((one) => one.playState === "running")
@@ -131,7 +134,54 @@ def test_only_the_critical_path_moves_and_nothing_for_who_wants_it_still(applica
     page.emulate_media(reduced_motion="reduce")
     expect(page.locator(".graph-flow").first).to_be_hidden()
     assert page.evaluate(moving) == []
-    for view in ("overview", "time", "sources"):
+    for view in VIEWS:
         page.evaluate("view => (location.hash = `#/${view}`)", view)
         page.locator(".frame-main > *").first.wait_for()
-        assert page.evaluate(moving) == []
+        assert page.evaluate(moving) == [], view
+
+
+FOCUSED = """() => {
+    const one = document.activeElement;
+    if (one === document.body) return null;
+    one.dataset.reached = "yes";
+    const style = getComputedStyle(one);
+    const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
+    const seen = outlined || style.boxShadow !== "none" || one.closest("svg");
+    return seen ? "seen" : one.outerHTML.slice(0, 150);
+}"""
+MISSED = """() =>
+    [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+    .filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0 && !one.dataset.reached)
+    .filter((one) => one.type !== "radio" || one.checked) // the arrow keys reach the others
+    .filter((one) => !one.closest(".sentence")) // whose figures are others after a while
+    .map((one) => one.outerHTML.slice(0, 150))"""
+
+
+@pytest.fixture
+def paused(application):
+    """The application, whose windows rest: what is on the page stays the same."""
+    application.run.changes.ask(Pause(""), "test").done.wait(PATIENCE_SECONDS)
+    yield application
+    application.run.changes.ask(Resume(""), "test").done.wait(PATIENCE_SECONDS)
+
+
+def test_all_that_can_be_used_is_reached_by_the_tab_key_and_shows_it(paused, open_page):
+    page = open_page(paused.server.page())
+    page.get_by_text("live, ").wait_for()
+    for view in VIEWS:
+        if view.startswith("graph?plan=") or "tab=metrics" in view:
+            continue  # the same controls as of another, or none
+        page.evaluate("view => (location.hash = `#/${view}`)", view)
+        page.locator(".frame-main > *:not(.notice)").first.wait_for()
+        expect(page.locator("main .empty", has_text="Waiting")).to_have_count(0)
+        expect(page.get_by_text("Asking for")).to_have_count(0)
+        page.evaluate("document.activeElement.blur()")
+        unseen = set()
+        for _ in range(300):
+            page.keyboard.press("Tab")
+            focused = page.evaluate(FOCUSED)
+            if focused is None:  # once round
+                break
+            unseen |= {focused} - {"seen"}
+        assert unseen == set(), view
+        assert page.evaluate(MISSED) == [], view
