@@ -189,6 +189,7 @@ class TopScreen(App[str]):
         self.query_one(OperatorTable).show(rows, sorted_by=self._sort, reverse=self._reverse, empty=empty)
 
     def _show_below(self) -> None:
+        """Draw the panels below the table, and ask for the lines that they show; called for each news."""
         overview, row = self._board.overview, self.query_one(OperatorTable).current
         if overview is None or self.query_one("#below").has_class("gone"):
             self._feed.ask_lines()
