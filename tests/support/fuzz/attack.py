@@ -32,6 +32,7 @@ from support.waiting import PATIENCE_SECONDS
 
 BASE = "/ws/v2/stram"
 HELLO = struct.Struct("<8sHiI32s")
+_TESTS = Path(__file__).parents[2]
 _LINGERING = 40
 """Connections of one kind that are left open in the middle, and so are ended by the victim."""
 Talk = Callable[[bytes], None]
@@ -44,13 +45,15 @@ class Victim:
         folder.chmod(0o700)
         self.folder = folder
         self.log = folder / "log"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "support.fuzz.victim", str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(folder / "stderr").open("wb"),
-            env={**os.environ, "RIDGELINE_HOME": str(folder / "home")},
-        )
+        path = os.pathsep.join([str(_TESTS), os.environ.get("PYTHONPATH", "")])
+        with (folder / "stderr").open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "support.fuzz.victim", str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "PYTHONPATH": path, "RIDGELINE_HOME": str(folder / "home")},
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, (folder / "stderr").read_text()[-4000:]
@@ -112,9 +115,8 @@ class Victim:
 
     def kill(self) -> None:
         """End it in any case."""
-        if self.process.poll() is None:
+        with self.process:
             self.process.kill()
-            self.process.wait()
 
 
 class Attack:
