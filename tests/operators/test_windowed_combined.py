@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OnError
+from ridgeline import Application, InputOperator, OnError, OutputPort
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SlotJoined, WindowCommitted
@@ -367,6 +368,42 @@ def test_records_without_a_time_are_late_as_without() -> None:
     items = [sale(1), sale(2)._replace(time=None), END_WINDOW, sale(3), END_WINDOW, sale(30)]
     found = [seen(run_local(application(items, tumbling(10), partitions=2, combine=one))) for one in (1, 0)]
     assert found[0] == found[1]
+
+
+KEYS = {
+    "dictionary": pa.array(["a", None, "b", "a"] * 300).dictionary_encode(),
+    "binary": pa.array([b"a", b"b", b"", b"a"] * 300),
+    "decimal": pa.array([Decimal("0.25"), Decimal(1), None, Decimal(1)] * 300, pa.decimal128(10, 2)),
+    "timestamp": pa.array([0, 1_000, 2_000, 0] * 300).cast(pa.timestamp("ms", "UTC")),
+    "uint64": pa.array([2**64 - 1, 0, 2**63, 0] * 300, pa.uint64()),
+}
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+def test_keys_of_any_type(keys: pa.Array) -> None:
+    times = pa.array(range(len(keys))).cast(pa.timestamp("s", "UTC")).cast(pa.timestamp("ns", "UTC"))
+    batch = pa.record_batch([keys, pa.array(range(len(keys))), times], ["key", "cents", "time"])
+
+    class Once(InputOperator):
+        output = OutputPort(batch.schema, timestamp="time", lateness=0)
+
+        def emit_tuples(self) -> None:
+            self.output.emit_batch(batch)
+            self.finish()
+
+    runs = []
+    for combine in (True, False):
+        app = Application("keys", window="1s")
+        source, values = Once(), {"cents": aggregate.sum("cents"), "last": aggregate.max("time")}
+        totals = Windowed(sliding(200, 100), key="key", values=values, combine=combine)
+        app.add_operator("source", source)
+        app.add_operator("totals", totals, partitions=3)
+        app.add_stream("sales", source.output, totals.input)
+        app.add_stream("results", totals.output, app.add_operator("sink", CollectorSink()).input)
+        runs.append(run_local(app))
+    assert seen(runs[0]) == seen(runs[1])
+    assert sent_bytes(runs[0]) < sent_bytes(runs[1])
 
 
 @pytest.mark.slow
