@@ -163,6 +163,27 @@ def test_logs_in_common_formats() -> None:
     }
 
 
+class Asked(NamedTuple):
+    method: str | None
+    path: str | None
+    status: int
+
+
+def test_requests_that_are_none_have_no_path() -> None:
+    """As web servers log them: after a timeout, for TLS on a plain port, and for what is no HTTP."""
+    head = "1.2.3.4 - - [10/Oct/2000:13:55:36 +0000]"
+    requests = ["-", "", "\\x16\\x03\\x01", 'GET /a \\"b c\\" HTTP/1.1', "GET /a HTTP/1.1"]
+    lines = [(number, f'{head} "{request}" 400 -') for number, request in enumerate(requests)]
+    found, bad = run(lines, Parse("text", "common_log", schema=Asked))
+    assert [(row["method"], row["path"]) for row in found] == [(None, None)] * 4 + [("GET", "/a")]
+    assert not bad
+    found, bad = run(lines, Parse("text", "common_log", schema=Hit))
+    assert [row["path"] for row in found] == ["/a"]
+    assert [row["reason"] for row in bad] == [
+        "its request has no path; a schema with `path: str | None` takes such lines"
+    ] * 4
+
+
 def test_bytes_that_are_no_text_are_bad() -> None:
     schema = pa.schema([("raw", pa.binary())])
     found, bad = run([(b'{"user": "a", "cents": 1}',), (b"\xff",)], Parse("raw", schema=Short), schema)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv
 
+from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import did_you_mean
 from ridgeline.operators._replay_parsers import CsvParser, JsonParser
@@ -21,8 +22,8 @@ LineFormat = Literal[
 Parser = Callable[[Sequence[Any]], pa.RecordBatch]
 """Makes a batch of lines; raises ValueError if one of them does not fit."""
 _COMMON = (
-    r'(?P<host>\S+) (?P<ident>\S+) (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)'
-    r'(?: (?P<protocol>[^"]*))?" (?P<status>\d{3}) (?P<bytes>\d+|-)'
+    r'(?P<host>\S+) (?P<ident>\S+) (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?:(?P<method>[A-Z]+) (?P<path>\S+)'
+    r'(?: (?P<protocol>[^"]*))?|(?:[^"\\]|\\.)*)" (?P<status>\d{3}) (?P<bytes>\d+|-)'
 )
 PATTERNS = {
     "common_log": _COMMON,
@@ -30,7 +31,11 @@ PATTERNS = {
     "syslog": r"<(?P<priority>\d{1,3})>1 (?P<time>\S+) (?P<host>\S+) (?P<app>\S+) (?P<process>\S+) "
     r"(?P<id>\S+) (?:-|\[(?P<data>(?:[^\]\\]|\\.)*)\])(?: (?P<message>.*))?",
 }
-"""Apache's common and combined log formats, and RFC 5424; `-` stands for null."""
+"""Apache's common and combined log formats, and RFC 5424; `-` stands for null.
+
+A request that is none, such as `-` after a timeout or bytes of TLS, has neither method nor path.
+"""
+_REQUEST = ("method", "path")
 _PAIR = re.compile(r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S*)')
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -61,8 +66,11 @@ def parser_of(format: LineFormat, schema: Schema, pattern: str | None, delimiter
     names, read_csv = schema.arrow.names, _texts(schema)
     if compiled is None:
         return lambda lines: read_csv([_pairs(line, names) for line in lines])
-    logs = format != "regex"
-    return lambda lines: read_csv([_groups(compiled, line, names, logs=logs) for line in lines])
+    if format == "regex":
+        return lambda lines: read_csv([_groups(compiled, line, names) for line in lines])
+    may_lack = optional_columns(schema)
+    needed = [name for name in _REQUEST if name in names and name not in may_lack]
+    return lambda lines: read_csv([_log_values(compiled, line, names, needed) for line in lines])
 
 
 def format_faults(format: LineFormat, pattern: str | None, names: Sequence[str]) -> str | None:
@@ -136,14 +144,27 @@ def _plain(value: str | None) -> str | None:
     return value
 
 
-def _groups(pattern: re.Pattern[str], line: str, names: Sequence[str], *, logs: bool) -> list[str | None]:
+def _groups(pattern: re.Pattern[str], line: str, names: Sequence[str]) -> list[str | None]:
     """The groups of a pattern. Raises ValueError for a line that it does not match."""
     match = pattern.fullmatch(line)
     if match is None:
-        msg = "it does not have the form of the format" if logs else "it does not match the pattern"
+        msg = "it does not match the pattern"
         raise ValueError(msg)
-    if not logs:
-        return [match[name] for name in names]
+    return [match[name] for name in names]
+
+
+def _log_values(
+    pattern: re.Pattern[str], line: str, names: Sequence[str], needed: Sequence[str]
+) -> list[str | None]:
+    """The fields of a line of a log. Raises ValueError for one of another form, or without those `needed`."""
+    match = pattern.fullmatch(line)
+    if match is None:
+        msg = "it does not have the form of the format"
+        raise ValueError(msg)
+    for name in needed:
+        if match[name] is None:
+            msg = f"its request has no {name}; a schema with `{name}: str | None` takes such lines"
+            raise ValueError(msg)
     return [_log_value(name, match[name]) for name in names]
 
 
