@@ -324,8 +324,8 @@ def test_a_full_disk_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".ridgeline" / "under_test-run1" / stem).symlink_to("/dev/full")
     with pytest.raises(
         RidgelineError,
-        match=rf"`under_test` cannot write to `{tmp_path}`: no space is left on the device \(.*\); "
-        r"free some space, then start",
+        match=rf"`under_test` cannot write to `{tmp_path}`: no space is left on the device \(the store has "
+        r"not answered for 3\d s .*\); free some space; nothing that was committed is lost",
     ):
         part.window(batch(n=range(1_000_000)))
     assert segments(tmp_path) == []

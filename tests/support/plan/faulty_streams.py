@@ -423,7 +423,10 @@ class BadKeys(Operator):
         "leave `timestamp` out, or "
         "give the tuples a column of type datetime"
     ),
-    "`bad.wrong`: the timestamp column `cents` is int64, not a time; declare it as `datetime`",
+    (
+        "`bad.wrong`: the timestamp column `cents` is int64, not a time; declare it as `datetime`, or "
+        'compute it before: `with_columns("timed", cents=pl.from_epoch("cents", "ms"))`'
+    ),
     (
         "`named.payments`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: "
         "timestamp[us, tz=UTC]); "

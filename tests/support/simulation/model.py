@@ -32,7 +32,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from support.simulation.light import KEYS, LightContainer, value_of
 from support.simulation.output_files import FOLDER, SimulatedFileOutput, SimulatedOutputFiles
-from support.simulation.process import Process
+from support.simulation.process import Process, WaitingClock
 
 if TYPE_CHECKING:
     from support.simulation.world import World
@@ -283,7 +283,7 @@ class Containers:
     def _made(self, spec: ContainerSpec, run_id: str) -> Container | LightContainer:
         if not self._world.case.real:
             return LightContainer(spec, self._storage, run_id, self._world.layout, self.life)
-        container = Container(spec, self._storage, self._world.clock, run_id, "simulated")
+        container = Container(spec, self._storage, WaitingClock(self._process), run_id, "simulated")
         self._give_life(container)
         return container
 

@@ -69,3 +69,25 @@ class SimulatedClock(Clock):
         """Nothing in a simulation may wait by itself."""
         msg = "the simulated clock does not wait"
         raise AssertionError(msg)
+
+
+class WaitingClock(Clock):
+    """The time in a container: while its operator waits for a disk, its process does, and others go on."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._clock: SimulatedClock = process.world.clock
+
+    def wall(self) -> float:
+        """As the world's."""
+        return self._clock.wall()
+
+    def monotonic(self) -> float:
+        """As the world's."""
+        return self._clock.monotonic()
+
+    def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
+        """Raises Killed if the process is gone by then."""
+        self._process.world.wait_for(self._process, lambda: False, seconds)
+        self._process.check()
+        return stop is not None and stop.is_set()

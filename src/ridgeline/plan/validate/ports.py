@@ -210,9 +210,10 @@ def _check_output(faults: Faults, operator: DraftOperator, name: str) -> None:
 def _remedy_of_times(column: str, kind: pa.DataType) -> str:
     """How a column of this type becomes one of times."""
     if pa.types.is_integer(kind):
-        return f'compute it before: `with_columns("timed", {column}=pl.from_epoch("{column}", "ms"))`'
+        timed = f'`with_columns("timed", {column}=pl.from_epoch("{column}", "ms"))`'
+        return f"declare it as `datetime`, or compute it before: {timed}"
     if pa.types.is_date(kind):
-        return f'cast it before: `cast("timed", {{"{column}": datetime}})`'
+        return f'declare it as `datetime`, or cast it before: `cast("timed", {{"{column}": datetime}})`'
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         parsed = f'pl.col("{column}").str.to_datetime("%Y-%m-%d %H:%M:%S")'
         return f'declare it as `datetime`, or parse it before: `with_columns("timed", {column}={parsed})`'
