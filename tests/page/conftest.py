@@ -1,5 +1,6 @@
 """One browser for a file, pages that fail a test on any error in their console, and an application."""
 
+import importlib.util
 import io
 import os
 import re
@@ -8,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from support.page.browser import WIDE, missing
+from support.page.browser import WIDE
 from support.page.shop import shop
-from support.programs import CHROMIUM
+from support.programs import CHROMIUM, lacks, path_of
 from support.service.living import living
 
 ARGUMENTS = (
@@ -28,15 +29,13 @@ PATIENCE_MS = 30_000
 @pytest.fixture(scope="module")
 def browser():
     """Debian's Chromium. Where it is missing, tests are skipped, or fail where services are required."""
-    reason = missing()
-    if reason and os.environ.get("RIDGELINE_SERVICES_REQUIRED"):
-        pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
+    if importlib.util.find_spec("playwright") is None:
+        lacks("there is no `playwright`: install requirements/dev.lock")
+    path = path_of(CHROMIUM)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM.find(), args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser
         browser.close()
 
@@ -73,11 +72,25 @@ class Opened:
         """The page, listened to, at an address."""
         page.on("console", self._console)
         page.on("pageerror", lambda error: self._said.append(str(error)))
-        page.goto(url)
-        while any(_OTHER_NETWORKS in text for text in self._said):
+        while not self._is_whole(page, url):
             self._said = [text for text in self._said if _OTHER_NETWORKS not in text]
-            page.reload()
+            url = None
         return page
+
+    def _is_whole(self, page, url):
+        """Whether the page has come with all its files; without an address it is loaded again."""
+        from playwright.sync_api import Error
+
+        try:
+            if url:
+                page.goto(url)
+            else:
+                page.reload()
+        except Error as error:
+            if _OTHER_NETWORKS not in str(error):
+                raise
+            return False
+        return not any(_OTHER_NETWORKS in text for text in self._said)
 
     def _console(self, message):
         if message.type in {"error", "warning"}:

@@ -13,11 +13,15 @@ PROMETHEUS = Program("prometheus", "prometheus", "usr/bin")
 PROMTOOL = Program("promtool", "prometheus", "usr/bin")
 
 
+def lacks(what):
+    """The test is skipped for something that is missing, or fails where services are required."""
+    (pytest.fail if os.environ.get("RIDGELINE_SERVICES_REQUIRED") else pytest.skip)(what)
+
+
 def path_of(program):
-    """The path of a program. Without it the test is skipped, or fails where services are required."""
+    """The path of a program that a test needs; see `lacks`."""
     if reason := program.missing():
-        refuse = pytest.fail if os.environ.get("RIDGELINE_SERVICES_REQUIRED") else pytest.skip
-        refuse(f"{reason}: `make services` installs it")
+        lacks(f"{reason}: `make services` installs it")
     return program.find()
 
 
