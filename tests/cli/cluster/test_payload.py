@@ -131,9 +131,12 @@ def test_what_the_first_attempt_has_rewound_the_next_one_does_not(packed, call, 
     assert "--from-window" in json.loads(call(DRIVE, packed, **later))[0]  # the first had not begun
     entry = StoreEntry("shop", "shop", 1, "running", run="ab", epoch=1, submission=ID)
     EntryFolder(str(tmp_path / "store")).write(entry)
-    said = call(DRIVE, packed, **later).splitlines()
-    assert said[0] == "attempt 2 of YARN continues: `--from-window 3` was for the first one"
-    assert "--from-window" not in json.loads(said[1])[0]
+    (path,) = (tmp_path / "store").rglob("shop.json")
+    for text in (path.read_text(), path.read_text()[:40]):  # whole, and damaged
+        path.write_text(text)
+        said = call(DRIVE, packed, **later).splitlines()
+        assert said[0] == "attempt 2 of YARN continues: `--from-window 3` was for the first one"
+        assert "--from-window" not in json.loads(said[1])[0]
     assert "--from-window" in json.loads(call(DRIVE, packed))[0]
 
 

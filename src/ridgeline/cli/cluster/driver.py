@@ -73,7 +73,7 @@ def _prepare(driver: Driver, cluster_id: str) -> None:
 
 
 def _has_begun(driver: Driver) -> bool:
-    """Whether an attempt before has run windows; where the store cannot be asked it may have."""
+    """Whether an attempt before has run windows; where the store does not say, it may have."""
     from ridgeline.api.errors import RidgelineError
     from ridgeline.api.support.files import use_s3
     from ridgeline.engine.spark.s3 import s3_settings_of, s3a_from_environment
@@ -85,8 +85,9 @@ def _has_begun(driver: Driver) -> bool:
         found = EntryFolder(driver.store).read(driver.name)
     except RidgelineError:
         return True
-    entry = None if found is None else found.entry
-    return entry is not None and entry.submission == driver.id and bool(entry.run)
+    if found is None:
+        return False
+    return found.entry is None or (found.entry.submission == driver.id and bool(found.entry.run))
 
 
 __all__ = ["PAYLOAD", "main"]
