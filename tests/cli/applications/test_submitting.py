@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyspark
@@ -12,6 +14,9 @@ import pytest
 
 from ridgeline.cli.applications.submitting import run_words
 from ridgeline.service.registry import process_identity
+from ridgeline.service.store.entry import StoreEntry
+from ridgeline.service.store.folder import EntryFolder
+from ridgeline.service.store.presence import is_end_asked
 from support.accounts.reports import Command
 from support.depth import DEPTH
 from support.manifests import last_of
@@ -275,3 +280,18 @@ def test_one_that_listens_on_another_host_only_is_not_asked(ridgeline_command, t
         assert "cannot be asked from here: its web service listens for `elsewhere` alone" in done.stderr
     done = ridgeline_command("kill", "one", "--yes", "--store", tmp_path / "store")
     assert "run `ridgeline kill` there, or start it again with its checkpoint" in done.stderr
+
+
+def test_a_kill_that_yarn_does_not_do_is_taken_back(ridgeline_command, tmp_path, monkeypatch):
+    """The driver runs on, and the next attempt of YARN would end by the word that a user has ended it."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))  # so there is no client of YARN
+    folder = EntryFolder(str(tmp_path / "store"))
+    one = StoreEntry("one", "one", 1, "running", run="ab", epoch=1, heartbeat=time.time())
+    one = replace(one, host="elsewhere", pid=7, process="x:7", address="http://127.0.0.1:9")
+    one = replace(one, deploy_mode="cluster", master="yarn", cluster_id="application_1700000000000_0042")
+    folder.write(one)
+    done = ridgeline_command("kill", "one", "--yes", "--store", tmp_path / "store")
+    assert done.exit_code == 1
+    assert "YARN did not end application_1700000000000_0042: " in done.stderr
+    assert folder.read("one").entry == one
+    assert not is_end_asked(folder, one)

@@ -30,7 +30,7 @@ _SUPERVISOR_SECONDS = 5.0
 
 
 class _UnaskedError(RidgelineError):
-    """A supervisor could not be asked."""
+    """A supervisor could not be asked, or a cluster did not do it: the application runs on."""
 
 
 def attach(
@@ -319,7 +319,10 @@ def _confirmed(question: str) -> bool:
 
 
 def _kill_at_cluster(target: Target, remote: Change) -> None:
-    """Let the cluster end what cannot be reached. Raises CommandError where that is not possible."""
+    """Let the cluster end what cannot be reached.
+
+    Raises CommandError where that is not possible, and _UnaskedError where the cluster did not.
+    """
     found = None if target.how is None else target.how.found.entry
     from ridgeline.engine.spark.cluster import end_on_yarn, is_yarn_id
 
@@ -330,7 +333,10 @@ def _kill_at_cluster(target: Target, remote: Change) -> None:
             "`ridgeline kill` there, or start it again with its checkpoint: that fences it off"
         )
         raise CommandError(msg)
-    end_on_yarn(found.cluster_id)
+    try:
+        end_on_yarn(found.cluster_id)
+    except RidgelineError as error:
+        raise _UnaskedError(str(error)) from error
     write(f"YARN has ended {found.cluster_id}")
 
 
