@@ -295,3 +295,17 @@ def test_a_kill_that_yarn_does_not_do_is_taken_back(ridgeline_command, tmp_path,
     assert "YARN did not end application_1700000000000_0042: " in done.stderr
     assert folder.read("one").entry == one
     assert not is_end_asked(folder, one)
+
+
+def test_a_submission_that_yarn_does_not_get_leaves_no_secrets(ridgeline_command, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    given = {"JAVA_HOME": tmp_path / "none", "HADOOP_CONF_DIR": tmp_path, "RIDGELINE_HOME": home}
+    for name, value in given.items():
+        monkeypatch.setenv(name, str(value))
+    words = ("--deploy-mode", "cluster", "--master", "yarn", "--conf", "spark.hadoop.x.secret.key=hush")
+    done = ridgeline_command("submit", TINY, "--store", tmp_path / "store", "--name", "one", *words)
+    assert done.exit_code == 1
+    assert "`spark-submit` has ended with code 1" in done.stderr
+    (left,) = (home / "submitted").glob("one-*/*")
+    assert {path.name for path in left.iterdir()} == {"ridgeline_driver.py", "spark-submit.log", "token"}
+    assert not [path for path in left.iterdir() if "hush" in path.read_text()]

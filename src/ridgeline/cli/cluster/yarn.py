@@ -171,6 +171,7 @@ class OnYarn:
         deadline = _CLOCK.monotonic() + timeout
         while not self._look():
             if self.process.poll() is not None:
+                self._remove_secrets(is_refused=True)
                 raise self._failure(self.process.returncode)
             if _CLOCK.monotonic() > deadline:
                 self.leave()
@@ -229,6 +230,7 @@ class OnYarn:
             if self.process.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(self.process.pid, signal.SIGKILL)
+        self._remove_secrets()
 
     def standing(self) -> Standing | None:
         """How it stands by its entry; None before it has one, or while the store cannot be read."""
@@ -240,10 +242,13 @@ class OnYarn:
                 return standing(self.folder, found)
         return None
 
-    def _remove_secrets(self) -> None:
-        """Remove the files that YARN has copies of; the payload is none where it shares the file system."""
+    def _remove_secrets(self, *, is_refused: bool = False) -> None:
+        """Remove the files that nothing reads any more: YARN has copies, or `spark-submit` has ended.
+
+        It has no copy of the payload where it shares the file system. `is_refused`: it has no application.
+        """
         copied = f"/{PAYLOAD} -> " in self._said()  # of a file that it need not copy it says that instead
-        names = [_SETTINGS, PAYLOAD] if copied else [_SETTINGS]
+        names = [_SETTINGS, PAYLOAD] if copied or is_refused else [_SETTINGS]
         for name in names:
             self.log.with_name(name).unlink(missing_ok=True)
 
