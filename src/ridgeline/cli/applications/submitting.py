@@ -223,13 +223,9 @@ class _Submitted:
 
     def standing(self) -> Standing | None:
         """How it stands by its entry; None before it has one, or while the store cannot be read."""
-        from ridgeline.service.store.standing import standing
+        from ridgeline.service.store.standing import standing_of
 
-        with suppress(RidgelineError):
-            found = self.folder.read(self.name)
-            if found is not None and found.entry is not None and found.entry.submission == self.id:
-                return standing(self.folder, found)
-        return None
+        return standing_of(self.folder, self.name, self.id)
 
 
 def _start_driver(folder: EntryFolder, name: str, settings: RunSettings, words: Sequence[str]) -> _Submitted:

@@ -234,13 +234,9 @@ class OnYarn:
 
     def standing(self) -> Standing | None:
         """How it stands by its entry; None before it has one, or while the store cannot be read."""
-        from ridgeline.service.store.standing import standing
+        from ridgeline.service.store.standing import standing_of
 
-        with suppress(RidgelineError):
-            found = self.folder.read(self.name)
-            if found is not None and found.entry is not None and found.entry.submission == self.id:
-                return standing(self.folder, found)
-        return None
+        return standing_of(self.folder, self.name, self.id)
 
     def _remove_secrets(self, *, is_refused: bool = False) -> None:
         """Remove the files that nothing reads any more: YARN has copies, or `spark-submit` has ended.
@@ -267,7 +263,7 @@ class OnYarn:
         last = "\n".join(said.splitlines()[-_SAID_LINES:])
         if not self.cluster_id:
             what = f"`spark-submit` has ended with code {code}; all that it printed is in `{self.log}`"
-            return _FailedError(what, last)
+            return RidgelineError(f"{what}:\n{last}" if last else what)
         reasons = _DIAGNOSTICS.findall(said)
         why = f": {reasons[-1].strip()[:500]}" if reasons else ""
         if holder := self._holder():
@@ -292,13 +288,6 @@ class OnYarn:
             return self.log.read_text(errors="replace")
         except OSError:
             return ""
-
-
-class _FailedError(RidgelineError):
-    """`spark-submit` failed; `details` is what it printed last."""
-
-    def __init__(self, message: str, details: str) -> None:
-        super().__init__(f"{message}:\n{details}" if details else message)
 
 
 __all__ = ["OnYarn", "submit_to_yarn"]

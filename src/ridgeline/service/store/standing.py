@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
 from ridgeline.service import registry
 from ridgeline.service.listing.asking import ANSWER_SECONDS, Asking, ListedAnswer, key_of
 from ridgeline.service.store.entry import LIVING, StoreEntry, StoreSupervisor
@@ -72,6 +73,15 @@ def standing(folder: EntryFolder, found: Found) -> Standing:
     if first.state != DEAD or found.entry is None or process_there(found.entry) is False:
         return first
     return standings(folder, [found], {})[0]
+
+
+def standing_of(folder: EntryFolder, name: str, submission: str) -> Standing | None:
+    """How the driver of a submission stands; None before it has an entry, or while none can be read."""
+    with contextlib.suppress(RidgelineError):
+        found = folder.read(name)
+        if found is not None and found.entry is not None and found.entry.submission == submission:
+            return standing(folder, found)
+    return None
 
 
 def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
