@@ -167,5 +167,18 @@ def test_a_token_is_found_by_its_application_alone(tmp_path, monkeypatch):
     assert {path.stat().st_mode & 0o777 for path in (folder, folder.parent)} == {0o700}
 
 
+def test_old_folders_of_a_name_are_removed_but_that_of_its_entry(tmp_path, monkeypatch):
+    """Its driver may have died a minute ago: YARN starts it again, and commands need its token."""
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+    folders = [kept.make_folder("s3://b/x", "shop", digit * 32) for digit in "1234"]
+    kept.keep_token(folders[1], "the token")
+    for folder in folders[:3]:
+        os.utime(folder, (0, 0))
+    made = kept.make_folder("s3://b/x", "shop", ID, last="2" * 32)
+    assert sorted(made.parent.iterdir()) == sorted([folders[1], folders[3], made])
+    entry = StoreEntry("shop", "shop", 1, "running", submission="2" * 32, deploy_mode="cluster")
+    assert kept.token_of("s3://b/x", entry) == "the token"
+
+
 def vars_of(entry):
     return {name: getattr(entry, name) for name in entry.__dataclass_fields__}

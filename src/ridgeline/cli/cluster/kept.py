@@ -1,7 +1,8 @@
 """The files of this user about applications that were submitted to a cluster: payload, settings, token.
 
 They lie in `$RIDGELINE_HOME/submitted/NAME-STORE/ID`, by the id of the submission. Old ones of that name are
-removed at the next submission. One that another command has just begun stays: YARN may read from there.
+removed at the next submission. One that another command has just begun stays: YARN may read from there. So
+does that of the name's entry: YARN may be about to start its driver again.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _TOKEN = "token"  # noqa: S105  the name of a file
 _LONGEST = 10_000
 
 
-def make_folder(store: str, name: str, submission: str) -> Path:
-    """A new folder for a submission. Raises RidgelineError."""
+def make_folder(store: str, name: str, submission: str, last: str = "") -> Path:
+    """A new folder for a submission. `last`: that of the name's entry. Raises RidgelineError."""
     parent = _parent(store, name)
     try:
         trust.private_folder(str(parent), "the folder for submitted applications", "set `RIDGELINE_HOME`")
         for old in parent.iterdir():
-            if _ID.fullmatch(old.name) and SystemClock().wall() - old.stat().st_mtime > _OLD_SECONDS:
+            if _ID.fullmatch(old.name) and old.name != last and _is_old(old):
                 shutil.rmtree(old, ignore_errors=True)
         folder = parent / submission
         folder.mkdir(mode=0o700)
@@ -42,6 +43,13 @@ def make_folder(store: str, name: str, submission: str) -> Path:
         msg = f"`{parent}` cannot be made: {error.strerror}; set `RIDGELINE_HOME` to a folder of yours"
         raise RidgelineError(msg) from None
     return folder
+
+
+def _is_old(folder: Path) -> bool:
+    """Whether no command has written there for long; False once another one has removed it."""
+    with contextlib.suppress(FileNotFoundError):
+        return SystemClock().wall() - folder.stat().st_mtime > _OLD_SECONDS
+    return False
 
 
 def keep_token(folder: Path, token: str) -> None:

@@ -74,7 +74,9 @@ def submit_to_yarn(
         raise CommandError(msg)
     submission = uuid.uuid4().hex
     settings, made = _served(_stored(settings, name))
-    place = kept.make_folder(folder.uri, name, submission)
+    found = folder.read(name)
+    last = "" if found is None or found.entry is None else found.entry.submission
+    place = kept.make_folder(folder.uri, name, submission, last)
     log = place / "spark-submit.log"
     try:
         payload.write(place / PAYLOAD, settings, layers, submission, name, folder.uri)
