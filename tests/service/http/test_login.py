@@ -285,6 +285,22 @@ def test_id_tokens_that_are_forged_late_or_for_others_are_refused(liar):
         assert isinstance(finished(liar, login, lambda _, nonsense=nonsense: nonsense), str)
 
 
+def test_an_issuer_ends_its_session_at_an_address_of_its_own_alone(liar):
+    issuer = Issuer(liar.url, "", print)
+    login, page = Login(issuer, "ridgeline"), "http://127.0.0.1:1/"
+    for address, begins in (
+        ("https://x/end?a=b", "https://x/end?a=b&client_id=ridgeline&post_"),
+        ("http://x/end", ""),
+        ("javascript:alert(1)", ""),
+        (7, ""),
+        (None, ""),
+    ):
+        issuer.metadata = {**issuer.metadata, "end_session_endpoint": address}
+        found = login.end_address(page)
+        assert found.startswith(begins)
+        assert bool(found) == bool(begins)
+
+
 def test_a_sign_in_that_takes_too_long_or_is_of_another_process_counts_no_more(liar):
     clock = SteppingClock(datetime.now(UTC))
     login, other = (Login(Issuer(liar.url, "", print), "ridgeline", clock=clock) for _ in range(2))

@@ -153,8 +153,9 @@ class Login:
 
     def end_address(self, page: str) -> str:
         """Where the issuer ends its own session with the browser; "" if it has no such place."""
-        address = self._issuer.metadata.get("end_session_endpoint")
-        if not isinstance(address, str) or not address:
+        try:
+            address = self._endpoint("end_session_endpoint")
+        except LoginRefusedError:
             return ""
         mark = "&" if "?" in address else "?"
         query = {"client_id": self._client_id, "post_logout_redirect_uri": self.page or page}
