@@ -285,6 +285,18 @@ def test_id_tokens_that_are_forged_late_or_for_others_are_refused(liar):
         assert isinstance(finished(liar, login, lambda _, nonsense=nonsense: nonsense), str)
 
 
+def test_answers_to_a_code_that_are_huge_or_never_end_are_not_waited_for(liar, monkeypatch):
+    login = Login(Issuer(liar.url, "", print), "ridgeline")
+
+    def answer(nonce, tail=b""):
+        return b'{"id_token": "' + liar.token(nonce).encode() + b'"}' + tail
+
+    assert finished(liar, login, answer).name == "ann"
+    assert finished(liar, login, lambda nonce: answer(nonce, b" " * 200_000)).endswith("the code is none")
+    monkeypatch.setattr("ridgeline.service.access.login.MOST_SECONDS", 0.0)
+    assert "does not answer (Timeout); try again" in finished(liar, login, answer)
+
+
 def test_an_issuer_ends_its_session_at_an_address_of_its_own_alone(liar):
     issuer = Issuer(liar.url, "", print)
     login, page = Login(issuer, "ridgeline"), "http://127.0.0.1:1/"

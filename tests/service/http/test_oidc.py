@@ -162,7 +162,7 @@ def test_an_issuer_that_answers_byte_by_byte_holds_one_request_for_a_while_alone
 ):
     clock, said = SteppingClock(), []
     issuer = Issuer(login.url, "ridgeline", said.append, clock)
-    monkeypatch.setattr(oidc, "_MOST_SECONDS", 1.0)
+    monkeypatch.setattr(oidc, "MOST_SECONDS", 1.0)
     login.pause = 0.05
     clock.advance(FRESH_SECONDS + 1)
     token = login.token(now=clock.wall()).encode()

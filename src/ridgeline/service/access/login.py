@@ -16,13 +16,16 @@ import urllib.parse
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
-from ridgeline.service.access.oidc import SKEW_SECONDS, Issuer, TokenRefusedError, check_address
+from ridgeline.service.access.oidc import MOST_SECONDS, SKEW_SECONDS, Issuer, TokenRefusedError, check_address
 from ridgeline.service.access.roles import Identity
+
+if TYPE_CHECKING:
+    from requests import Response
 
 BEGUN_SECONDS = 600.0
 """How long a person may take at the issuer."""
@@ -31,6 +34,8 @@ _TIMEOUT_SECONDS = 10.0
 _AT_ONCE = 8
 """Codes that are exchanged at a time: an issuer that is slow must not take all threads."""
 _LONGEST = 4096
+_LARGEST = 100_000
+"""The bytes that an answer to a code may have: three tokens."""
 _SCOPES = ("profile", "email", "groups")
 """Scopes whose claims may give a role; the third only where the issuer says that it has it."""
 _SEAL = {"alg": "dir", "enc": "A256GCM"}
@@ -242,6 +247,7 @@ class Login:
             redirect_uri=redirect,
             code_challenge_method="S256",
         )
+        client.hooks["response"].append(_read)
         client.verify = os.environ.get("SSL_CERT_FILE") or client.verify  # as for the issuer's keys
         return client
 
@@ -287,6 +293,24 @@ class Login:
         except (JoseError, ValueError, KeyError, TypeError, RecursionError):
             return None
         return found if isinstance(found, dict) and self._clock.wall() <= found["until"] else None
+
+
+def _read(answer: Response, **_: Any) -> None:
+    """Read the answer to a code, within size and time: requests bounds neither.
+
+    Raises ValueError, and RequestException if it comes too slowly.
+    """
+    from requests.exceptions import Timeout
+
+    data, begun = bytearray(), SystemClock().monotonic()
+    for piece in answer.iter_content(1):  # more at a time would be waited for
+        data += piece
+        if len(data) > _LARGEST:
+            msg = "it is too large"
+            raise ValueError(msg)
+        if SystemClock().monotonic() - begun > MOST_SECONDS:
+            raise Timeout
+    answer._content = bytes(data)  # noqa: SLF001  as its `content` does
 
 
 def cookie_of(state: str) -> str:

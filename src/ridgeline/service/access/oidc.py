@@ -25,7 +25,7 @@ STALE_SECONDS = 24 * 3600.0
 AGAIN_SECONDS = 10.0
 """The issuer is asked no more often, whatever tokens come."""
 _TIMEOUT_SECONDS = 5.0
-_MOST_SECONDS = 20.0
+MOST_SECONDS = 20.0
 """The longest that an answer may take, however steadily it comes."""
 _LARGEST, _LONGEST_TOKEN = 1_000_000, 16_384
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -226,8 +226,8 @@ def _read(answer: HTTPResponse) -> bytes:
     data, begun = b"", SystemClock().monotonic()
     while len(data) <= _LARGEST and (piece := answer.read1(65_536)):
         data += piece
-        if SystemClock().monotonic() - begun > _MOST_SECONDS:
-            msg = f"its answer was not whole after {_MOST_SECONDS:g} s"
+        if SystemClock().monotonic() - begun > MOST_SECONDS:
+            msg = f"its answer was not whole after {MOST_SECONDS:g} s"
             raise TimeoutError(msg)
     return data
 
