@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.codec import StreamCodec, overrides
+from ridgeline.api.columns.casting import is_text
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, did_you_mean, listed, shorten
 from ridgeline.api.operator import Unifier, makes_watermark, operator_type, port_schema
@@ -214,7 +215,7 @@ def _remedy_of_times(column: str, kind: pa.DataType) -> str:
         return f"declare it as `datetime`, or compute it before: {timed}"
     if pa.types.is_date(kind):
         return f'declare it as `datetime`, or cast it before: `cast("timed", {{"{column}": datetime}})`'
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         parsed = f'pl.col("{column}").str.to_datetime("%Y-%m-%d %H:%M:%S")'
         return f'declare it as `datetime`, or parse it before: `with_columns("timed", {column}={parsed})`'
     return "declare it as `datetime`"
