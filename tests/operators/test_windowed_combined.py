@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, InputOperator, OnError, OutputPort
 from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.errors import OperatorError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SlotJoined, WindowCommitted
 from ridgeline.operators import Windowed, aggregate, sliding, tumbling
@@ -361,6 +362,16 @@ def test_a_sum_that_does_not_fit_names_the_operator_that_has_it() -> None:
         assert large
         assert "combined" in describe(plan_application(app))
         assert "totals" in str(error.value)
+
+
+@pytest.mark.usefixtures("eager")
+def test_so_does_one_of_all_records() -> None:
+    """Partial results without a key are rows without a column, which an error shows, too."""
+    items = [sale(number, "a", 2**62) for number in range(4)]
+    app = application(items, tumbling(10), sources=2, key=(), values={"sum": aggregate.sum("cents")})
+    assert "combined" in describe(plan_application(app))
+    with pytest.raises(OperatorError, match=r"the sum `sum` of key \(\) in `totals` does not fit"):
+        run_local(app)
 
 
 @pytest.mark.usefixtures("eager")

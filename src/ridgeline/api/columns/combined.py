@@ -65,8 +65,8 @@ class Combined(Tuples):
 
     @property
     def rows(self) -> list[Any]:
-        """The keys, for people."""
-        return self.batch.to_pylist()
+        """The keys, for people; without columns pyarrow lists none."""
+        return self.batch.to_pylist() or [{}] * len(self.counts)
 
     def take(self, indices: Positions) -> Combined:
         """The rows at these positions, in that order."""
