@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import SlotJoined, WindowCommitted
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
-from support.engine.on_spark import SparkRun
-from support.engine.slot_platform import kill, run_in_processes
+from support.engine.slot_platform import KillsInTurn, run_in_processes
 
 SPRING = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
 """Half an hour before the clocks of Berlin go forward."""
@@ -262,14 +260,7 @@ def test_killed_slots_change_no_result(tmp_path: Path) -> None:
     items: list[Any] = []
     for second in range(60):
         items += [*(click("abcdef"[number], second - number % 5, number) for number in range(6)), END_WINDOW]
-    how, killed = tumbling(5), list[int]()
-
-    def each(found: SparkRun, event: WindowCommitted) -> None:
-        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
-        due = len(killed) < 3 and event.window_id >= (3, 15, 40)[len(killed)]
-        if due and slots[len(killed) % len(slots)] not in killed:
-            killed.append(slots[len(killed) % len(slots)])
-            kill(killed[-1])
+    how, kills = tumbling(5), KillsInTurn(3, 15, 40)
 
     options: dict[str, Any] = {"lateness": 5, "sources": 2, "values": COUNT}
     found = windowed(
@@ -277,9 +268,9 @@ def test_killed_slots_change_no_result(tmp_path: Path) -> None:
         how,
         **options,
         partitions=3,
-        run=partial(run_in_processes, folder=tmp_path / "checkpoint", places=3, each=each, window="0s"),
+        run=partial(run_in_processes, folder=tmp_path / "checkpoint", places=3, each=kills, window="0s"),
     )
-    assert killed
+    assert kills.pids
     assert len(results(found)) > 60
     assert results(found) == results(windowed(items, how, **options))
 

@@ -20,7 +20,7 @@ from ridgeline import Application, InputOperator, OnError, OutputPort
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.errors import OperatorError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import ContainerWindow, OperatorWindow, SlotJoined, WindowCommitted
+from ridgeline.measure.events import ContainerWindow, OperatorWindow
 from ridgeline.operators import Windowed, aggregate, sliding, tumbling
 from ridgeline.operators.windows import combining
 from ridgeline.plan import describe, plan_application
@@ -34,8 +34,7 @@ from ridgeline.testing import (
     run_local,
 )
 from support.depth import deep
-from support.engine.on_spark import SparkRun
-from support.engine.slot_platform import kill, run_in_processes
+from support.engine.slot_platform import KillsInTurn, run_in_processes
 
 START = datetime(2026, 3, 28, 22, tzinfo=UTC)
 """An hour before a day of Berlin that has 23 hours."""
@@ -420,19 +419,12 @@ def test_keys_of_any_type(keys: pa.Array) -> None:
 @pytest.mark.slow
 def test_killed_slots_change_no_result(tmp_path: Path) -> None:
     """With SIGKILL, partitions of the source and of the operator in processes of their own."""
-    items, killed = busy(30, each=4_200), list[int]()
-
-    def each(found: SparkRun, event: WindowCommitted) -> None:
-        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
-        due = len(killed) < 3 and event.window_id >= (3, 10, 20)[len(killed)]
-        if due and slots[len(killed) % len(slots)] not in killed:
-            killed.append(slots[len(killed) % len(slots)])
-            kill(killed[-1])
+    items, kills = busy(30, each=4_200), KillsInTurn(3, 10, 20)
 
     options: dict[str, Any] = {"sources": 2, "source_lateness": 70, "values": TOTALS}
     app = application(items, sliding(40, 20), partitions=3, **options)
-    found = run_in_processes(app, folder=tmp_path / "checkpoint", places=3, each=each, window="0s")
-    assert killed
+    found = run_in_processes(app, folder=tmp_path / "checkpoint", places=3, each=kills, window="0s")
+    assert kills.pids
     expected = run_local(application(items, sliding(40, 20), combine=False, **options))
     rows, wanted = (sorted(map(repr, run.collected("sink"))) for run in (found, expected))
     assert rows == wanted

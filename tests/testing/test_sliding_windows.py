@@ -24,12 +24,12 @@ from ridgeline import (
 )
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import OperatorWindow, SlotJoined, WindowCommitted
+from ridgeline.measure.events import OperatorWindow
 from ridgeline.operators import Filter, RangeKeyVal, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
-from support.engine.on_spark import SparkRun, run_on_spark
-from support.engine.slot_platform import kill, run_in_processes
+from support.engine.on_spark import run_on_spark
+from support.engine.slot_platform import KillsInTurn, run_in_processes
 
 
 class Pair(NamedTuple):
@@ -182,17 +182,10 @@ def test_slides_survive_the_death_of_slots(tmp_path: Path) -> None:
     """With the partitions of the operator, and so their sliders, in processes of their own."""
     numbers = [[number, number + 1] for number in range(24)]
     slides = {"application_window_count": 6, "slide_by_window_count": 2, "partitions": 3}
-    app, killed = sliding(numbers, Sum(early=True), **slides), list[int]()
+    app, kills = sliding(numbers, Sum(early=True), **slides), KillsInTurn(4, 13)
 
-    def each(found: SparkRun, event: WindowCommitted) -> None:
-        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
-        due = len(killed) < 2 and event.window_id >= (4, 13)[len(killed)]
-        if due and slots[len(killed) % len(slots)] not in killed:
-            killed.append(slots[len(killed) % len(slots)])
-            kill(killed[-1])
-
-    found = run_in_processes(app, tmp_path / "checkpoint", places=3, each=each, window="0s")
-    assert killed
+    found = run_in_processes(app, tmp_path / "checkpoint", places=3, each=kills, window="0s")
+    assert kills.pids
     totals = [total.value for total in found.collected("sink")]
     assert totals == [sum(sum(numbers[end - 5 + back]) for back in range(6)) for end in range(5, 24, 2)]
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, Timers
-from ridgeline.measure.events import SlotJoined
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.engine.on_spark import run_on_spark
-from support.engine.slot_platform import kill, run_in_processes
+from support.engine.slot_platform import KillsInTurn, run_in_processes
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -91,17 +90,10 @@ def check(run: Any, windows: int) -> None:
 
 
 def test_killed_slots_lose_and_repeat_no_timer(tmp_path):
-    killed: list[int] = []
+    kills = KillsInTurn(2, 9, 21)
 
-    def each(run, event):
-        slots = {joined.slot: joined.pid for joined in run.of_type(SlotJoined)}
-        due = len(killed) < 3 and event.window_id >= (2, 9, 21)[len(killed)]
-        if due and slots[len(killed) % len(slots)] not in killed:
-            killed.append(slots[len(killed) % len(slots)])
-            kill(killed[-1])
-
-    run = run_in_processes(watching(40), tmp_path / "checkpoint", places=3, each=each)
-    assert killed
+    run = run_in_processes(watching(40), tmp_path / "checkpoint", places=3, each=kills)
+    assert kills.pids
     check(run, 40)
 
 
