@@ -73,6 +73,11 @@ class WindowRequest:
     key_bits: int = 0
     offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
 
+    @property
+    def records(self) -> bool:
+        """True if tuples of any port are recorded: then each must be there as it is."""
+        return bool(self.recording or self.exact)
+
 
 @pickled_by_values
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Chain(NamedTuple):
         return (
             len(parts) > 1
             and sum(map(len, parts)) >= BATCH_ROWS * len(parts)
-            and not (request.recording or request.exact)
+            and not request.records
             and not any((route.source, route.source_port) in request.samples for route in self.routes)
             and not any((route.sink, route.sink_port) in delivered for route in self.routes)
         )

@@ -179,7 +179,7 @@ class Container:
         """
         request = self._continued(request)
         own_tag = f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}"
-        combines = not (request.recording or request.exact)
+        combines = not request.records
         outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits, combines=combines)
         try:
             report = self._run(request, messages, batches, outgoing, tag)
