@@ -1,6 +1,7 @@
 """A person signs in at a real issuer, Canaille, from the page, and is back where the page was left."""
 
 import pytest
+from playwright.sync_api import expect
 
 from ridgeline.service.access.options import AccessOptions
 from support.service.identity import PASSWORDS, Provider
@@ -28,6 +29,9 @@ def test_a_person_signs_in_pauses_the_application_and_signs_out(open_page):
             page.locator("input[name=password]").press("Enter")
             page.get_by_text("live, ").wait_for()
             assert page.url == f"{found.server.url}/#/sinks"
+            expect(page.get_by_role("link", name="Sinks", exact=True)).to_have_attribute(
+                "aria-current", "page"
+            )
             page.get_by_text("Run", exact=True).click()
             page.get_by_role("button", name="Pause").click()
             page.get_by_role("button", name="Confirm").click()

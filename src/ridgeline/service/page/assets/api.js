@@ -1,4 +1,5 @@
 // Asks the web service. Failures throw {status, error, hint}, which parts/notice.js shows.
+import { replaceAddress } from "./router.js";
 
 const base = new URL("ws/v2/stram/", document.baseURI);
 const sessionPath = new URL("page/session", document.baseURI);
@@ -94,7 +95,7 @@ export async function exchangeCode() {
   if (!match && !signedIn) return null;
   const view = signedIn ? sessionStorage.getItem(VIEW) ?? "" : "";
   sessionStorage.removeItem(VIEW);
-  history.replaceState(null, "", `${location.pathname}${location.search}${view.startsWith("#/") ? view : ""}`);
+  replaceAddress(`${location.pathname}${location.search}${view.startsWith("#/") ? view : ""}`);
   try {
     await signIn(signedIn ? { signedIn } : { code: match[1] });
   } catch (error) {

@@ -69,7 +69,12 @@ export function go({ replace = false, ...place }) {
     location.hash = address;
     return;
   }
+  replaceAddress(address);
+}
+
+// Puts another address in the place of this one, without a step in the history: no event says so.
+export function replaceAddress(address) {
   history.replaceState(null, "", address);
-  route = parse(address);
+  route = parse(location.hash);
   for (const listener of listeners) listener(route);
 }
