@@ -6,6 +6,7 @@ Ctrl-C leaves them; the application continues.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -72,23 +73,30 @@ def top(client: Client, *, as_json: bool, plain: bool = False) -> None:
 
 
 class HotLines:
-    """Asks where the time of an operator goes by line, at most every two seconds. One thread at a time."""
+    """Asks where the time of operators goes by line, for each at most every two seconds.
+
+    One thread at a time.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._clock = SystemClock()
-        self._asked: tuple[str | None, float] = (None, 0.0)
-        self._found: OperatorLinesAnswer | None = None
+        self._found: dict[str, tuple[float, OperatorLinesAnswer | None]] = {}
+        """By operator when it was asked for, and its lines."""
 
     def of(self, operator: str | None) -> OperatorLinesAnswer | None:
         """The lines of an operator; None if there are none, or the application does not answer."""
+        if operator is None:
+            return None
         now = self._clock.monotonic()
-        if operator is not None and (operator != self._asked[0] or now - self._asked[1] >= LINES_SECONDS):
-            self._asked, self._found = (operator, now), lines_of(self._client, operator)
-        return None if operator is None else self._found
+        asked, lines = self._found.get(operator, (-math.inf, None))
+        if now - asked >= LINES_SECONDS:
+            lines = _lines_of(self._client, operator)
+            self._found[operator] = now, lines
+        return lines
 
 
-def lines_of(client: Client, operator: str) -> OperatorLinesAnswer | None:
+def _lines_of(client: Client, operator: str) -> OperatorLinesAnswer | None:
     """Where the time of an operator goes by line; None if that is not known, or not any more."""
     try:
         operators = client.get("/lines", operator=operator)["operators"]

@@ -10,7 +10,7 @@ from typing import Any
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.remote.client import Client
-from ridgeline.cli.remote.watching import LINES_SECONDS, lines_of
+from ridgeline.cli.remote.watching import LINES_SECONDS, HotLines
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.lines import OperatorLinesAnswer
 from ridgeline.measure.answers.sentence import SentenceAnswer
@@ -124,10 +124,11 @@ class Feed:
 
     def _read_lines(self) -> None:
         """Every two seconds where the time of operators goes that are looked at; of others at once."""
+        hot = HotLines(self._client)
         while not self._stopped.is_set() and not self.seen.ended:
             self._asked.clear()
             wanted = self._lines_of
-            found = {name: lines_of(self._client, name) for name in wanted}
+            found = {name: hot.of(name) for name in wanted}
             if wanted and self.seen.stale_since is None:
                 self._update(lines=found)
             self._clock.wait(LINES_SECONDS, self._asked)
