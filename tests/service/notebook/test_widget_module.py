@@ -34,6 +34,14 @@ def test_the_widget_is_one_module_without_an_address():
         ({"a_js": "export let changing = 1;\n"}, "cannot have this of a.js: export let changing"),
         ({"a_js": 'export * from "./b.js";\n'}, "cannot have this of a.js: export"),
         ({"a_js": "const here = import.meta.url;\n"}, "cannot have this of a.js: import.meta.url"),
+        (
+            {"a_js": 'import {b, c as d} from "./b.js";\n', "b_js": "export const b = 1, c = 2;\n"},
+            "a.js imports c of b.js, which does not export it",
+        ),
+        (
+            {"a_js": 'import b from "./b.js";\n', "b_js": "export const b = 1;\n"},
+            "a.js imports default of b.js",
+        ),
         ({"a_js": 'import b, {c} from "./b.js";\n', "b_js": "export const c = 1;\n"}, "is not known: b, {c}"),
     ],
 )

@@ -54,8 +54,8 @@ def bundled(folder: Path, entry: str) -> str:
         entry: The path of the module within the folder.
 
     Raises:
-        ValueError: If modules import each other in a circle, or what is not in the folder, or by an address
-            that only a run knows.
+        ValueError: If modules import each other in a circle, what no module of the folder exports, or by an
+            address of a run.
     """
     bundle = _Bundle(folder.resolve())
     place = bundle.place(entry, ())
@@ -69,6 +69,7 @@ class _Bundle:
         self.parts: list[str] = []
         self._folder = folder
         self._places: dict[str, str] = {}
+        self._exports: dict[str, set[str]] = {}
 
     def place(self, name: str, importers: tuple[str, ...]) -> str:
         """The name of the constant that has what a module exports. `importers`: who leads to it."""
@@ -87,8 +88,14 @@ class _Bundle:
         exports: dict[str, str] = {}
 
         def imported(match: re.Match[str]) -> str:
-            place = self.place(self._beside(name, match["path"]), (*importers, name))
-            return _bound(match["what"], place, is_style=bool(match["style"]))
+            other = self._beside(name, match["path"])
+            place = self.place(other, (*importers, name))
+            bound = _bound(match["what"], place, is_style=bool(match["style"]))
+            missing = _wanted(match["what"]) - self._exports[other]
+            if missing:
+                msg = f"{name} imports {min(missing)} of {other}, which does not export it"
+                raise ValueError(msg)
+            return bound
 
         def declared(match: re.Match[str]) -> str:
             exports[match["name"]] = match["name"]
@@ -118,12 +125,14 @@ class _Bundle:
             msg = f"a notebook's widget cannot have this of {name}: {left[0][:100]}"
             raise ValueError(msg)
         text = _WORKER.sub(worker, text)
+        self._exports[name] = set(exports)
         found = ", ".join(f"{shown}: {own}" for shown, own in exports.items())
         return f"(() => {{\n{text.strip()}\nreturn {{{found}}};\n}})()"
 
     def _style(self, name: str) -> str:
         """The call that makes a style sheet, whose roots are the element that has the widget's shadow."""
         text = re.sub(r":root(\[[^\]]*\])", r":host(\1)", self._text(name)).replace(":root", ":host")
+        self._exports[name] = {"default"}
         return f"{{default: $style({json.dumps(text)})}}"
 
     def _text(self, name: str) -> str:
@@ -136,6 +145,15 @@ class _Bundle:
             msg = f"{importer} imports {path}, which is no file of the page"
             raise ValueError(msg)
         return found.relative_to(self._folder).as_posix()
+
+
+def _wanted(what: str) -> set[str]:
+    """The exports that an import must find: a browser refuses a module that lacks one."""
+    if what.startswith("*"):
+        return set()
+    if not what.startswith("{"):
+        return {"default"}
+    return {one.partition(" as ")[0].strip() for one in what.strip("{}").split(",")} - {""}
 
 
 def _bound(what: str, place: str, *, is_style: bool) -> str:
