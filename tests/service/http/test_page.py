@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from ridgeline.measure.events import ApplicationEnded
+from support.service.patches import patched, without_nulls
 from support.service.watched import BASE, feed, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
@@ -65,25 +66,6 @@ def test_the_page_may_load_nothing_from_elsewhere_and_be_framed_by_nobody(client
         headers = client.ask(path)[1]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
-
-
-def patched(state, patch):
-    """JSON merge patch, as RFC 7396 has it."""
-    if not isinstance(patch, dict):
-        return patch
-    state = dict(state) if isinstance(state, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            state.pop(name, None)
-        else:
-            state[name] = patched(state.get(name), value)
-    return state
-
-
-def without_nulls(value):
-    if isinstance(value, dict):
-        return {name: without_nulls(part) for name, part in value.items() if part is not None}
-    return value
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from ridgeline.service.page import live
 from ridgeline.service.page.live import LiveStream
 from ridgeline.service.page.state import PageState, merge_patch
 from support.service.living import living
+from support.service.patches import patched, without_nulls
 from support.service.watched import BASE, feed, payments, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
@@ -232,31 +233,11 @@ def value(draw, depth=0):
     return draw.choice([None, 0, 1, 1.5, "", "x", *([True, False] if depth < 3 else [])])
 
 
-def plain(found):
-    """Without members that are null, which are the same as missing; as JSON has it."""
-    if isinstance(found, dict):
-        return {name: plain(part) for name, part in found.items() if part is not None}
-    return found
-
-
-def applied(target, patch):
-    """RFC 7396, word for word."""
-    if isinstance(patch, dict):
-        target = dict(target) if isinstance(target, dict) else {}
-        for name, part in patch.items():
-            if part is None:
-                target.pop(name, None)
-            else:
-                target[name] = applied(target.get(name), part)
-        return target
-    return patch
-
-
 def test_a_patch_leads_from_any_state_to_any_other():
     draw = random.Random(7)
     for _ in range(5000):
         before, after = ({name: value(draw) for name in "abc"} for _ in range(2))
         patch = merge_patch(before, after)
-        found = json.dumps(plain(applied(plain(before), patch)), sort_keys=True)
-        assert found == json.dumps(plain(after), sort_keys=True), (before, after, patch)
+        found = json.dumps(without_nulls(patched(without_nulls(before), patch)), sort_keys=True)
+        assert found == json.dumps(without_nulls(after), sort_keys=True), (before, after, patch)
         assert merge_patch(after, after) == {}

@@ -17,6 +17,7 @@ from ridgeline.service.notebook import widget
 from ridgeline.service.notebook.figures import CellFigures
 from ridgeline.service.notebook.showing import Showing
 from ridgeline.testing import CollectorSink
+from support.service.patches import patched, without_nulls
 from support.service.watched import feed, payments, watched
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -106,27 +107,11 @@ def test_differences_lead_to_the_state_that_a_newcomer_gets(local):
         local.go_on()
         difference = json.loads(figures.difference())
         version += 1
-        state = merged(state, difference["patch"])
+        state = patched(state, difference["patch"])
         newcomer = json.loads(figures.whole())
         assert difference["version"] == newcomer["version"] == version
-        assert state == without_nulls(newcomer["state"])
+        assert without_nulls(state) == without_nulls(newcomer["state"])
         assert newcomer["over"] is not local.is_running
-
-
-def merged(target, patch):
-    """As RFC 7396 has it."""
-    if not isinstance(patch, dict):
-        return patch
-    found = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        found = {**found, name: merged(found.get(name), value)}
-    return without_nulls(found)
-
-
-def without_nulls(value):
-    if not isinstance(value, dict):
-        return value
-    return {name: without_nulls(one) for name, one in value.items() if one is not None}
 
 
 def test_a_widget_that_was_closed_leaves_nothing_and_another_takes_its_place(local, wait_until):
