@@ -101,6 +101,27 @@ def test_keys_that_are_there_twice_far_apart_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_pieces")
+def test_keys_with_the_hash_of_another_do_not_hide_one_that_is_there_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys_twice, "_AT_LEAST", 20)
+    run_local(application(), windows=3, checkpoint=tmp_path / "state")
+    export_states(str(tmp_path / "state"), tmp_path / "out", ["totals"])
+    before = walk(str(tmp_path / "state"))
+    modulus = sys.hash_info.modulus  # whole numbers this far apart have one hash
+    keys = [key for small in range(500) for key in (small, small + modulus)]
+    for twice in (0, 499, 250 + modulus):
+        given = [*keys, twice]
+        pq.write_table(_table(given, [0] * len(given)), tmp_path / "out" / "totals.sums.parquet")
+        first = keys.index(twice) + 1
+        with pytest.raises(StateError, match=f": row 1001: the key {twice} is in row {first}, too; nothing"):
+            imported(application(), tmp_path / "state", tmp_path / "out")
+    assert walk(str(tmp_path / "state")) == before
+    pq.write_table(_table(keys, keys), tmp_path / "out" / "totals.sums.parquet")
+    assert imported(application(), tmp_path / "state", tmp_path / "out").rows == {"totals.sums": 1_000}
+
+
+@pytest.mark.usefixtures("in_pieces")
 def test_a_table_that_is_cut_or_damaged_anywhere_changes_nothing(tmp_path: Path) -> None:
     run_local(application(), windows=3, checkpoint=tmp_path / "state")
     export_states(str(tmp_path / "state"), tmp_path / "out", ["totals"])

@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
@@ -34,7 +35,7 @@ from ridgeline.engine.driver.checkpoint.state_moves import judge_states
 from ridgeline.engine.driver.checkpoint.upkeep.contents import open_folder
 from ridgeline.engine.driver.checkpoint.upkeep.exporting import FORMAT, KINDS, LISTING, PARTITION, POSITION
 from ridgeline.engine.driver.checkpoint.upkeep.filling import KeyedFill
-from ridgeline.engine.driver.checkpoint.upkeep.keys_twice import HashedRows
+from ridgeline.engine.driver.checkpoint.upkeep.keys_twice import HashedRows, Rows
 from ridgeline.engine.driver.checkpoint.upkeep.state_columns import (
     ENCODINGS,
     JSON,
@@ -62,6 +63,8 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 
 _MOST_FAULTS = 10
+_MOST_FOUND = 10_000
+"""Rows with a key twice that are counted."""
 _NUMBERS = count(1)
 _AT_A_BORDER = -1
 _ROWS = 1 << 15
@@ -442,9 +445,9 @@ def _checked(rows: _KeyedRows) -> int:
             except TypeError:
                 raise rows.rows.wrong(list(_without_hash(keys, count))) from None
             count += len(keys)
-        alike = hashes.alike()
-    if alike and (faults := list(_twice(rows, alike))):
-        raise rows.rows.wrong(faults)
+        for alike in hashes.alike():
+            if faults := list(islice(_twice(rows, alike), _MOST_FOUND)):
+                raise rows.rows.wrong(faults)
     return count
 
 
@@ -456,15 +459,17 @@ def _without_hash(keys: Sequence[Any], start: int) -> Iterator[tuple[int, str]]:
             yield start + row, f"the key {shorten(key)} cannot be one: it has no hash"
 
 
-def _twice(rows: _KeyedRows, alike: Collection[int]) -> Iterator[tuple[int, str]]:
-    """Rows whose key is that of an earlier one, of those with hashes that are alike."""
+def _twice(rows: _KeyedRows, alike: Rows) -> Iterator[tuple[int, str]]:
+    """Rows whose key is that of an earlier one, of those with hashes that are alike, in ascending order."""
     seen: dict[Any, int] = {}
-    row = 0
+    start = 0
     for piece in rows.pieces():
-        for key, _ in piece:
-            if row in alike and (first := seen.setdefault(key, row)) != row:
+        begin, end = np.searchsorted(alike, (start, start + len(piece)))
+        for row in alike[begin:end].tolist():
+            key, _ = piece[row - start]
+            if (first := seen.setdefault(key, row)) != row:
                 yield row, f"the key {shorten(key)} is in row {first + 1}, too"
-            row += 1
+        start += len(piece)
 
 
 def _faults(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -14,7 +14,8 @@ import numpy.typing as npt
 _IN_MEMORY = 1 << 18
 """The most hashes that are kept before they go to files."""
 _BUCKETS = 256
-_MOST = 10_000
+_AT_LEAST = 10_000
+"""Rows whose keys are compared in one go, if there are so many."""
 Rows = npt.NDArray[np.int64]
 
 
@@ -65,17 +66,29 @@ class HashedRows:
                 with (Path(self._folder.name) / str(bucket)).open("ab") as file:
                     file.write(part.tobytes())
 
-    def alike(self) -> set[int]:
-        """Rows with a hash that another row has, too: the first ones, at most 10,000. Raises OSError."""
-        found: list[Rows] = []
+    def alike(self) -> Iterator[Rows]:
+        """Rows with a hash that another row has, too: in ascending order, those of one hash in one part.
+
+        Few rows are one part. Of many, each has at least 10,000, and no more than a bucket beyond that.
+        Raises OSError.
+        """
+        part: list[Rows] = []
+        for pairs in self._buckets():
+            part.append(_alike(pairs))
+            if sum(map(len, part)) >= _AT_LEAST:
+                yield np.sort(np.concatenate(part))
+                part = []
+        if any(map(len, part)):
+            yield np.sort(np.concatenate(part))
+
+    def _buckets(self) -> Iterator[Rows]:
+        """Pairs (hash, row), all of one hash at a time."""
         if self._folder is None:
-            found.append(_alike(np.concatenate(self._kept)) if self._kept else np.empty(0, np.int64))
-        else:
-            self._spill_rest()
-            files = sorted(Path(self._folder.name).iterdir())
-            found += [_alike(np.fromfile(file, np.int64).reshape(-1, 2)) for file in files]
-        every = np.concatenate(found) if found else np.empty(0, np.int64)
-        return set(np.sort(every)[:_MOST].tolist())
+            yield from [np.concatenate(self._kept)] if self._kept else []
+            return
+        self._spill_rest()
+        for file in sorted(Path(self._folder.name).iterdir()):
+            yield np.fromfile(file, np.int64).reshape(-1, 2)
 
     def _spill_rest(self) -> None:
         if self._kept:
