@@ -12,7 +12,7 @@ import pytest
 
 from ridgeline.api.errors import FencedError, RidgelineError
 from ridgeline.api.support.files import StoreAwayError, is_of_store
-from ridgeline.engine.driver.checkpoint.store_watch import StoreWatch
+from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
 from ridgeline.engine.driver.output_stores import OutputStores
 from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.operators import FileOutput
@@ -174,6 +174,28 @@ def test_what_an_output_waits_for_is_said_with_since_when_and_why() -> None:
     assert found[-1].again
     assert found[-1].text.endswith(" s: nothing is lost")
     assert "`out` has waited for `s3://rows` since 20" in found[0].problem
+
+
+def test_an_output_that_is_refused_leaves_no_word_and_others_are_spoken_of_as_before() -> None:
+    clock = SteppingClock()
+    stores = OutputStores(clock)
+    stores.be_patient(lambda: False)
+    found: list[StoreSilent] = []
+    watch = StoreWatch(stores, clock, found.append, OUTPUT_SILENT_SECONDS)
+
+    class Looked(Calls):
+        def __call__(self, *given: object) -> str:
+            clock.wait(1)
+            watch.look()
+            return super().__call__(*given)
+
+    with pytest.raises(StoreAwayError):
+        stores.call("added", "rows", Looked(1e9), silent=True, new=True)
+    watch.look()
+    assert found == []  # its refusal says it
+    stores.call("out", "rows", Looked(10), silent=True, new=False)
+    watch.look()
+    assert [(one.output, one.again) for one in found] == [("out", False), ("out", True)]
 
 
 def test_a_container_whose_disk_is_full_is_not_to_blame(

@@ -24,7 +24,7 @@ class OutputStores:
         self._asked: Trouble | None = None
         """The call under way."""
         self.gave_up = False
-        """Whether a call has failed since it was tried for too long."""
+        """Whether a call has failed since it was tried for too long, so that the run ends."""
 
     def be_patient(self, ending: Callable[[], bool]) -> None:
         """Wait without a limit from now on; some seconds only once `ending` says that the run is to end."""
@@ -51,29 +51,25 @@ class OutputStores:
         """Make a call until it succeeds. Raises what it raises.
 
         `silent`: if it takes long it waits for its files. `new`: the output is added, so its address may be
-        wrong: some seconds are enough.
+        wrong: some seconds are enough. Its error refuses the change, and the run continues without it.
         """
         began = self._clock.monotonic()
         self._asked = Trouble(began if silent else float("inf"), 0, "", place, output)
+        tries = 0
         try:
             while True:
                 try:
                     return function(*arguments)
                 except StoreAwayError as error:
-                    tries = self._failed(began, output, error, new=new)
+                    now, tries = self._clock.monotonic(), tries + 1
+                    if not new:
+                        self._asked = Trouble(began, tries, error.why, error.place, output)
+                    if not self._may_wait(now, now - began, new=new):
+                        self.gave_up |= not new
+                        raise
                 self._clock.wait(store_pause(tries - 1))
         finally:
             self._asked = None
-
-    def _failed(self, began: float, output: str, error: StoreAwayError, *, new: bool) -> int:
-        """Note a failure; returns how many there were. Raises it if no further attempt is to be made."""
-        now, asked = self._clock.monotonic(), self._asked
-        tries = 1 + (0 if asked is None else asked.tries)
-        self._asked = Trouble(began, tries, error.why, error.place, output)
-        if not self._may_wait(now, now - began, new=new):
-            self.gave_up = True
-            raise error
-        return tries
 
     def _may_wait(self, now: float, seconds: float, *, new: bool) -> bool:
         """Whether to try again, after so long."""
