@@ -150,6 +150,24 @@ def test_a_table_that_is_cut_or_damaged_anywhere_changes_nothing(tmp_path: Path)
     assert refused >= 30
 
 
+def test_a_table_that_is_replaced_after_it_was_checked_is_not_taken(tmp_path: Path) -> None:
+    run_local(application(), windows=3, checkpoint=tmp_path / "state")
+    export_states(str(tmp_path / "state"), tmp_path / "out", ["totals"])
+    path, [run] = tmp_path / "out" / "totals.sums.parquet", runs_of(str(tmp_path / "state"))
+    for keys, replaces in [([1, 1, 2], False), ([9], False), ([4, 5, 6], True)]:
+        pq.write_table(_table([1, 2, 3], [1, 2, 3]), path)
+        pq.write_table(_table(keys, keys), other := tmp_path / "other")
+
+        def swap(name: str, other: Path = other, replaces: bool = replaces) -> None:
+            if name == "write totals":
+                other.replace(path) if replaces else path.write_bytes(other.read_bytes())
+
+        with pytest.raises(CheckpointError, match=r"of `totals\.sums`, was written while it was read"):
+            imported(application(), tmp_path / "state", tmp_path / "out", step=swap)
+        assert run.kept()[0].window_id == 2
+        assert not verify(run).faults
+
+
 class _StoppedError(Exception):
     pass
 

@@ -119,11 +119,15 @@ class _KeyedRows:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file with the rows of a state. `where`: the state, as `operator.state`."""
+    """A file with the rows of a state. `where`: the state, as `operator.state`.
+
+    `version`: which file it was when its rows were checked. Another one is not read.
+    """
 
     path: Path
     name: str
     where: str
+    version: tuple[int, ...]
 
     def columns(self) -> list[str]:
         """The names of its columns. Raises CheckpointError."""
@@ -142,9 +146,12 @@ class _File:
 
     @contextmanager
     def _read(self) -> Iterator[pq.ParquetFile]:
+        """Open it for one of the readers above. Raises CheckpointError, also if it has changed."""
         try:
+            self._check_version()
             with pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES) as file:
                 yield file
+            self._check_version()
         except FileNotFoundError:
             msg = f"`{self.path}`, the rows of `{self.where}`, is missing; export again, or `--operator` "
             msg += "names others"
@@ -152,6 +159,13 @@ class _File:
         except (pa.ArrowException, OSError) as error:
             msg = f"`{self.path}`, the rows of `{self.where}`, cannot be read: {error}; write it again"
             raise CheckpointError(msg) from None
+
+    def _check_version(self) -> None:
+        """Raise CheckpointError if another file is there, or it was written to. A missing one is none."""
+        if _version(self.path) not in {(), self.version}:
+            msg = f"`{self.path}`, the rows of `{self.where}`, was written while it was read: rows that were "
+            msg += "not checked are not taken; import again, and leave the file alone meanwhile"
+            raise CheckpointError(msg)
 
     def values(self, title: Columns, batch: pa.RecordBatch, start: int) -> list[Any]:
         """The values of some rows, of which the first has this number. Raises StateError."""
@@ -166,6 +180,15 @@ class _File:
         more = f"; and {len(faults) - _MOST_FAULTS:,} more" if len(faults) > _MOST_FAULTS else ""
         msg = f"`{self.name}` cannot be `{self.where}`: {'; '.join(texts)}{more}; nothing was changed"
         return StateError(msg)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """Another one for another file, and for one that was written since; () for none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Listing:
@@ -386,7 +409,8 @@ def _read(
     if any(one and one["encoding"] == PICKLE for one in parts) and not pickles:
         msg = f"`{where}` has pickles, which run code when they are read; `--allow-pickle` reads them"
         raise CheckpointError(msg)
-    file = _File(listing.folder / listed["file"], listed["file"], where)
+    path = listing.folder / listed["file"]
+    file = _File(path, listed["file"], where, _version(path))
     try:
         return _rows_of(file, listed, shape["kind"], listing.classes, kinds, len(group))
     except NoFormError as error:
