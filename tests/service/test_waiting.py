@@ -16,9 +16,10 @@ from support.ports import free_port
 PLAN = make_plan()
 
 
-def ask(server, path):
+def ask(server, path, host=None):
+    request = urllib.request.Request(f"{server.url}{path}", headers={} if host is None else {"Host": host})
     try:
-        with urllib.request.urlopen(f"{server.url}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -37,6 +38,14 @@ def test_a_driver_that_waits_is_alive_and_not_ready_and_leaves_its_port_to_the_r
             assert ask(server, "/ws/v2/stram/info")[0] == 401
         finally:
             server.close()
+
+
+def test_a_driver_that_waits_answers_by_the_name_that_browsers_know():
+    server = serve_waiting(PLAN, ServiceOptions(public_url="https://ops.example/orders/"), print)
+    try:
+        assert [ask(server, "/readyz", host)[0] for host in ("ops.example", "evil.example")] == [503, 403]
+    finally:
+        server.close()
 
 
 def test_a_port_in_use_is_refused_before_it_waits():

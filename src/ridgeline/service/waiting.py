@@ -34,4 +34,4 @@ def serve_waiting(plan: Plan, service: ServiceOptions, warn: Callable[[str], Non
         read_token=provided_option(service.read_token, "--read-token"),
         access=service.access(name, warn),
     )
-    return WebServer(app, service.host, service.port or 0, service.allow_host, secured=secured(service, name))
+    return WebServer(app, service.host, service.port or 0, service.names, secured=secured(service, name))
