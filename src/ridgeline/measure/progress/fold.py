@@ -84,7 +84,7 @@ class ProgressFold:
         self._stuck_outputs: dict[str, str] = {}
         """Why committed results of outputs do not get through."""
         self._stuck_stores: dict[tuple[str, str], str] = {}
-        """Why nothing can be committed, by the host that does not reach the store; "" is the driver's."""
+        """Why nothing can be committed or published, by host and output of the event."""
         self._schedule = WindowSchedule(window_seconds, interval_seconds)
         self._windows = WindowsInFlight(window_seconds)
         self._settling = Settling()
