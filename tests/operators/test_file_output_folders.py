@@ -121,17 +121,8 @@ WINDOWS = 4
 class FoldersDriver(Driver):
     """Each window has rows for two folders."""
 
-    def window(self) -> None:
-        for part in self.parts:
-            window = part.window
-            part.window = lambda rows, window=window: window(  # type: ignore[method-assign]
-                batch(n=[rows["n"][0].as_py(), 100 + rows["n"][0].as_py()], even=[0, 1])
-            )
-        try:
-            super().window()
-        finally:
-            for part in self.parts:
-                del part.__dict__["window"]
+    def columns(self, row: int) -> dict[str, list[int]]:
+        return {"n": [row, 100 + row], "even": [0, 1]}
 
 
 def life(store: Store, output: FileOutput, steps: Steps) -> None:

@@ -42,6 +42,13 @@ class Waiting(Driver):
         return lambda *given: stores.call("out", "place", function, *given, silent=True, new=False)
 
 
+class Divided(Waiting):
+    """The same with a row for each of two folders."""
+
+    def columns(self, row: int) -> dict[str, list[int]]:
+        return {"n": [row, row], "half": [0, 1]}
+
+
 def seen(folder: Path) -> list[int]:
     return sorted(
         json.loads(line)["n"]
@@ -82,6 +89,32 @@ def test_a_store_that_is_away_at_any_step_is_waited_for(
             break
         steps.each = lambda _number, _what: None
     assert 10 < first < 299
+
+
+def test_folders_wait_for_a_store_that_is_away_between_two_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(monkeypatch)
+    for first in range(0, 300, 2):
+        store = Store(tmp_path / str(first), 2)
+        path = store.folder / "rows"
+        output = FileOutput(path=str(path), format="jsonl", roll_seconds=1.5, partition_by="half")
+        driver = Divided(store, output, steps)
+
+        def each(number: int, what: str, gone: tuple[int, int] = (first, first + 3)) -> None:
+            if number in gone and not what.startswith("commit"):
+                raise AWAY[2]
+
+        steps.number, steps.each = 0, each
+        while len(store.manifests) < WINDOWS:
+            driver.window()
+            driver.publisher.idle()
+        driver.publisher.close()
+        assert seen(path) == sorted(2 * store.committed), first
+        if steps.number <= first:
+            break
+        steps.each = lambda _number, _what: None
+    assert 50 < first < 298
 
 
 def test_a_file_that_was_published_before_the_store_went_away_does_not_come_back(

@@ -126,6 +126,10 @@ class Driver:
             check_owner=self.check_owner,
         )
 
+    def columns(self, row: int) -> dict[str, list[int]]:
+        """The rows of a partition in a window."""
+        return {"n": [row]}
+
     def check_owner(self) -> None:
         if self.store.epoch != self.epoch:
             message = "the checkpoint was taken over by another driver"
@@ -137,7 +141,7 @@ class Driver:
         values = []
         for part, row in zip(self.parts, self.store.rows(window), strict=True):
             part.window_id = window
-            values += part.window(batch(n=[row]))[1]
+            values += part.window(batch(**self.columns(row)))[1]
         state = json.dumps(self.publisher.stage(window, values))
         self.check_owner()
         if self.steps is not None:
