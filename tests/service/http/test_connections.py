@@ -1,6 +1,7 @@
 """Connections of the web service: strangers take neither its descriptors nor its time."""
 
 import http.client
+import json
 import socket
 import subprocess
 import sys
@@ -94,6 +95,29 @@ def test_a_request_that_does_not_come_is_not_waited_for(service, data):
         assert ended(line).count(b"HTTP/1.1 200") == data.count(b"healthz")
         assert bounds.refusals.totals["late"] == 1
         assert len(bounds) == 0
+
+
+def test_who_sends_no_http_reads_why_while_it_still_sends(service, wait_until):
+    with service() as (client, bounds):
+        line = dial(client, b"PO S / HTTP/1.1\r\nContent-Length: 2\r\n\r\n")
+        wait_until(lambda: line.recv(1, socket.MSG_PEEK), "the answer")
+        for _ in range(3):
+            line.sendall(b"{}")
+        answer = http.client.HTTPResponse(line)
+        answer.begin()
+        assert answer.status == 400
+        assert json.loads(answer.read())["error"] == "the request is no HTTP"
+        assert line.recv(1) == b""
+        line.close()
+        wait_until(lambda: len(bounds) == 0, "the end of the connection")
+
+
+def test_who_sends_no_http_and_stays_is_hung_up_on(service, wait_until, monkeypatch):
+    monkeypatch.setattr(connections, "PART_SECONDS", 0.1)
+    with service() as (client, bounds):
+        line = dial(client, b"PO S / HTTP/1.1\r\n\r\n")
+        wait_until(lambda: len(bounds) == 0, "the end of the connection")
+        assert ended(line).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_header_that_dribbles_is_not_waited_for(service, wait_until):

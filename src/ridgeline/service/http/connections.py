@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import h11
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -37,6 +38,9 @@ _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json\r\n"
     b"content-length: %d\r\n\r\n%b"
 )
+PART_SECONDS = 1.0
+"""How long a client whose request is no HTTP may go on sending, so that it can read why."""
+_INVALID = b'{"error":"the request is no HTTP","hint":"use the address that was shown at start"}'
 _FULL = b'{"error":"all connections of this service are in use","hint":"close some of them, or try again"}'
 
 
@@ -207,6 +211,7 @@ class BoundedProtocol(H11Protocol):
     def __init__(self, connections: Connections, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._bounds = connections
+        self._is_parting = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection; it may be refused."""
@@ -219,6 +224,32 @@ class BoundedProtocol(H11Protocol):
         """Count the connection no more."""
         self._bounds.leave(self)
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client; none after a request that is no HTTP."""
+        if not self._is_parting:
+            super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, and close when the client has, or `PART_SECONDS` later.
+
+        Bytes that arrive at a closed socket reset the connection, and the client loses the answer.
+        """
+        del msg
+        self._is_parting = True
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:  # an answer has begun
+            self.transport.close()
+            return
+        headers = {"connection": "close", "content-type": "application/json"}
+        length = {"content-length": str(len(_INVALID))}
+        response = h11.Response(status_code=400, headers=[*(headers | length).items()], reason=b"Bad Request")
+        for event in (response, h11.Data(data=_INVALID), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        if self.transport.can_write_eof():  # not with TLS
+            self.transport.write_eof()
+            self.loop.call_later(PART_SECONDS, self.transport.close)
+        else:
+            self.transport.close()
 
     def handle_events(self) -> None:
         """Read what has arrived; afterwards a request may have begun."""
