@@ -87,15 +87,15 @@ def lines(port, behind, window="20ms", **attributes):
     return app
 
 
-def run_lines(app, folder, port, count, *, each=None, **options):
-    """Run it in slots until it has taken so many lines; returns the run and its sender."""
+def run_lines(app, folder, port, count, *, each=None, until=0, **options):
+    """Run in slots until it has taken so many lines, and window `until` is over; the run and its sender."""
     stop = threading.Event()
     sender = Sender([f"line {number}" for number in range(count)], port)
 
     def look(run, event):
         if each:
             each(run, event)
-        if sum(numbers(run)) >= count:
+        if sum(numbers(run)) >= count and run.ids[-1] >= until:
             stop.set()
 
     try:
@@ -114,7 +114,7 @@ def test_nothing_is_lost_from_a_socket(tmp_path, places):
 
 def test_a_sender_that_can_go_back_gets_every_line_counted_once(tmp_path):
     app = lines(port := free_port(), Failing(windows=[2, 5, 9]), window="10ms", partition_parallel=False)
-    run, sender = run_lines(app, tmp_path, port, 50_000, places=2)
+    run, sender = run_lines(app, tmp_path, port, 50_000, places=2, until=9)
     assert sum(numbers(run)) == 50_000
     assert run.retries  # how many: as many of these windows as there were
     assert sender.connected
