@@ -39,7 +39,7 @@ _BUSY = (
     b"content-length: %d\r\n\r\n%b"
 )
 PART_SECONDS = 1.0
-"""How long a client whose request is no HTTP may go on sending, so that it can read why."""
+"""How long a client whose request is no HTTP may still send, so that it can read why."""
 _INVALID = b'{"error":"the request is no HTTP","hint":"use the address that was shown at start"}'
 _FULL = b'{"error":"all connections of this service are in use","hint":"close some of them, or try again"}'
 
