@@ -1,8 +1,9 @@
 """Cost of pages that are open: how long windows take with ten of them, and with none, in turn in one run.
 
-One application of eight operators and four containers runs with windows of 25 ms. Every 2 s ten clients of
-the live stream come or go, as those of ten browsers would. The first windows after a turn are left out. So
-what else the machine does meanwhile falls on both sides alike.
+One application of eight operators and four containers runs with windows of 25 ms. Every 4 s ten clients of
+the live stream come or go, as those of ten browsers would. So what else the machine does meanwhile falls on
+both sides alike. The first second after a turn is left out, in which ten clients connect at once, or leave,
+and each gets the whole state: it is noted apart.
 
 Browsers run on other machines. So the clients have a process of their own that gets only what the windows
 leave of the processors (`SCHED_IDLE`). All that the application does for them counts: states, differences,
@@ -33,11 +34,11 @@ PAGES = 10
 WINDOW_SECONDS = 0.025
 EVERY_MS = 250
 """Milliseconds between two events of a page."""
-TURN = 80
+TURN = 160
 """Windows between two turns."""
-LEFT_OUT = 20
+LEFT_OUT = 40
 """Windows after a turn: clients connect, and get all there is once."""
-TURNS = 108
+TURNS = 54
 DRAWS = 2_000
 ROWS = 500
 KEYS = 100
@@ -158,6 +159,7 @@ def turns(of_round: Round) -> Figures:
 
     count = 4 if of_round.quick else TURNS
     found: list[list[float]] = [[] for _ in range(count + 1)]
+    first: list[list[float]] = [[], []]
     seen = 0
     address: list[str] = []
     last: list[Any] = []
@@ -170,8 +172,8 @@ def turns(of_round: Round) -> Figures:
             if not isinstance(event, WindowCommitted):
                 return
             turn, place = divmod(seen, TURN)
-            if place >= LEFT_OUT:
-                found[turn].append(last[0].windows(1)[-1]["latencyMs"] / 1000)
+            seconds = last[0].windows(1)[-1]["latencyMs"] / 1000
+            (found[turn] if place >= LEFT_OUT else first[turn % 2]).append(seconds)
             seen += 1
             if place == TURN - 1:
                 orders.send((address[0], 0 if turn % 2 else PAGES))
@@ -189,6 +191,9 @@ def turns(of_round: Round) -> Figures:
     due = TURN * WINDOW_SECONDS * 1000 / EVERY_MS * count / 2
     each = f"{events / PAGES:.0f} events each, of {due:.0f} at most"
     of_round.note(f"{PAGES} pages have taken {taken / 1e6:.1f} MB in {each}")
+    for turn, what in enumerate(("leave", "come")):
+        p50, p99 = np.percentile(first[turn], (50, 99)) * 1000
+        of_round.note(f"the second in which they {what}: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
     return _compared(found[1:], of_round)
 
 
