@@ -156,6 +156,7 @@ def test_the_address_that_is_printed_opens_the_page_with_the_right_to_change(app
     open_page.expected.append("403")  # the code was used
     other = open_page(address)
     row(other, "parse[1]").wait_for()
+    other.get_by_role("alert").get_by_text("this address was used already").wait_for()
     assert other.evaluate(f"async () => {rights}") == {
         "reads": True,
         "writes": False,
@@ -187,6 +188,7 @@ def test_a_service_that_asks_for_a_token_is_opened_by_it(serving_app, open_page,
     open_page.expected += ["401", "403"]
     with serving_app(shop(), token="secret") as application:
         page = open_page(application.server.url)
+        page.get_by_text("Sign in to see how this application does.").wait_for()
         page.get_by_label("Token").fill("wrong")
         accessible(page)
         page.get_by_role("button", name="Go on").click()

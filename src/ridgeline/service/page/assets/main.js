@@ -56,6 +56,7 @@ function Frame() {
     </nav>
     <main class="frame-main" id="main" tabindex="-1">
       <${Stale} />
+      <${NotSignedIn} />
       <${ChosenWindow} />
       ${refused ? html`<div class="card frame-sign-in"><${SignIn} why="This application asks for its token." problem=${store.codeProblem} onDone=${reconnect} /></div>` : html`<${Place} name=${route.view} />`}
     </main>
@@ -107,7 +108,9 @@ function stateOf({ sentence, overview, connection }) {
 
 function Sentence() {
   const sentence = useStore((state) => state.sentence);
-  const plain = useStore(({ overview }) => overview && [overview.info.state?.toLowerCase(), overview.progress.application.verdict].filter(Boolean).join(", "));
+  const refused = useStore((state) => state.connection.refused);
+  const known = useStore(({ overview }) => overview && [overview.info.state?.toLowerCase(), overview.progress.application.verdict].filter(Boolean).join(", "));
+  const plain = refused ? "Sign in to see how this application does." : known;
   const now = { window: null, region: null, part: null }; // it is about now, whatever the address names
   const link = (about, text) => html`<a href=${href({ ...now, ...about })}>${text}</a>`;
   return html`<${Said} ...${{ sentence, plain, link }} />`;
@@ -136,6 +139,13 @@ function Stale() {
     ${begun ? html`<p>The line is cut: figures are stale since ${timeOfDay(since)}.</p>` : !problem && html`<p>The application does not answer.</p>`}
     <p>${wait > 0 ? `Trying again in ${soon(wait)}.` : "Trying again."}</p>
   </>`;
+}
+
+// Why the address did not sign the browser in, where it may read all the same.
+function NotSignedIn() {
+  const refused = useStore((state) => state.connection.refused);
+  const writes = useStore((state) => state.rights?.writes);
+  return !refused && !writes && html`<${Notice} problem=${store.codeProblem} />`;
 }
 
 function ChosenWindow() {
