@@ -3,6 +3,7 @@
 import pytest
 
 from support.page.notebooks import CELLS, KERNEL, has_jupyterlab, jupyterlab, marimo
+from support.programs import lacks
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ACCENT = "rgb(184, 60, 10)"
@@ -87,8 +88,9 @@ def test_marimo(open_page, tmp_path):
         page.close()
 
 
-@pytest.mark.skipif(not has_jupyterlab(), reason="there is no JupyterLab here")
 def test_jupyterlab(open_page, tmp_path, screenshot):
+    if not has_jupyterlab():
+        lacks("there is no JupyterLab: `make services` installs it")
     from nbformat.v4 import new_code_cell, new_notebook
 
     notebook = new_notebook(cells=[new_code_cell(text) for text in CELLS], metadata={"kernelspec": KERNEL})
