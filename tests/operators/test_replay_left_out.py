@@ -7,6 +7,7 @@ import gzip
 import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -94,7 +95,9 @@ def test_lines_that_cannot_be_read_are_left_out_and_told(
     random = Random(partitions)
     written = lines(random, format, 200)
     head = b"id,day\n" if format == "csv" else b""
-    suffix, packed = random.choice([("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+    suffix, packed, unpacked = random.choice(
+        [("", bytes, bytes), (".gz", gzip.compress, gzip.decompress), (".bz2", bz2.compress, bz2.decompress)]
+    )
     half = len(written) // 2
     for number, part in enumerate((written[:half], written[half:])):
         data = head + b"".join(line + b"\n" for line in part)
@@ -117,7 +120,13 @@ def test_lines_that_cannot_be_read_are_left_out_and_told(
     letters = found.collected("dead_letters")
     assert len(letters) == len(written) - len(good)
     assert {letter.operator for letter in letters} == {"source"}
-    assert all(letter.error.startswith("byte ") and f".{format}" in letter.error for letter in letters)
+    for letter in letters:
+        found_place = re.match(r"line (\d+), byte (\d+) of `(.*?)` is not ", letter.error)
+        assert found_place, letter.error
+        number, byte, name = int(found_place[1]), int(found_place[2]), Path(found_place[3])
+        text = unpacked(name.read_bytes())
+        assert text[:byte].count(b"\n") == number - 1
+        assert text.split(b"\n")[number - 1].decode(errors="backslashreplace") == letter.tuple
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
@@ -126,16 +135,17 @@ def test_a_restart_leaves_out_no_more_and_no_less(tmp_path: Path, partitions: in
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(written))
     source = FileReplayInput(path=tmp_path / "a.jsonl", format="jsonl", schema=Row, rows_per_window=7)
     rows: list[int] = []
-    letters = 0
+    letters: list[DeadLetter] = []
     while True:
         found = run(source, Row, partitions, windows=2, checkpoint=tmp_path / "state")
         rows += [row.id for row in found.collected("sink")]
-        letters += len(found.collected("dead_letters"))
+        letters += found.collected("dead_letters")
         if found.windows_committed < 2:
             break
     good = [json.loads(line)["id"] for line in written if is_row(line, "jsonl")]
     assert sorted(rows) == sorted(good)
-    assert letters == len(written) - len(good)
+    bad = [number for number, line in enumerate(written, 1) if not is_row(line, "jsonl")]
+    assert sorted(int(letter.error.split()[1].rstrip(",")) for letter in letters) == bad
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])

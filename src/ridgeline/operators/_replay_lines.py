@@ -74,13 +74,14 @@ class LineReader:
     ) -> None:
         """Open `file`, check header and first lines, move to `place`. Raises RidgelineError.
 
-        `lines`: how many lines are before `place`; then they are counted, and named in what cannot be read.
+        `lines`: how many lines are before `place`; None: they are counted once a line cannot be read.
         `mends`: damaged members of a gzip file are passed over, see `MendedGzip`.
         """
         self.file = file
-        self._counts = lines is not None
-        self._before = 0
-        """Lines before the bytes that are held, if they are counted."""
+        self._before: int | None = 0
+        """Lines before the bytes that are held; None until they are counted."""
+        self._counted = (0, 0)
+        """A byte, and how many lines are before it: counting continues there."""
         self._damage: Exception | None = None
         """Why nothing can be read behind the bytes that are held."""
         self.parser = parser
@@ -96,7 +97,7 @@ class LineReader:
             self._read_head(HEAD_BYTES if place else BLOCK_BYTES)
         if place > self.place:
             self._seek(place)
-            if lines is not None and not self._compressed:
+            if not self._compressed:
                 self._before = lines
 
     def peek(self, rows: int) -> LineChunk:
@@ -113,10 +114,7 @@ class LineReader:
         if stop > start:
             limit = int(np.searchsorted(self._ends, self._starts[start] + CHUNK_BYTES))
             stop = max(start + 1, min(stop, limit))
-        before = self._before if self._counts else None
-        return LineChunk(
-            self, self._data, self._base, self._starts[start:stop], self._ends[start:stop], before
-        )
+        return LineChunk(self, self._data, self._base, self._starts[start:stop], self._ends[start:stop])
 
     def skip(self, rows: int) -> None:
         """Pass rows that `peek` returned."""
@@ -129,8 +127,19 @@ class LineReader:
 
     @property
     def lines(self) -> int:
-        """How many lines are before the next row, if they are counted."""
-        return self._before + self._data[: self.place - self._base].count(b"\n")
+        """How many lines are before the next row."""
+        return self.lines_before(self.place)
+
+    def lines_before(self, byte: int) -> int:
+        """How many lines are before a byte that is held. The first call may read the file up to there."""
+        if self._before is None:
+            self._before = self._count_lines(self._base)
+        begin, count = self._counted
+        if not self._base <= begin <= byte:
+            begin, count = self._base, self._before
+        count += self._data.count(b"\n", begin - self._base, byte - self._base)
+        self._counted = byte, count
+        return count
 
     def passed(self) -> float:
         """Bytes passed; of a compressed file the bytes read, which is up to a block more."""
@@ -203,8 +212,8 @@ class LineReader:
         elif self._raw.tell() > self.file.bytes:  # it would never end
             self.file.check_size()
             self.file.check_size(self._raw.tell())
-        if self._counts:
-            self._before += self._data[:keep].count(b"\n")
+        if self._before is not None:
+            self._before = self.lines_before(self._base + keep)
         self._data, self._base = rest + block, self._base + keep
         self._index(0)
 
@@ -225,6 +234,16 @@ class LineReader:
                 raise
             self._damage = error
         return b"".join(pieces)
+
+    def _count_lines(self, place: int) -> int:
+        """How many lines are before a byte: reads the file from its start."""
+        count = 0
+        with self.file.open() as raw:
+            source = decompressed(raw, self.file.path)
+            while place > 0 and (block := source.read(min(place, BLOCK_BYTES))):
+                count += block.count(b"\n")
+                place -= len(block)
+        return count
 
     def _salvaged(self, place: int) -> bytes:
         """The text from `place` up to the damage, less than a block: a read that fails returns none of it."""
@@ -273,18 +292,9 @@ class LineReader:
 class LineChunk:
     """Rows of a file: bytes, and where each row starts and ends in them."""
 
-    def __init__(
-        self,
-        reader: LineReader,
-        data: bytes,
-        base: int,
-        starts: Offsets,
-        ends: Offsets,
-        before: int | None = None,
-    ) -> None:
-        """`before`: how many lines are before `data`; None if that is not known."""
-        self._file, self._parser = reader.file, reader.parser
-        self._before = before
+    def __init__(self, reader: LineReader, data: bytes, base: int, starts: Offsets, ends: Offsets) -> None:
+        """Take rows that `reader` holds. It must not load others before these are read."""
+        self._reader, self._file, self._parser = reader, reader.file, reader.parser
         self._data, self._base, self._starts, self._ends = data, base, starts, ends
 
     def __len__(self) -> int:
@@ -307,13 +317,8 @@ class LineChunk:
 
         def describe(row: int) -> tuple[str, str]:
             line, reason = self._reason(starts[row], ends[row], "it cannot be parsed")
-            start = int(starts[row])
-            place = self._own_place(self._base + start)
-            if place is None:
-                place = f"byte {self._base + start}"
-                if self._before is not None:
-                    number = self._before + self._data.count(b"\n", 0, start) + 1
-                    place = f"line {number}, {place}"
+            byte = self._base + int(starts[row])
+            place = self._own_place(byte) or f"line {self._reader.lines_before(byte) + 1}, byte {byte}"
             return line, f"{place} of `{self._file.path}` is not {self._parser.describe()}: {reason}"
 
         return sift(np.arange(first, len(self), step), parse, describe, _WRONG)
@@ -340,7 +345,7 @@ class LineChunk:
                 bad = middle
         line, reason = self._reason(starts[bad - 1], ends[bad - 1], str(error))
         place = self._base + int(starts[bad - 1])
-        where = self._own_place(place) or f"line {self._line_number(place)} (byte {place})"
+        where = self._own_place(place) or f"line {self._reader.lines_before(place) + 1} (byte {place})"
         message = (
             f"{where} of `{self._file.path}` is not "
             f"{self._parser.describe()}: {reason}; "
@@ -363,16 +368,6 @@ class LineChunk:
         """Where a line is by the words of a file that is converted to lines; None of any other."""
         place_of = getattr(self._file, "place_of", None)
         return None if place_of is None else place_of(byte)
-
-    def _line_number(self, place: int) -> int:
-        """The number of the line at an offset. Reads the file from its start, so only for an error."""
-        with self._file.open() as raw:
-            source = decompressed(raw, self._file.path)
-            number = 1
-            while place > 0 and (block := source.read(min(place, BLOCK_BYTES))):
-                number += block.count(b"\n")
-                place -= len(block)
-        return number
 
 
 def decompressed(raw: pa.NativeFile, path: str) -> IO[bytes] | pa.NativeFile:

@@ -87,7 +87,7 @@ class FileReplayInput(InputOperator, Emits[T]):
     `jsonl` the first 256 KiB of a file are searched for a misspelt name of an optional field.
 
     With `on_error=SKIP` such a line, or row of Parquet, is left out. It counts as an error of the window, and
-    becomes a dead letter with its place in the file. A fault of a whole file still ends the application.
+    becomes a dead letter with file, line and reason. A fault of a whole file still ends the application.
 
     Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
     that begins so itself (`data/_*.csv`) and a path that names the file take them. So are folders and pipes;
