@@ -155,6 +155,29 @@ def test_where_the_live_source_begins(capsys: pytest.CaptureFixture[str]) -> Non
     assert found(until="end") == Counter(("a", place) for place in range(42))
 
 
+def test_what_neither_the_history_nor_the_live_source_gives_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The history ends before the live source begins, which has the records between."""
+
+    def said(**properties: Any) -> str:
+        history, live = whole({"a": 40, "b": 30}), whole({"a": 90, "b": 90})
+        run_local(application(source_of(history, live, **properties), 2))
+        return capsys.readouterr().out
+
+    text = said(begin=START + timedelta(seconds=60))
+    assert "40 records of the live source so far are older than 2026-01-01 00:01:00" in text  # a, b: 20 each
+    assert "newer than all of the history, which ends at 2026-01-01 00:00:39" in text
+    text = said(begin={"a": 60, "b": 50})
+    assert "30 records of the live source are before its positions of the start, and newer than" in text
+    assert "neither gives" in said(begin=START + timedelta(hours=3))
+    for properties in ({}, {"begin": "earliest"}, {"begin": {"a": 40, "b": 30}}, {"begin": START}):
+        text = said(**properties)
+        assert "not read;" not in text, properties
+        assert "are not read" not in text, properties
+        assert "neither gives" not in text, properties
+
+
 def test_a_live_source_that_is_behind_its_own_times() -> None:
     """The source finds records by times of its own, which are less than an hour earlier."""
 

@@ -105,16 +105,24 @@ class PartitionedEnumerator(Enumerator):
         seeking = self._watching.seeking
         seeking.waits, seeking.begin, seeking.margin, seeking.later = True, begin, margin, follows
 
-    def seek(self, at: datetime) -> tuple[Mapping[str, Position], Mapping[str, Position]] | None:
+    def seek(
+        self, at: datetime, *, only_looks: bool = False
+    ) -> tuple[Mapping[str, Position], Mapping[str, Position]] | None:
         """Where the source partitions begin for a time, and where all older ones are passed.
 
-        None as long as the source has not said it.
+        None as long as the source has not said it. `only_looks`: empty if it cannot say it.
         """
         seen = self._watching.seen()
         if seen is None or seen.sought is None:
-            self._watching.seek(at)
+            self._watching.seek(at, only_looks=only_looks)
             return None
         return seen.sought
+
+    def passed_over(self, offset: Any, positions: Mapping[str, Position]) -> int:
+        """How many records are between positions and where a window ends."""
+        at = {name: end for name, (_, end) in offset["at"].items() if name in positions}
+        ranges = {name: (positions[name], end) for name, end in at.items()}
+        return round(sum(max(0.0, self._source.amount(name, *both).records) for name, both in ranges.items()))
 
     def release(self) -> None:
         """Windows read from now on."""

@@ -10,7 +10,8 @@ records and bytes that are read and waiting, and how many a unit of the history 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from ridgeline.api.times import NO_TIME
 from ridgeline.connect._enumerating import PartitionedEnumerator
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG = timedelta(hours=1)
 _FIRST_WORD_SECONDS, _NEXT_WORD_SECONDS = 10.0, 60.0
 _Pair = list[float | None]
 
@@ -29,7 +31,8 @@ class AtSeam(NamedTuple):
 
     `newest`: the newest time of the history, if it is asked for it. `rows`, `bytes`: how much it has read of
     the history in the window. `early`: how many records of the live source were not after the seam; `later`:
-    how many of the history were.
+    how many of the history were. `between`: how many of the live source were before the seam, and newer than
+    all of the history.
     """
 
     newest: int | None = None
@@ -37,6 +40,11 @@ class AtSeam(NamedTuple):
     bytes: int = 0
     early: int = 0
     later: int = 0
+    between: int = 0
+
+    def plus(self, other: AtSeam) -> AtSeam:
+        """The counts of both."""
+        return AtSeam(self.newest, *map(operator.add, self[1:], other[1:]))
 
 
 class Seam(NamedTuple):
@@ -85,8 +93,7 @@ class HistoryEnumerator(Enumerator):
         if self._plain:
             return self._live.advance(window_id, start)
         self._at_seam = None if start is None else start["seam"]
-        if self._at_seam is not None and (text := self._counts.early(self._at_seam)):
-            self._say(text)
+        self._mention_seam(last=False)
         if start is not None and start["seam"] is not None:
             return self._after(window_id, start)
         if start is not None and start["asks"] and (found := self._passing(window_id, start)) is not None:
@@ -138,8 +145,7 @@ class HistoryEnumerator(Enumerator):
 
     def close(self) -> None:
         """Say what was not said yet of records at the seam, and end the threads and connections."""
-        if self._at_seam is not None and (text := self._counts.early(self._at_seam, last=True)):
-            self._say(text)
+        self._mention_seam(last=True)
         if not self._passed:
             self._history.close()
         self._live.close()
@@ -151,6 +157,7 @@ class HistoryEnumerator(Enumerator):
         newest, at = self._newest, self._seam.at
         sought: Mapping[str, Any] = {}
         passing: Mapping[str, Any] = {}
+        passed_over = 0
         if self._seam.follows:
             at = None if newest is None else _EPOCH + timedelta(microseconds=newest + 1)
         if self._seam.follows or at is not None:
@@ -158,6 +165,11 @@ class HistoryEnumerator(Enumerator):
             if found is None:
                 return None
             sought, passing = (found[0] if self._seam.follows else {}), found[1]
+        elif self._seam.timed and newest is not None:
+            found = self._live.seek(_EPOCH + timedelta(microseconds=newest), only_looks=True)
+            if found is None:
+                return None
+            passed_over = self._live.passed_over(start["live"], found[1])
         self._live.release()
         live = self._live.divide(window_id, start["live"], sought, {})
         first = None if at is None else round((at - _EPOCH) / timedelta(microseconds=1))
@@ -171,7 +183,20 @@ class HistoryEnumerator(Enumerator):
         if left:
             up_to += f", {left} records that are later were left to the live source"
         self._say(f"the history is read{up_to}; the live source continues from {where} on")
+        if not self._seam.follows and at is not None and newest is not None and self._is_far(newest, at):
+            what = f"neither gives records between {_text(newest)} and {at:%Y-%m-%d %H:%M:%S.%f} UTC"
+            self._say(f"{what}; if there are some, give an earlier `begin`, or a history that has them")
+        if passed_over:
+            what = (
+                f"{passed_over} records of the live source are before its positions of the start, and newer"
+            )
+            what += f" than {_text(newest or 0)}, where the history ends: they are not read"
+            self._say(f"{what}; if the history lacks them, give an earlier `begin`")
         return self._counts.of_live(start, {"history": None, "live": live, "asks": False, "seam": seam})
+
+    def _is_far(self, newest: int, at: datetime) -> bool:
+        """Whether the history ends so long before the seam that the live source is not read there."""
+        return at - (_EPOCH + timedelta(microseconds=newest)) > max(self._seam.margin, _LONG)
 
     def _after(self, window_id: int, start: Any) -> Any:
         """The end of a window behind the seam."""
@@ -182,6 +207,12 @@ class HistoryEnumerator(Enumerator):
         if (live, seam) == (start["live"], start["seam"]):
             return start
         return self._counts.of_live(start, {**start, "live": live, "seam": seam})
+
+    def _mention_seam(self, *, last: bool) -> None:
+        """Say what was read twice or not at all, as far as it is known."""
+        if self._at_seam is not None:
+            for text in self._counts.at_seam(self._at_seam, last=last):
+                self._say(text)
 
     def _say(self, text: str) -> None:
         self._context.warn(f"`{self._context.operator}`: {text}")
@@ -196,8 +227,8 @@ class _Counts:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rows = self._bytes = self._early = 0
-        self._said_early = self.later = 0
+        self._rows = self._bytes = self._early = self._between = 0
+        self._said_early = self._said_between = self.later = 0
         self._first: Any = None
         """The offset of the history before its first window in this run."""
         self._opened = False
@@ -210,6 +241,7 @@ class _Counts:
         self._rows += value.rows
         self._bytes += value.bytes
         self._early += value.early
+        self._between += value.between
         self.later += value.later
 
     def committed(self, history: Any) -> None:
@@ -221,19 +253,28 @@ class _Counts:
         if units > 0 and self._rows:
             self._ratio = [self._rows / units, self._bytes / units]
 
-    def early(self, seam: Any, *, last: bool = False) -> str:
-        """A text, once a minute while there are more: records that are read once too often, or not at all."""
+    def at_seam(self, seam: Any, *, last: bool = False) -> Iterator[str]:
+        """Texts, once a minute while there are more: records that are read once too often, or not at all."""
         now = self._clock.monotonic()
-        waits = not last and self._said_early and now - self._said < _NEXT_WORD_SECONDS
-        if self._early == self._said_early or waits:
-            return ""
-        self._said, self._said_early = now, self._early
-        if seam["from"] is None:
+        new = (self._early, self._between) != (self._said_early, self._said_between)
+        waits = (
+            not last and (self._said_early or self._said_between) and now - self._said < _NEXT_WORD_SECONDS
+        )
+        if not new or waits:
+            return
+        before, self._said = (self._said_early, self._said_between), now
+        self._said_early, self._said_between = self._early, self._between
+        if self._early != before[0] and seam["from"] is None:
             what = f"are not newer than {_text(seam['newest'])}, the newest one of the history: "
             what += "if it has them, they were read twice"
-            return f"{self._early} records of the live source so far {what}"
-        what = f"are older than {_text(seam['from'])}, where the history ends, and were left out"
-        return f"{self._early} records of the live source so far {what}: they are read only if it has them"
+            yield f"{self._early} records of the live source so far {what}"
+        elif self._early != before[0]:
+            what = f"are older than {_text(seam['from'])}, where the history ends, and were left out"
+            yield f"{self._early} records of the live source so far {what}: they are read only if it has them"
+        if self._between != before[1]:
+            what = f"are older than {_text(seam['from'])} and newer than all of the history, which ends at "
+            what += f"{_text(seam['newest'])}: they are not read; give an earlier `begin`, or none"
+            yield f"{self._between} records of the live source so far {what}"
 
     def of_history(self, start: Any, history: Any, live: Any) -> dict[str, Any]:
         """Add what is done and left, in a window that reads the history."""

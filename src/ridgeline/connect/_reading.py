@@ -24,7 +24,7 @@ class Bounds(NamedTuple):
     """The times that records of one side of a seam may have, in microseconds since 1970.
 
     `least`, `end`: others are left out, without a bound where they are None. Records up to `known` are
-    counted. A record without a time is read.
+    counted, with `least` those between both. A record without a time is read.
     """
 
     least: int | None = None
@@ -101,22 +101,25 @@ def times_of(batch: pa.RecordBatch, times: Given, column: str | None) -> Microse
 
 def bounded(
     batch: pa.RecordBatch, times: Given, column: str | None, bounds: Bounds
-) -> tuple[pa.RecordBatch, Given, int]:
-    """The records within the bounds with their times, and how many are before the seam."""
+) -> tuple[pa.RecordBatch, Given, int, int]:
+    """The records within the bounds with their times; how many are before the seam, and on neither side."""
     found = times_of(batch, times, column)
     if found is None or not len(found):
-        return batch, times, 0
+        return batch, times, 0, 0
     timed = found != NO_TIME
     outside = np.zeros(len(found), bool)
-    early = 0
+    early = between = 0
     if bounds.least is not None:
         outside = timed & (found < bounds.least)
         early = int(outside.sum())
+        if bounds.known is not None:
+            between = int((outside & (found > bounds.known)).sum())
     elif bounds.known is not None:
         early = int((timed & (found <= bounds.known)).sum())
     if bounds.end is not None:
         outside |= timed & (found >= bounds.end)
     if not outside.any():
-        return batch, times, early
+        return batch, times, early, between
     places = np.flatnonzero(~outside)
-    return batch.take(pa.array(places)), times.take(places) if isinstance(times, Times) else times, early
+    within = times.take(places) if isinstance(times, Times) else times
+    return batch.take(pa.array(places)), within, early, between

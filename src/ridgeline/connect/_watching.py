@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import OperatorError, shorten
+from ridgeline.api.errors import OperatorError, RidgelineError, shorten
 from ridgeline.connect.source import Begin, Position, Source, SourceContext, SourceUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -166,6 +166,8 @@ class Seeking:
         """Records are sought so much before the time: they may be newer than their source says."""
         self.at: datetime | None = None
         """The time to be sought."""
+        self.only_looks = False
+        """Nothing begins there."""
         self.sought: tuple[Mapping[str, Position], Mapping[str, Position]] | None = None
         self._tried = False
         self._checked = clock.monotonic()
@@ -183,7 +185,14 @@ class Seeking:
 
         `starts`: where a fresh run begins. Raises what the source does.
         """
-        if self.at is not None and self.sought is None:
+        if self.at is not None and self.sought is None and self.only_looks:
+            try:
+                self.sought = {}, self._source.start(sorted(self._source.partitions()), self.at + _TICKS)
+            except SourceUnavailableError:
+                raise
+            except RidgelineError:
+                self.sought = {}, {}
+        elif self.at is not None and self.sought is None:
             names = sorted(self._source.partitions())
             sought = self._source.start(names, self.at - self.margin)
             passed = self._source.start(names, self.at + _TICKS)
@@ -289,8 +298,12 @@ class Watching:
         """There is something new. From any thread."""
         self._asked.set()
 
-    def seek(self, at: datetime) -> None:
-        """Ask where the source partitions begin at a time: the answer comes in `Seen.sought`."""
+    def seek(self, at: datetime, *, only_looks: bool) -> None:
+        """Ask where the source partitions begin at a time: the answer comes in `Seen.sought`.
+
+        `only_looks`: nothing begins there, and a source that cannot say it says nothing.
+        """
+        self.seeking.only_looks = only_looks
         self.seeking.at = at
         self._asked.set()
 

@@ -296,8 +296,9 @@ class PartitionedInput(PushInput, Emits[T]):
             kept = {name: value for name, value in kept.items() if name[:1] != _OF_HISTORY}
             bounds = Bounds(least=seam["from"], known=seam["newest"])
             said = self._read(self._reading, kept, start, end, bounds)
-            if said.early and not seam["passing"]:
-                self.context.hand_over(AtSeam(early=said.early))
+            said = AtSeam(early=0 if seam["passing"] else said.early, between=said.between)
+            if said != AtSeam():
+                self.context.hand_over(said)
             self._keep(self._own(kept, end), end, NO_TIME if seam["from"] is None else seam["from"])
         else:
             self._read(self._reading, kept, start, end, _EVERYTHING)
@@ -333,17 +334,16 @@ class PartitionedInput(PushInput, Emits[T]):
         parts = [] if start == end else list(self._parts(start, end, kept))
         if not parts:
             return AtSeam()
-        rows = size = early = later = 0
+        total = AtSeam()
         for name, records in reading.read(parts):
             newest, one = self._emit(records, bounds, of_history=reading is not self._reading)
             if newest != NO_TIME:
                 kept[name] = max(newest, kept.get(name, (NO_TIME, None))[0]), None
-            rows, size, early = rows + one.rows, size + one.bytes, early + one.early
-            later += one.later
+            total = total.plus(one)
         for part in parts:
             newest = kept.get(part.partition, (NO_TIME, None))[0]
             kept[part.partition] = newest, part.note
-        return AtSeam(None, rows, size, early, later)
+        return total
 
     def progress(self) -> tuple[float, float | None] | None:
         """Records, this partition's share of them."""
@@ -374,25 +374,23 @@ class PartitionedInput(PushInput, Emits[T]):
         """Emit records. Returns their newest time in microseconds, or NO_TIME; and how many these were."""
         if not isinstance(records, Records):
             records = Records(records)
-        newest, rows, size, early, later = NO_TIME, 0, 0, 0, 0
+        newest, total = NO_TIME, AtSeam()
         column = self.timestamp
         if of_history and column is None and self.history is not None:
             column = self.history.timestamp
         for read, given in batches(records, self.output.schema):
-            batch, times, found = read, given if column is None else column, 0
+            batch, times, found, between = read, given if column is None else column, 0, 0
             if bounds != _EVERYTHING:
-                batch, times, found = bounded(batch, times, column, bounds)
+                batch, times, found, between = bounded(batch, times, column, bounds)
             self.output.emit_timed(batch, times)
             if of_history:
-                rows, size, later = (
-                    rows + batch.num_rows,
-                    size + batch.nbytes,
-                    later + read.num_rows - batch.num_rows,
-                )
-            early += found
+                left = read.num_rows - batch.num_rows
+                total = total.plus(AtSeam(None, batch.num_rows, batch.nbytes, found, left))
+            else:
+                total = total.plus(AtSeam(early=found, between=between))
             if self.lateness is not None or of_history:
                 newest = max(newest, self._newest(batch, times, column))
-        return newest, AtSeam(None, rows, size, early, later)
+        return newest, total
 
     def _newest(self, batch: pa.RecordBatch, times: Given, column: str | None) -> int:
         """The newest time that is not further ahead of the clock than `time_ahead_limit`."""
