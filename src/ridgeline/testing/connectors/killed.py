@@ -17,13 +17,21 @@ from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.window_output import WindowOutput
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.testing.connectors.outputs import Trial, rows_of_windows
-from ridgeline.testing.connectors.strikes import CONTAINER_POINTS, DRIVER_POINTS, SINK_POINTS, Strikes
+from ridgeline.testing.connectors.strikes import (
+    CONTAINER_POINTS,
+    DRIVER_POINTS,
+    LINES,
+    SINK_POINTS,
+    Strikes,
+)
 from ridgeline.testing.connectors.target import ConnectorTarget, Outcome
 
 _FIRST_WINDOWS = 8
 _WINDOWS_OF_A_KILL = 4
 """More than a start commits before it is killed."""
-_MOST_NUMBER = 3
+_MOST_NUMBER, _MOST_LINE = 3, 12
+_LINES_SHARE = 4
+"""So often a line of the sink is among the points that are drawn."""
 _ENDED = 3
 """Exit code of a process that has come to the end of its application."""
 _NAME = "kills of the process"
@@ -61,7 +69,8 @@ def kill_processes(place: ConnectorTarget, count: int, seed: int) -> tuple[Kills
         with tempfile.TemporaryDirectory(prefix="ridgeline-prove-") as folder:
             while done < count:
                 point = dice.choice(points)
-                number = 0 if point.startswith(("open", "mark")) else dice.randrange(_MOST_NUMBER)
+                most = _MOST_LINE if point == LINES else _MOST_NUMBER
+                number = 0 if point.startswith(("open", "mark")) else dice.randrange(most)
                 if not _killed(place, folder, len(trial.windows), point, number):
                     break
                 done += 1
@@ -84,7 +93,7 @@ def _points(output: WindowOutput) -> list[str]:
     """The points at which it may be killed and not have ended."""
     points = [point for point in (*CONTAINER_POINTS, *DRIVER_POINTS) if not point.startswith("close")]
     if isinstance(output, PartitionedOutput):
-        return points
+        return [*points, *[LINES] * _LINES_SHARE]
     return [point for point in points if point not in SINK_POINTS]
 
 

@@ -20,7 +20,13 @@ from ridgeline.connect.sink import SinkUnavailableError
 from ridgeline.engine.files.storage import DriverStorage, MemoryStorage
 from ridgeline.measure.events import StateWarning
 from ridgeline.plan.edits import Edit, Repartition
-from ridgeline.testing.connectors.strikes import CONTAINER_POINTS, DRIVER_POINTS, SINK_POINTS, Strikes
+from ridgeline.testing.connectors.strikes import (
+    CONTAINER_POINTS,
+    DRIVER_POINTS,
+    LINES,
+    SINK_POINTS,
+    Strikes,
+)
 from ridgeline.testing.connectors.target import ConnectorReport, ConnectorRow, ConnectorTarget, Outcome
 from ridgeline.testing.list_input import END_WINDOW, ListInput
 from ridgeline.testing.local_run import LocalRun
@@ -31,6 +37,8 @@ _ROWS = 6
 """Rows of each window."""
 _KEYS = 5
 _MOST_STARTS = 10
+_MOST_LINES = 12
+"""Of a `write` with more lines as many are struck, at equal distances."""
 _JOIN_SECONDS = 60.0
 _DRAIN_SECONDS = 300.0
 """A server that is started again takes its time."""
@@ -54,7 +62,8 @@ def connector_checks(
     real other side. Each check writes the same rows and compares what is there with a plain list:
 
     - containers are killed before and after each `encode` and each segment
-    - the driver is killed before, in and after each step: stage, commit, open, mark, write, end
+    - the driver is killed before, in and after each step: stage, commit, open, mark, write, end; and within
+      `write`, before its lines
     - a driver that was overtaken writes late; two drivers write at once
     - the other side is gone for 60 s of a clock that is stepped, slow, or full
     - the application is stopped and continued, and continued from an older copy of its checkpoint
@@ -160,6 +169,7 @@ def _checks() -> Iterator[_Check]:
                 continue
             struck = partial(Trial.killed, point=point, number=number)
             yield _Check(f"driver killed, {point}, time {number}", struck)
+    yield _Check("driver killed, write: line by line", Trial.killed_by_line)
     for point in ("write: before", "write: in"):
         struck = partial(Trial.overtaken, point=point)
         yield _Check(f"overtaken driver writes late, {point}", struck)
@@ -275,6 +285,30 @@ class Trial:
             raise AssertionError(msg)
         self.expect()
 
+    def killed_by_line(self) -> None:
+        """A driver is killed before a line of its sink, the next one before a later line, and so on.
+
+        So a sink is found that writes rows in one transaction and its mark in another.
+        """
+        self._needs_sink()
+        storage, counting = MemoryStorage(), Strikes("write: after")
+        counting.by_line = True
+        self._start(counting, storage)
+        count = counting.reached(LINES)
+        for number in range(0, count, -(-count // _MOST_LINES) or 1):
+            self._start(Strikes(LINES, number), storage)
+        self.run_to_end(Strikes(), storage)
+        self.expect()
+
+    def _start(self, strikes: Strikes, storage: DriverStorage) -> None:
+        """Run until the driver is killed, or to the end."""
+        try:
+            with strikes.in_place(self._kind):
+                self._run(storage)
+        except RidgelineError:
+            if not strikes.killed:
+                raise
+
     def overtaken(self, point: str, *, at_once: bool = False) -> None:
         """A driver hangs in a write, another one continues; then the first one writes."""
         self._needs_sink(fits=not point.startswith("write"))
@@ -331,7 +365,7 @@ class Trial:
             return
 
     def hidden(self) -> None:
-        """At no commit is a row there of its window, or of a later one."""
+        """At no commit is a row there of its window, or of a later one, nor once such a one is prepared."""
         seen: list[tuple[int, int]] = []
 
         def look(window: int) -> None:
@@ -341,9 +375,11 @@ class Trial:
         strikes = Strikes()
         self._run_aside_of_tables()
         strikes.commits = look
+        strikes.prepared = lambda windows: look(min(windows))
+        strikes.holds, strikes.settled = True, len(self.windows)
         self.run_to_end(strikes, MemoryStorage())
         if seen:
-            msg = f"at the commit of window {seen[0][0]} row {seen[0][1]} was there"
+            msg = f"before the commit of window {seen[0][0]} row {seen[0][1]} was there"
             raise AssertionError(msg)
         self.expect()
 

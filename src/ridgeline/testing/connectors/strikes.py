@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -42,7 +44,9 @@ DRIVER_POINTS = (
     "close: after",
 )
 """Points at which the driver is killed."""
-_DRAIN_SECONDS = 60.0
+LINES = "write: line"
+"""The point before each line of a sink's file, once in a call of `prepare` or `write`."""
+_DRAIN_SECONDS, _PREPARE_SECONDS = 60.0, 5.0
 
 
 class DriverKilledError(RidgelineError):
@@ -74,8 +78,15 @@ class Strikes:
         self.struck = False
         self.killed = False
         """The driver is dead: its other threads must not do anything any more."""
+        self.by_line = point == LINES
+        """Lines of the sink are points."""
         self.commits: Callable[[int], None] = lambda _window: None
         """Called before the commit of each window."""
+        self.prepared: Callable[[Sequence[int]], None] = lambda _windows: None
+        """Called with windows that the sink has prepared, before it is asked to write them."""
+        self.holds = False
+        """A commit waits until a sink that prepares has prepared its window."""
+        self.has_prepared = threading.Event()
 
     def at(self, point: str) -> None:
         """A point is reached."""
@@ -99,6 +110,10 @@ class Strikes:
             raise SystemExit
         msg = f"killed {point}"
         raise DriverKilledError(msg)
+
+    def reached(self, point: str) -> int:
+        """How often a point was reached."""
+        return self._times[point]
 
     def live(self) -> None:
         """Raise DriverKilledError if another thread has killed the driver."""
@@ -190,6 +205,13 @@ class _StruckPublisher(_Points, SinkPublisher):
     def __init__(self, sink: Sink, settings: Any) -> None:
         super().__init__(_StruckSink(sink, self.strikes), settings)
 
+    def committing(self) -> None:
+        """Let the sink prepare the window before its commit, if that is to be looked at."""
+        self.strikes.has_prepared.clear()
+        super().committing()
+        if self.strikes.holds and self._sink.prepares and self._staged:
+            self.strikes.has_prepared.wait(_PREPARE_SECONDS)
+
     def settle(self, window_id: int) -> None:
         """Let the first windows be written, as many as `settled` says."""
         if window_id < self.strikes.settled:
@@ -229,6 +251,8 @@ class _StruckSink(Sink):
 
     def prepare(self, batches: Sequence[Batch], mark: Mark) -> None:
         self._call("prepare", self._sink.prepare, [self._watched(batch) for batch in batches], mark)
+        self._strikes.prepared([batch.window for batch in batches])
+        self._strikes.has_prepared.set()
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         self._call("write", self._sink.write, [self._watched(batch) for batch in batches], mark)
@@ -260,10 +284,37 @@ class _StruckSink(Sink):
             raise error
         try:
             self._strikes.at(f"{name}: before")
-            found = function(*arguments)
+            with self._lines(name):
+                found = function(*arguments)
             self._strikes.at(f"{name}: after")
         except SystemExit:
             with suppress(Exception):
                 self._sink.close()
             raise
         return found
+
+    @contextmanager
+    def _lines(self, name: str) -> Iterator[None]:
+        """Make the lines of the sink's file points, if they are asked for."""
+        code = getattr(type(self._sink).write, "__code__", None)
+        if code is None or not self._strikes.by_line or name not in {"prepare", "write"}:
+            yield
+            return
+        seen: set[tuple[str, int]] = set()
+
+        def at_line(frame: FrameType, event: str, _argument: Any) -> Any:
+            place = frame.f_code.co_name, frame.f_lineno
+            if event == "line" and place not in seen:
+                seen.add(place)
+                self._strikes.at(LINES)
+            return at_line
+
+        def enter(frame: FrameType, _event: str, _argument: Any) -> Any:
+            return at_line if frame.f_code.co_filename == code.co_filename else None
+
+        before = sys.gettrace()
+        sys.settrace(enter)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
