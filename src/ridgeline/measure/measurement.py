@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.fold import AgeFold
@@ -33,6 +34,7 @@ from ridgeline.measure.answers.operators import (
 )
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer
 from ridgeline.measure.answers.sources import SourceDetailAnswer
+from ridgeline.measure.answers.together import operators_together
 from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -97,7 +99,7 @@ from ridgeline.measure.slot_events import (
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
-from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.topology import OperatorNode, Topology, is_summed
 from ridgeline.measure.under_way import WindowsUnderWay
 
 _LATENCY_VALUES = [(row.name, row.value) for row in LATENCY_METRICS]
@@ -686,8 +688,11 @@ class Measurement:
     def overview(self, now: float, *, latencies: bool = True) -> OverviewAnswer:
         """All that a view shows, as of one moment. `window`: the last one's summary, as in `windows`.
 
-        Without `latencies` those of operators are left out, the most of the work.
+        Without `latencies` those of operators are left out, the most of the work. With them a plan of very
+        many operators has one row for all partitions of an operator (`together`).
         """
+        if latencies and is_summed(self.topology):
+            return self._overview_together(now)
         nothing: LatencyAnswer = {
             "windowId": None,
             "operators": [],
@@ -711,4 +716,42 @@ class Measurement:
             "recordAge": self.record_age(now),
             "progress": progress,
             "operators": [self._operator(status, moment) for status in self._statuses.operators.values()],
+        }
+
+    def _overview_together(self, now: float) -> OverviewAnswer:
+        """An overview with a row for each label of operators."""
+        topology, latency = self.topology, self._times.latency.together()
+        progress = self._progress.progress(self._working(now), together=True)
+        moment = self._moment(now, (), latency)
+        if self._windows.attempts:
+            silent = frozenset(row["id"] for row in progress["containers"])
+            moment = replace(moment, states=self._progress.states(self._working(now)), silent=silent)
+        numbers = dict(zip(topology.places, topology.numbers_of_labels.tolist(), strict=True))
+        rows = operators_together(
+            topology,
+            self._statuses.operators,
+            self._statuses.containers,
+            moment,
+            self._throughput.together(numbers, moment.now),
+        )
+        by_id: dict[int, Any] = {row["id"]: row for row in rows}
+        for row in latency["operators"]:
+            own = by_id.get(row["id"], {})
+            cast("dict[str, Any]", row).update(
+                {one.name: own.get(one.name, one.absent) for one in LATENCY_METRICS}
+            )
+        last = next(iter(self.windows(1)), None)
+        return {
+            "windowId": self._windows.committed,
+            "at": now,
+            "window": last if last is not None and last["windowId"] == self._windows.committed else None,
+            "info": self._info(moment),
+            "latency": latency,
+            "criticalPath": self._times.latency.critical_path(together=True),
+            "change": self.changes.newest,
+            "promises": self.counts.promises.rows(now),
+            "recordAge": self._ages.together(self._run.as_of(now)),
+            "progress": progress,
+            "operators": rows,
+            "together": True,
         }

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 _Found = TypeVar("_Found")
+MOST_ROWS = 2_000
+"""Operators of a plan whose overviews have a row for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,19 @@ class Topology:
         return found
 
     @cached_property
+    def chains(self) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+        """The sets of `own_unifiers`, those that others need first, and the operators that have each."""
+        members: dict[tuple[int, ...], list[int]] = {}
+        for place in range(len(self.operators) - 1, -1, -1):
+            unifiers = self.own_unifiers.get(self.operators[place].id)
+            if unifiers is not None:
+                members.setdefault(unifiers, []).append(place)
+        return [
+            (np.array([self.places[one] for one in unifiers], np.intp), np.array(places, np.intp))
+            for unifiers, places in members.items()
+        ]
+
+    @cached_property
     def rows_of(self) -> dict[str, list[int]]:
         """Where the partitions of each logical operator stand in `operators`, by name; no unifiers."""
         found: dict[str, list[int]] = {name: [] for name in self.names}
@@ -198,6 +213,22 @@ class Topology:
             if not node.unifier:
                 found[node.name].append(row)
         return {name: rows for name, rows in found.items() if rows}
+
+    @cached_property
+    def labels(self) -> dict[str, npt.NDArray[np.intp]]:
+        """Where the partitions of each logical operator, and the unifiers of each port, stand, by label."""
+        found: dict[str, list[int]] = {}
+        for row, node in enumerate(self.operators):
+            found.setdefault(node.label, []).append(row)
+        return {label: np.array(rows, np.intp) for label, rows in found.items()}
+
+    @cached_property
+    def numbers_of_labels(self) -> npt.NDArray[np.intp]:
+        """Of each operator, in order, where its label stands in `labels`."""
+        numbers = np.zeros(len(self.operators), np.intp)
+        for number, rows in enumerate(self.labels.values()):
+            numbers[rows] = number
+        return numbers
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -317,6 +348,11 @@ class Topology:
             found[own][other] = None
         same: dict[tuple[int, ...], tuple[int, ...]] = {}
         return {own: same.setdefault(key := tuple(others), key) for own, others in found.items()}
+
+
+def is_summed(topology: Topology) -> bool:
+    """True for a plan of so many operators that overviews have no row for each of them."""
+    return len(topology.operators) > MOST_ROWS
 
 
 def for_neighbours(

@@ -264,13 +264,34 @@ def encode_for_each(run: RunAttempt) -> Callable[[Mapping[int, StateVersion]], F
 
     The rest is encoded once: with many slots that is most of the work.
     """
-    request: Any = replace(run.request, states=_StatesApart())  # type: ignore[arg-type]
+    request: Any = replace(run.request, states=_Apart())  # type: ignore[arg-type]
     kind, head, _ = encode(replace(run, request=request))
     return lambda states: (kind, head, (pickle.dumps(states, 5),))
 
 
-class _StatesApart:
-    """Stands for the states in a request that lie behind the head of a frame."""
+def encode_hosts() -> Callable[[Host], Frame]:
+    """An encoder of one `Host` after the other: mappings that several of them share are encoded once.
+
+    Where all partitions send to all, the slots of a stage have the same partners, and many of them.
+    """
+    known: dict[int, tuple[object, bytes]] = {}
+
+    def shared(partners: Mapping[Any, Any]) -> bytes:
+        if id(partners) not in known:
+            known[id(partners)] = partners, pickle.dumps(partners, 5)
+        return known[id(partners)][1]
+
+    def encoded(host: Host) -> Frame:
+        values = {name: getattr(host, name) for name in _FIELDS[_NUMBERS[Host]]}
+        values["slots"], values["peers"] = _Apart(), _Apart()
+        head = pickle.dumps(list(values.values()), 5, buffer_callback=lambda _: None)
+        return _NUMBERS[Host], head, (shared(host.slots), shared(host.peers))
+
+    return encoded
+
+
+class _Apart:
+    """Stands for what lies behind the head of a frame: the states of a request, the partners of a slot."""
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[pickle.PickleBuffer]]:
         return pickle.loads, (pickle.PickleBuffer(b""),)

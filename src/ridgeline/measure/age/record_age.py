@@ -25,9 +25,10 @@ relative to the age.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -332,6 +333,35 @@ class _Interval:
     oldest_maximum: float = -math.inf
 
 
+class Ages(NamedTuple):
+    """What is exact of ages: of a sample, or of several together. As in `AgeSample`, in seconds."""
+
+    level: str
+    count: int
+    minimum: float
+    maximum: float
+    total: float
+    oldest_maximum: float
+
+    @classmethod
+    def of(cls, sample: AgeSample, shift: float) -> Ages:
+        """Those of a sample, `shift` seconds later."""
+        return cls(
+            sample.level,
+            sample.count,
+            sample.minimum + shift,
+            sample.maximum + shift,
+            sample.total + shift * sample.count,
+            sample.oldest_maximum + shift,
+        )
+
+    @classmethod
+    def joined(cls, several: Sequence[Ages]) -> Ages:
+        """Those of several together."""
+        levels, counts, least, greatest, sums, oldest = zip(*several, strict=True)
+        return cls(levels[-1], sum(counts), min(least), max(greatest), sum(sums), max(oldest))
+
+
 class _Series:
     """The ages of one operator at one place."""
 
@@ -343,9 +373,8 @@ class _Series:
         self.counts = np.zeros(len(AGE_BOUNDS_SECONDS) + 1, np.int64)
         self.sum_seconds = 0.0
 
-    def add(self, sample: AgeSample, shift: float, second: int) -> None:
-        """Add a sample, all ages later by `shift` seconds, to the interval of `second`."""
-        values, counts = _values(sample, shift)
+    def add(self, values: Seconds, counts: Integers, sample: Ages, second: int) -> None:
+        """Add ages, each as often as `counts` says, to the interval of `second`."""
         below = values < 0
         early, early_counts = -values[below], counts[below]
         negative = int(early_counts.sum())
@@ -355,21 +384,20 @@ class _Series:
         interval = self.intervals.get(second)
         if interval is None:
             interval = self.intervals[second] = _Interval(Histogram())
-        total = sample.total + shift * sample.count
         interval.histogram.merge(ages)
         if negative:
             interval.ahead = interval.ahead or Histogram()
             interval.ahead.add(early, early_counts)
         interval.count += sample.count
         interval.negative += negative
-        interval.minimum = min(interval.minimum, sample.minimum + shift)
-        interval.maximum = max(interval.maximum, sample.maximum + shift)
-        interval.total += total
-        interval.oldest_maximum = max(interval.oldest_maximum, sample.oldest_maximum + shift)
+        interval.minimum = min(interval.minimum, sample.minimum)
+        interval.maximum = max(interval.maximum, sample.maximum)
+        interval.total += sample.total
+        interval.oldest_maximum = max(interval.oldest_maximum, sample.oldest_maximum)
         if self.recent is not None:
             self.recent.merge(ages)
         self.level = sample.level
-        self.sum_seconds += total
+        self.sum_seconds += sample.total
         self.counts[0] += negative
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 
@@ -431,13 +459,15 @@ class RecordAges:
             msg = f"`window_seconds` must be at least 1; got {window_seconds}; did you mean 60?"
             raise ValueError(msg)
         self._seconds = math.ceil(window_seconds)
-        self._series: dict[int, dict[str, _Series]] = {}
+        self._series: dict[int | str, dict[str, _Series]] = {}
 
-    def add(self, operator_id: int, sample: AgeSample, at: float, offset_seconds: float = 0.0) -> None:
+    def add(
+        self, operator_id: int, sample: AgeSample, at: float, offset_seconds: float = 0.0
+    ) -> tuple[Seconds, Integers]:
         """Add a window's ages at `source`, `state` or `emit`; `at` is STRAM's clock.
 
         `offset_seconds`: of the host whose clock they were taken with (`ClockOffsets.offset`); the ages
-        become those of STRAM's clock.
+        become those of STRAM's clock. Returns them, and how many records each stands for.
 
         Raises:
             ValueError: For ages at `commit`, which need the delay of `add_committed`.
@@ -445,9 +475,11 @@ class RecordAges:
         if sample.place == "commit":
             msg = "ages at `commit` are known once the window is committed; did you mean `add_committed`?"
             raise ValueError(msg)
-        self._add(operator_id, sample, offset_seconds, at)
+        return self._add(operator_id, sample, offset_seconds, at)
 
-    def add_committed(self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float) -> None:
+    def add_committed(
+        self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float
+    ) -> tuple[Seconds, Integers]:
         """Add a window's ages at `commit` or `publish`.
 
         All are older by the time from the operator's end-window timestamp to that moment.
@@ -455,6 +487,7 @@ class RecordAges:
         Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or
         publication) on STRAM's clock less the end-window timestamp as its host read it. The host's clock is
         in both that and the ages, so the result is by STRAM's clock. Below 0 if the host's clock is ahead.
+        Returns them, as `add`.
 
         Raises:
             ValueError: For ages at another place.
@@ -462,17 +495,28 @@ class RecordAges:
         if sample.place not in {"commit", "publish"}:
             msg = f"only ages at `commit` wait for it; got `{sample.place}`; did you mean `add`?"
             raise ValueError(msg)
-        self._add(operator_id, sample, delay_seconds, at)
+        return self._add(operator_id, sample, delay_seconds, at)
 
-    def _add(self, operator_id: int, sample: AgeSample, shift: float, at: float) -> None:
+    def _add(self, operator_id: int, sample: AgeSample, shift: float, at: float) -> tuple[Seconds, Integers]:
         if sample.count < 1:
-            return
-        series = self._series.setdefault(operator_id, {}).setdefault(sample.place, _Series())
+            return np.zeros(0), np.zeros(0, np.int64)
+        values, counts = _values(sample, shift)
+        self.add_values(operator_id, sample.place, (values, counts), Ages.of(sample, shift), at)
+        return values, counts
+
+    def add_values(
+        self, key: int | str, place: str, ages: tuple[Seconds, Integers], exactly: Ages, at: float
+    ) -> None:
+        """Add ages of an operator, or of several that are one: as `add` returns them."""
+        places = self._series.setdefault(key, {})
+        series = places.get(place)
+        if series is None:
+            series = places[place] = _Series()
         second = math.floor(at)
-        series.add(sample, shift, second)
+        series.add(*ages, exactly, second)
         series.forget(second, self._seconds)
 
-    def figures(self, operator_id: int, place: str, now: float) -> AgeFigures | None:
+    def figures(self, operator_id: int | str, place: str, now: float) -> AgeFigures | None:
         """The figures of the last minute as of `now` on STRAM's clock; None if it had no records.
 
         Samples that are too old are forgotten.
@@ -531,12 +575,16 @@ class RecordAges:
         for place, series in former.items() if own is not former else ():
             own.setdefault(place, _Series()).merge_recent(series)
 
-    def forget(self, operators: Iterable[int]) -> None:
+    def forget(self, operators: Iterable[int | str]) -> None:
         """Drop all that is known of operators: a new plan has them no more."""
         for operator in operators:
             self._series.pop(operator, None)
 
-    def places(self, operator_id: int) -> tuple[str, ...]:
+    def keep(self, operators: Collection[int | str]) -> None:
+        """Drop all that is known of others."""
+        self.forget([one for one in self._series if one not in operators])
+
+    def places(self, operator_id: int | str) -> tuple[str, ...]:
         """The places at which an operator has ever had ages, in a record's order."""
         known = self._series.get(operator_id, {})
         return tuple(place for place in LEVELS if place in known)

@@ -70,6 +70,9 @@ class OperatorAnswer(OperatorPlaceAnswer, OperatorMetricsAnswer):
     """A physical operator: a partition, or a unifier."""
 
     ports: Annotated[list[PortAnswer], "Its ports."]
+    partitions: Annotated[
+        NotRequired[int], "In an overview that is `together`: how many operators the row is about."
+    ]
 
 
 class OperatorThroughputAnswer(InRegionAnswer, TypedDict):
@@ -180,7 +183,7 @@ def operator_answer(seen: OperatorMoment) -> OperatorAnswer:
         "own": dict(node.own),
         "unifierClass": node.class_name if node.unifier else None,
         "kind": node.kind,
-        "status": _operator_state(status, seen.moment),
+        "status": operator_state(status, seen.moment),
     }
     metrics = {name: value(seen) for name, value in _VALUES}
     return cast("OperatorAnswer", {**place, **metrics, "ports": _ports(status, seen.totals, seen.rates)})
@@ -274,7 +277,8 @@ def no_such(kind: str, number: int, known: Iterable[int]) -> str:
     )
 
 
-def _operator_state(status: OperatorStatus, moment: Moment) -> str:
+def operator_state(status: OperatorStatus, moment: Moment) -> str:
+    """The status of an operator at a moment."""
     if moment.over or status.finished:
         return "INACTIVE"
     if status.node.container in moment.silent:

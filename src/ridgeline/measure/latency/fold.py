@@ -35,6 +35,7 @@ from ridgeline.measure.latency.operator_latency import (
     OperatorLatency,
     latency_columns,
     logical_columns,
+    logical_figures,
     logical_latencies,
 )
 from ridgeline.measure.latency.pending import PendingLatencies
@@ -281,6 +282,58 @@ class LatencyFold:
             "clamps": self.clamps,
         }
 
+    def together(self) -> LatencyAnswer:
+        """As `latency` of the last window, with a row for each label of operators instead of each operator.
+
+        A row has the times of the slowest operator and the greatest average. Percentiles are those of the
+        logical operator; unifiers have none. Its id is that of the first operator.
+        """
+        record = self._find(None)
+        if record is None:
+            return {"windowId": None, "operators": [], "logical": [], "clamps": self.clamps}
+        topology, figures = record.topology, record.figures[SHOWN]
+        averages = self._averages(record)
+        self._pending.count_logical()
+        rows: list[OperatorLatencyAnswer] = []
+        for label, places in topology.labels.items():
+            first = topology.operators[places[0]]
+            latencies, means = figures[0, places], averages[0, places]
+            slowest = places[0] if np.isnan(latencies).all() else places[np.nanargmax(latencies)]
+            mean = math.nan if np.isnan(means).all() else float(np.nanmax(means))
+            row = {
+                "operator": label,
+                "id": first.id,
+                "name": first.name,
+                **_times_ms(figures[:, slowest]),
+                "averageMs": _ms(mean),
+                **self._percentiles(None if first.unifier else first.name),
+                "estimated": any(record.estimated[place] for place in places),
+            }
+            rows.append(cast("OperatorLatencyAnswer", row))
+        own, mean_of = logical_figures(topology, figures), logical_figures(topology, averages[SHOWN])
+        nothing = np.full(len(SHOWN), np.nan)
+        logical = [
+            {
+                "operator": name,
+                **_times_ms(own.get(name, nothing)),
+                "averageMs": _ms(float(mean_of.get(name, nothing)[0])),
+                **self._percentiles(name),
+            }
+            for name in topology.names
+        ]
+        return {
+            "windowId": record.window_id,
+            "operators": rows,
+            "logical": cast("list[LogicalLatencyAnswer]", logical),
+            "clamps": self.clamps,
+        }
+
+    def _percentiles(self, name: str | None) -> dict[str, float | None]:
+        """Those of a logical operator over all windows."""
+        histogram = self._logical.get(name) if name is not None else None
+        p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
+        return {"p50Ms": _ms(p50), "p99Ms": _ms(p99)}
+
     def by_name(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError for a window that is not kept."""
         record = self._find(window_id)
@@ -289,8 +342,10 @@ class LatencyFold:
         found = logical_columns(record.topology, record.figures[0][:, None])
         return {name: float(value[0]) for name, value in found.items() if not np.isnan(value[0])}
 
-    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
+    def critical_path(self, window_id: int | None = None, *, together: bool = False) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
+
+        `together`: steps have the ids of `together`, slacks are by label, the least of its operators.
 
         The path of the averages is over the windows up to it.
 
@@ -301,8 +356,8 @@ class LatencyFold:
         if record is None:
             return _nothing_yet()
         topology = record.topology
-        own, on_path = _own(topology, record.figures), set(record.path)
-        columns = {node.id: column for column, node in enumerate(topology.operators)}
+        own = _own(topology, record.figures)
+        columns = topology.places
         _, computes, _, transfers, _, cpus = record.figures.tolist()
         share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
         return {
@@ -311,7 +366,7 @@ class LatencyFold:
             "path": [
                 {
                     "operator": title,
-                    "id": operator,
+                    "id": _first_of(topology, operator) if together else operator,
                     "latencyMs": _ms(own.get(operator)),
                     "computeMs": _ms(computes[columns[operator]]),
                     "cpuMs": _ms(cpus[columns[operator]]),
@@ -319,11 +374,7 @@ class LatencyFold:
                 }
                 for operator, title in zip(record.path, record.path_titles, strict=True)
             ],
-            "slack": {
-                topology.by_id[operator].title: as_ms(seconds)
-                for operator, seconds in slack_of_figures(topology, record.figures).items()
-                if operator not in on_path
-            },
+            "slack": _slack(record, together=together),
             "blame": self._blame(record),
             "held": [{"output": one.output, "by": one.by, "ms": as_ms(one.seconds)} for one in record.held],
             "average": self.average_path(window_id),
@@ -539,6 +590,36 @@ def _key(topology: Topology, operator: int) -> tuple[int, str]:
 def _ms(seconds: float | None) -> float | None:
     """Milliseconds for JSON; None for what is not known."""
     return None if seconds is None or math.isnan(seconds) else as_ms(seconds)
+
+
+def _times_ms(figures: npt.NDArray[np.float64]) -> dict[str, float | None]:
+    """The times of an operator; `figures`: seconds, as the rows `SHOWN`."""
+    names = ("latencyMs", "computeMs", "waitMs", "transferMs", "cpuMs")
+    return {name: _ms(seconds) for name, seconds in zip(names, figures.tolist(), strict=True)}
+
+
+def _first_of(topology: Topology, operator: int) -> int:
+    """The id of the first operator of the same label."""
+    return topology.operators[topology.labels[topology.by_id[operator].label][0]].id
+
+
+def _slack(record: _KeptWindow, *, together: bool) -> dict[str, float]:
+    """Milliseconds by which operators off the path may get slower, by title; `together`: by label."""
+    topology, on_path = record.topology, set(record.path)
+    found = slack_of_figures(topology, record.figures)
+    if not together:
+        return {
+            topology.by_id[operator].title: as_ms(seconds)
+            for operator, seconds in found.items()
+            if operator not in on_path
+        }
+    ids = [node.id for node in topology.operators]
+    labels = {topology.by_id[operator].label for operator in on_path}
+    return {
+        label: as_ms(min(found[ids[place]] for place in places.tolist()))
+        for label, places in topology.labels.items()
+        if label not in labels
+    }
 
 
 def _own(topology: Topology, figures: LatencyMatrix) -> dict[int, float]:

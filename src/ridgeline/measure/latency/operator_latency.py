@@ -304,6 +304,24 @@ def logical_latencies(
     return {name: found[name] for name in topology.names if name in found}
 
 
+def logical_figures(topology: Topology, figures: Figures) -> dict[str, Figures]:
+    """The figures of `logical_latencies` by name, of all operators at once; NaN where nothing is known.
+
+    `figures`: rows latency, compute, wait, transfer and cpu; columns: the topology's operators.
+    """
+    chains = figures.copy()
+    for sinks, members in topology.chains:
+        latencies = chains[0, sinks]
+        if not np.isnan(latencies).all():
+            chains[:, members] += chains[:, [sinks[np.nanargmax(latencies)]]]
+    found = {}
+    for name, rows in topology.rows_of.items():
+        latencies = chains[0, rows]
+        if not np.isnan(latencies).all():
+            found[name] = chains[:, rows[int(np.nanargmax(latencies))]]
+    return found
+
+
 def logical_columns(topology: Topology, latencies: Figures) -> dict[str, Figures]:
     """The latencies of logical operators, as `logical_latencies` has them, of many windows at once.
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.progress.columns import Histories
 from ridgeline.measure.progress.counts import Ports
 from ridgeline.measure.progress.estimate import Basis, Estimate
+from ridgeline.measure.progress.estimated import ESTIMATED, Estimates, Numbers, Places, chosen
 from ridgeline.measure.progress.formulas import History, even_shares
+from ridgeline.measure.progress.shape import ProgressShape
 from ridgeline.measure.topology import StreamEdge, Topology
 
 _WINDOWS = 10  # that averages reach back
@@ -52,15 +56,16 @@ class Averages:
         self._reading: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._last: list[int] = []
         self._work: dict[int, _Work] = {}
+        self._places: _Places | None = None
 
     def planned(self, inputs: Collection[int]) -> None:
         """The plan is made or has changed: the ids of its inputs."""
         self._inputs = frozenset(inputs)
-        self._last = []
+        self._last, self._places = [], None
 
     def forget(self, operators: Collection[int]) -> None:
         """Drop all that is known of operators: a new plan has them no more."""
-        self._last = []
+        self._last, self._places = [], None
         rows = {operator: row for operator, row in self._rows.items() if operator not in operators}
         self._means = self._means[:, list(rows.values())]
         self._rows = {operator: row for row, operator in enumerate(rows)}
@@ -127,6 +132,41 @@ class Averages:
         """As the formulas take them, by operator."""
         return {operator: self._history(operator) for operator in self._rows.keys() | self._work.keys()}
 
+    def columns(self, shape: ProgressShape) -> tuple[Histories, Estimates]:
+        """The histories of all operators of a plan, and the shares of its streams (`StreamShares`)."""
+        found = self._found(shape)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            _, seconds, end_seconds, elements = np.append(self._means, np.full((4, 1), np.nan), axis=1)[
+                :, found.rows
+            ]
+            tuples = np.append(self._tuples, np.nan)
+            sent = tuples[found.outputs]
+            each = np.where(elements > 0, (seconds - end_seconds) / elements, np.nan)
+            owners = np.array(shape.owners, np.intp)
+            outputs = np.where(elements[owners] > 0, sent / elements[owners], np.nan)
+        work = np.full((2, len(found.rows)), np.nan)
+        places = shape.topology.places
+        for operator, one in self._work.items():
+            if operator in places:
+                before = np.nan if one.before is None else one.before
+                work[:, places[operator]] = (one.mean if one.windows else np.nan), before
+        history = Histories(each, outputs, elements, seconds, end_seconds, *work)
+        return history, _shares(shape, tuples[found.inputs], sent)
+
+    def _found(self, shape: ProgressShape) -> _Places:
+        """Where the operators and ports of a plan are in these arrays."""
+        known = len(self._rows), len(self._ports), len(shape.owners)
+        found = self._places
+        if found is None or found.shape is not shape or found.known != known:
+            found = self._places = _Places(
+                shape,
+                known,
+                np.array([self._rows.get(node.id, -1) for node in shape.topology.operators], np.intp),
+                _numbers(self._ports.inputs, shape.readers),
+                _numbers(self._ports.outputs, shape.ports),
+            )
+        return found
+
     def _history(self, operator: int) -> History:
         """The averages of one operator, for `histories`."""
         found = self._work.get(operator, _Work())
@@ -142,6 +182,40 @@ class Averages:
         outputs = {port: float(self._tuples[number]) / elements for port, number in ports.items()}
         each = (seconds - end_seconds) / elements
         return History(each, outputs, elements, seconds, end_seconds, work, before)
+
+
+class _Places(NamedTuple):
+    """Where operators and ports of a plan are in the arrays of averages, -1 for nowhere.
+
+    `known`: how many operators and ports there were of both.
+    """
+
+    shape: ProgressShape
+    known: tuple[int, int, int]
+    rows: Places
+    inputs: Places
+    outputs: Places
+
+
+def _numbers(known: Mapping[int, Mapping[str, int]], ports: Mapping[tuple[int, str], int]) -> Places:
+    """The numbers of these ports among those that are known, -1 for those that are not."""
+    none: Mapping[str, int] = {}
+    return np.array([known.get(operator, none).get(port, -1) for operator, port in ports], np.intp)
+
+
+def _shares(shape: ProgressShape, came: Numbers, sent: Numbers) -> Estimates:
+    """The shares of a plan's parts as in earlier windows, even ones where these say nothing.
+
+    `came`, `sent`: tuples of a window by input port and by output port, NaN for those that had none yet.
+    """
+    divided = ~shape.exact
+    sums = np.add.reduceat(sent[shape.members], shape.begins)[shape.group_of] if len(shape.begins) else came
+    readers = shape.reader_of[divided]
+    whole = np.bincount(readers, sums[divided], minlength=len(came))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(whole > 0, np.minimum(1.0, came / whole), np.nan)[shape.reader_of]
+    learned = Estimates(share, np.full(len(share), ESTIMATED, np.int8))
+    return chosen(divided & ~np.isnan(share), learned, shape.even)
 
 
 class StreamShares:

@@ -15,6 +15,7 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
     ContainerProgressAnswer,
+    OperatorProgressAnswer,
     ProgressAnswer,
     SourceAnswer,
 )
@@ -24,6 +25,7 @@ from ridgeline.measure.events import (
     ContainerHeartbeat,
     OperatorWindow,
     OutputAsked,
+    RunningOperator,
     SourceAsked,
     SourceProgress,
     SourceTaken,
@@ -38,18 +40,29 @@ from ridgeline.measure.progress.backlog import (
     Verdict,
     worst,
 )
-from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, greatest, total
+from ridgeline.measure.progress.columns import ProgressColumns, Reports, progress_columns
+from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
 from ridgeline.measure.progress.formulas import (
     WindowProgress,
     window_progress,
     work_done,
 )
-from ridgeline.measure.progress.rows import finite, infinite, operator_row, window_row
+from ridgeline.measure.progress.rows import (
+    container_estimates,
+    finite,
+    infinite,
+    operator_row,
+    operator_rows,
+    rows_together,
+    window_row,
+    works_of,
+)
 from ridgeline.measure.progress.settling import STUCK_SECONDS, STUCK_WINDOWS, Settling
+from ridgeline.measure.progress.shape import FEW, ProgressShape, is_large
 from ridgeline.measure.progress.sources import Done, PartitionedSource
 from ridgeline.measure.progress.windows import LATE_SHARE, WindowInFlight, WindowSchedule, WindowsInFlight
 from ridgeline.measure.slot_events import StoreSilent
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import Topology, is_summed
 
 _LATE_WINDOWS = 1.5  # so long it is called late after a window that was
 _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
@@ -67,16 +80,24 @@ class ProgressFold:
         window_seconds: The application's window width.
         interval_seconds: Over how long the rates of sources are taken.
         heartbeat_timeout: A running container without a heartbeat for longer is shown as silent; seconds.
+        few: The formulas are applied to so many operators one by one, as in `is_large`.
     """
 
     def __init__(
-        self, window_seconds: float, interval_seconds: float = 10.0, heartbeat_timeout: float = 30.0
+        self,
+        window_seconds: float,
+        interval_seconds: float = 10.0,
+        heartbeat_timeout: float = 30.0,
+        few: int = FEW,
     ) -> None:
+        self._few = few
         self._window_seconds = window_seconds
         self._interval_seconds = interval_seconds
         self._timeout = heartbeat_timeout
         self._topology = Topology((), ())
         self._shares = StreamShares(self._topology)
+        self._shape: ProgressShape | None = None
+        """Of a large plan: the formulas are applied to all of its operators at once."""
         self._averages = Averages()
         self._sources: dict[str, PartitionedSource] = {}
         self._former: dict[str, PartitionedSource] = {}
@@ -100,7 +121,9 @@ class ProgressFold:
         """The plan is made or has changed. Averages of operators stay until `forget`, backlogs go by name."""
         self._settling.begin()
         self._topology = topology
-        self._shares = StreamShares(topology)
+        large = is_large(topology, self._few) or is_summed(topology)
+        self._shape = ProgressShape(topology) if large else None
+        self._shares = StreamShares(topology if self._shape is None else Topology((), ()))
         inputs = [node for node in topology.operators if node.kind == "input"]
         self._averages.planned({node.id for node in inputs})
         known = {**self._former, **self._sources}
@@ -266,7 +289,7 @@ class ProgressFold:
                 silent = window.id, at - turn
             if window.heartbeats:
                 figures = self._figures(at, window)
-                done[window.id], left = work_done(figures, self._topology), figures.wall_seconds.value
+                done[window.id], left = self._part_done(figures), figures.wall_seconds.value
             late = late or at - window.planned + (left or 0.0) > LATE_SHARE * usual
         if late:
             self._late_until = at + _LATE_WINDOWS * self._window_seconds
@@ -333,7 +356,7 @@ class ProgressFold:
                 late,
                 not self._windows.last_had_heartbeats or event.at - window.began > _SILENT_SECONDS,
             )
-        return work_done(figures, self._topology), late, True
+        return self._part_done(figures), late, True
 
     def window_committed(self, event: WindowCommitted) -> None:
         """A window is committed: it no longer runs, and its sources have reported."""
@@ -352,8 +375,10 @@ class ProgressFold:
 
     # Figures ------------------------------------------------------------------------------------------------
 
-    def progress(self, now: float) -> ProgressAnswer:
+    def progress(self, now: float, *, together: bool = False) -> ProgressAnswer:
         """The progress of the running window (or the last one) and the backlog at `now`, ready for JSON.
+
+        `together`: of a large plan, a row for each label of operators, and only containers that are silent.
 
         Estimates are `{"value", "basis"}`, with `"infinite": true` and a null value where there is no end;
         unknown is null. Seconds, and seconds since 1970 for times. `window.remainingSeconds` is wall time,
@@ -374,21 +399,22 @@ class ProgressFold:
             "windowId": None if window is None else window.id,
             "running": running,
             "elapsedSeconds": elapsed,
-            "operators": [
-                operator_row(
-                    node,
-                    figures.operators[node.id],
-                    reported.get(node.id),
-                )
-                for node in self._topology.operators
-            ],
-            "containers": [
-                self._container_json(container, left, figures, now)
-                for container, left in figures.containers.items()
-            ],
+            "operators": self._operators(figures, reported, together=together),
+            "containers": [row for row in self._containers(figures, now) if row["silent"] or not together],
             "window": window_row(self._evidence(figures, elapsed), elapsed, now if running else None),
             "sources": sources,
             "application": application,
+        }
+
+    def states(self, now: float) -> dict[int, str]:
+        """The states of operators in `progress`, of a large plan."""
+        figures = self._figures(now)
+        if not isinstance(figures, ProgressColumns):
+            return {number: one.state for number, one in figures.operators.items()}
+        names = figures.names
+        return {
+            node.id: names[state]
+            for node, state in zip(self._topology.operators, figures.states.tolist(), strict=True)
         }
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
@@ -405,42 +431,106 @@ class ProgressFold:
         rows = [self._source_json(name, state, verdicts[name]) for name, state in states.items()]
         return rows, self._application_json(states, verdicts, schedule, now)
 
-    def _evidence(self, figures: WindowProgress, elapsed: float | None) -> WindowProgress:
+    def _operators(
+        self,
+        figures: WindowProgress | ProgressColumns,
+        reports: Mapping[int, RunningOperator],
+        *,
+        together: bool,
+    ) -> list[OperatorProgressAnswer]:
+        """How far operators are; `reports`: their last heartbeats in the window."""
+        if isinstance(figures, ProgressColumns):
+            return (rows_together if together else operator_rows)(figures, reports)
+        return [
+            operator_row(node, figures.operators[node.id], reports.get(node.id))
+            for node in self._topology.operators
+        ]
+
+    def _evidence(
+        self, figures: WindowProgress | ProgressColumns, elapsed: float | None
+    ) -> WindowProgress | ProgressColumns:
         """The figures. A window without a report that takes longer than others is unknown."""
         window = self._windows.oldest
         if window is None or not window.running or window.heartbeats or window.ended or elapsed is None:
             return figures
         if elapsed <= (figures.wall_seconds.value or 0.0):
             return figures
+        if isinstance(figures, ProgressColumns):
+            return figures._replace(cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
         return replace(figures, cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
 
-    def _figures(self, now: float, window: WindowInFlight | None = None) -> WindowProgress:
+    def _figures(self, now: float, window: WindowInFlight | None = None) -> WindowProgress | ProgressColumns:
         """The progress formulas, applied to a window as of `now`; default: the oldest one, or the last."""
         window = window or self._windows.oldest
+        if self._shape is not None:
+            return self._columns(self._shape, now, window)
         if window is None:
             return window_progress(self._topology, {}, {}, self._shares.even)
         history = self._averages.histories() if window.running else {}
-        ages = {
-            container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
-        }
         finished = window.finished if window.running else set(self._topology.containers)
         return window_progress(
-            self._topology, window.operators, history, self._shares.of(self._averages), ages, finished
+            self._topology,
+            window.operators,
+            history,
+            self._shares.of(self._averages),
+            self._ages(now, window),
+            finished,
         )
 
-    def _container_json(
-        self, container: int, left: Estimate, figures: WindowProgress, now: float
-    ) -> ContainerProgressAnswer:
-        """How far a container is; `left`: its remaining time."""
-        window = self._windows.oldest
-        at = window.heartbeats.get(container) if window is not None else None
-        works = any(figures.operators[one].state != "done" for one in self._topology.containers[container])
+    def _columns(self, shape: ProgressShape, now: float, window: WindowInFlight | None) -> ProgressColumns:
+        """`_figures` of a large plan. Those of a window that is committed are made once."""
+        if window is None:
+            return progress_columns(shape, Reports(shape), None, shape.even, {}, ())
+        if window.figures is not None and not window.running:
+            return window.figures
+        if window.reports is None:
+            window.reports = Reports(shape)
+        window.reports.update(window.operators)
+        history, shares = self._averages.columns(shape)  # after the reports, which may name new ports
+        if window.running:
+            ages = self._ages(now, window)
+            return progress_columns(shape, window.reports, history, shares, ages, window.finished)
+        over = set(self._topology.containers)
+        window.figures = progress_columns(shape, window.reports, None, shares, {}, over)
+        return window.figures
+
+    def _ages(self, now: float, window: WindowInFlight) -> dict[int, float]:
+        """By container, the seconds since its last heartbeat, up to the timeout."""
         return {
-            "id": container,
-            "remainingSeconds": left.to_json(),
-            "lastHeartbeatAgeSeconds": None if at is None else max(0.0, now - at),
-            "silent": at is not None and works and now - at > self._timeout,
+            container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
         }
+
+    def _part_done(self, figures: WindowProgress | ProgressColumns) -> float:
+        """Which part of a window's tuples is processed, 0 to 1."""
+        if isinstance(figures, ProgressColumns):
+            return figures.fraction_done
+        return work_done(figures, self._topology)
+
+    def _containers(
+        self, figures: WindowProgress | ProgressColumns, now: float
+    ) -> list[ContainerProgressAnswer]:
+        """How far the containers are."""
+        if isinstance(figures, ProgressColumns):
+            left, work = container_estimates(figures), works_of(figures)
+        else:
+            left = [one.to_json() for one in figures.containers.values()]
+            work = [
+                any(figures.operators[one].state != "done" for one in operators)
+                for operators in self._topology.containers.values()
+            ]
+        heartbeats = self._windows.oldest.heartbeats if self._windows.oldest is not None else {}
+        rows: list[ContainerProgressAnswer] = []
+        for container, remaining, works in zip(self._topology.containers, left, work, strict=True):
+            at = heartbeats.get(container)
+            rows.append(
+                {
+                    "id": container,
+                    "remainingSeconds": remaining,
+                    "lastHeartbeatAgeSeconds": None if at is None else max(0.0, now - at),
+                    "silent": at is not None and works and now - at > self._timeout,
+                }
+            )
+        return rows
 
     @property
     def forgiven_seconds(self) -> float:

@@ -43,9 +43,10 @@ from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
-_MOST = 1e18  # counts and seconds above are read as this: no product of them overflows by accident
-_UNSEEN_FRACTION = 0.5
-_OUTPUTS_NEEDED = 2.0  # of an active tuple: with fewer, the output so far does not show how far it is
+MOST = 1e18  # counts and seconds above are read as this: no product of them overflows by accident
+ROUNDED = 1e-9  # of the tuples that came, what is less is left by rounding
+UNSEEN_FRACTION = 0.5
+OUTPUTS_NEEDED = 2.0  # of an active tuple: with fewer, the output so far does not show how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def active_fraction(active_produced: float, active_remaining: Estimate) -> Estim
 
 def seconds_per_element(seconds: float, consumed: float, active: float, fraction: Estimate) -> Estimate:
     """F2: the average seconds of an input element; unknown if nothing is known to be processed."""
-    unseen = _UNSEEN_FRACTION if consumed else 0.0
+    unseen = UNSEEN_FRACTION if consumed else 0.0
     processed = consumed + active * (unseen if fraction.value is None else fraction.value)
     return Estimate(seconds / processed, Basis.ESTIMATED) if processed > 0 else UNKNOWN
 
@@ -136,7 +137,10 @@ def buffered(delivered: Estimate, consumed: float, active: float) -> Estimate:
 
     `delivered` is P + AP of the streams into it.
     """
-    return Estimate(None if delivered.value is None else delivered.value - consumed - active, delivered.basis)
+    if delivered.value is None:
+        return UNKNOWN
+    rest = delivered.value - consumed - active
+    return Estimate(0.0 if rest < ROUNDED * delivered.value else rest, delivered.basis)
 
 
 def input_remaining(waiting: Estimate, parents: Iterable[Estimate]) -> Estimate:
@@ -296,7 +300,7 @@ class _Pass:
             outputs = {port: _outputs_left(port, report, element, elements, history) for port in ports}
         spent = element.seconds + element.end_seconds
         if state == "running":
-            age = _number(age)
+            age = number(age)
             spent, left = spent + age, left.less(age)
         self.done[node.id] = OperatorProgress(
             node.id,
@@ -340,11 +344,11 @@ class _Pass:
         for port, edges in by_port.items():
             finished = all(self.done[edge.source].state == "done" for edge in edges)
             if port in report.queued and finished:
-                counted += Estimate(_number(report.queued[port]))
+                counted += Estimate(number(report.queued[port]))
                 continue
-            consumed = _number(report.consumed.get(port, 0))
+            consumed = number(report.consumed.get(port, 0))
             came = buffered(total(self.produced(edge) for edge in edges), consumed, 0.0)
-            queued = _number(report.queued.get(port, 0))
+            queued = number(report.queued.get(port, 0))
             streams.append(came if came.value is None or came.value >= queued else Estimate(queued))
         return counted + (buffered(total(streams), 0.0, element.active) if streams else NOTHING)
 
@@ -367,7 +371,7 @@ class _Pass:
         found = input_remaining(waiting, parents)
         if found.basis in {Basis.EXACT, Basis.ESTIMATED} or not history.elements:
             return found
-        usual = _number(history.elements) - element.consumed - element.active
+        usual = number(history.elements) - element.consumed - element.active
         return Estimate(max(usual, found.value or 0.0), Basis.ESTIMATED)
 
     def expected(self, edge: StreamEdge) -> Estimate:
@@ -394,32 +398,32 @@ class _Pass:
 
 def _element(report: RunningOperator, history: History, ports: Iterable[str]) -> _Element:
     """The counts of an operator that reads from others."""
-    consumed, active = min(_MOST, sum(map(_number, report.consumed.values()))), _number(report.active)
+    consumed, active = min(MOST, sum(map(number, report.consumed.values()))), number(report.active)
     produced, remaining = {}, {}
     for port in ports:
-        before, now = _number(report.produced.get(port, 0)), _number(report.active_produced.get(port, 0))
+        before, now = number(report.produced.get(port, 0)), number(report.active_produced.get(port, 0))
         produced[port] = before + now
         average = _average(
             before / consumed if consumed else history.outputs_per_element.get(port)
         ) * Estimate(active)
         expected = Estimate(None if average.value is None else average.value - now, average.basis)
         remaining[port] = (_reported(report, port) or expected) if active else NOTHING
-    shown = sum(map(_number, report.active_produced.values()))
+    shown = sum(map(number, report.active_produced.values()))
     to_come = total(remaining.values()).value
-    several = to_come is not None and shown + to_come >= _OUTPUTS_NEEDED * active
+    several = to_come is not None and shown + to_come >= OUTPUTS_NEEDED * active
     is_known = bool(active) and (bool(report.active_remaining) or several)
     fraction = active_fraction(shown, total(remaining.values())) if is_known else UNKNOWN
-    ended = min(_number(report.seconds), _number(report.end_seconds or 0.0))
-    return _Element(consumed, active, _number(report.seconds) - ended, produced, remaining, fraction, ended)
+    ended = min(number(report.seconds), number(report.end_seconds or 0.0))
+    return _Element(consumed, active, number(report.seconds) - ended, produced, remaining, fraction, ended)
 
 
 def _input_element(report: RunningOperator, history: History, ports: Iterable[str], state: str) -> _Element:
     """An input operator: one element, the window; its work says how far it is."""
     produced = {
-        port: _number(report.produced.get(port, 0)) + _number(report.active_produced.get(port, 0))
+        port: number(report.produced.get(port, 0)) + number(report.active_produced.get(port, 0))
         for port in ports
     }
-    seconds = _number(report.seconds)
+    seconds = number(report.seconds)
     if state != "running":
         return _Element(
             float(state == "done"), 0.0, seconds, produced, dict.fromkeys(ports, NOTHING), UNKNOWN
@@ -450,7 +454,7 @@ def _reported(report: RunningOperator, port: str) -> Estimate | None:
     expected = report.active_remaining.get(port)
     if expected is None or math.isnan(expected):
         return None
-    return Estimate(math.inf if expected < 0 or expected == math.inf else _number(expected), Basis.ESTIMATED)
+    return Estimate(math.inf if expected < 0 or expected == math.inf else number(expected), Basis.ESTIMATED)
 
 
 def _window_work(report: RunningOperator, history: History) -> tuple[float, Estimate]:
@@ -459,14 +463,14 @@ def _window_work(report: RunningOperator, history: History) -> tuple[float, Esti
         return 0.0, UNKNOWN
     consumed, rest = report.work
     before = history.work_before if report.before is None else report.before
-    done = max(0.0, _number(consumed) - _number(before or 0.0))
+    done = max(0.0, number(consumed) - number(before or 0.0))
     left = (
         UNKNOWN
         if rest is None or math.isnan(rest)
         else Estimate(math.inf if rest < 0 else rest, Basis.ESTIMATED)
     )
     if history.work is not None:
-        usual = Estimate(_number(history.work) - done, Basis.ESTIMATED)
+        usual = Estimate(number(history.work) - done, Basis.ESTIMATED)
         left = (
             usual
             if left.value is None or usual.value is None
@@ -485,14 +489,14 @@ def _seconds_left(
     usual = (
         UNKNOWN
         if history.seconds is None
-        else Estimate(_number(history.seconds) - element.seconds - element.end_seconds, Basis.ESTIMATED)
+        else Estimate(number(history.seconds) - element.seconds - element.end_seconds, Basis.ESTIMATED)
     )
     if left.value == 0 and state == "running":
         return usual if usual.known else Estimate(0.0, Basis.LOWER_BOUND)
     ending = (
         NOTHING
         if not history.end_seconds
-        else Estimate(_number(history.end_seconds) - element.end_seconds, Basis.ESTIMATED)
+        else Estimate(number(history.end_seconds) - element.end_seconds, Basis.ESTIMATED)
     )
     if average.known or left == NOTHING:
         return average * left + ending
@@ -517,7 +521,7 @@ def _outputs_left(
         not begun or (not produced and port not in report.active_remaining and not expected.infinite)
     ):
         whole = Estimate(begun) + elements
-        return whole * Estimate(_number(usual), Basis.ESTIMATED)
+        return whole * Estimate(number(usual), Basis.ESTIMATED)
     return output_remaining(elements, outputs_per_element(produced, expected, begun), expected)
 
 
@@ -525,14 +529,14 @@ def _left(elements: Estimate, active: float, fraction: Estimate) -> Estimate:
     """Elements left, begun ones by what is left of them."""
     if not active:
         return elements
-    done = _UNSEEN_FRACTION if fraction.value is None else min(1.0, fraction.value)
+    done = UNSEEN_FRACTION if fraction.value is None else min(1.0, fraction.value)
     return elements + Estimate(active * (1.0 - done), Basis.ESTIMATED)
 
 
 def _average(value: float | None) -> Estimate:
-    return UNKNOWN if value is None else Estimate(_number(value), Basis.ESTIMATED)
+    return UNKNOWN if value is None else Estimate(number(value), Basis.ESTIMATED)
 
 
-def _number(value: float) -> float:
+def number(value: float) -> float:
     """A count or a time as a finite number that is not negative."""
-    return float(min(_MOST, max(0, value))) if value == value else 0.0  # noqa: PLR0124  not NaN
+    return float(min(MOST, max(0, value))) if value == value else 0.0  # noqa: PLR0124  not NaN

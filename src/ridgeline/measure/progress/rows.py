@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from ridgeline.measure.answers.progress import InfiniteAnswer, OperatorProgressAnswer, WindowProgressAnswer
+from collections.abc import Mapping
+from itertools import islice
+
+import numpy as np
+
+from ridgeline.measure.answers.progress import (
+    EstimateAnswer,
+    InfiniteAnswer,
+    OperatorProgressAnswer,
+    WindowProgressAnswer,
+)
 from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.progress.columns import DONE, RUNNING, UNKNOWN_STATE, ProgressColumns
 from ridgeline.measure.progress.estimate import NOTHING, Basis, Estimate, total
+from ridgeline.measure.progress.estimated import BASES, Estimates, Numbers, chosen, nothing, totals
 from ridgeline.measure.progress.formulas import OperatorProgress, WindowProgress
 from ridgeline.measure.topology import OperatorNode
 
@@ -32,7 +44,196 @@ def operator_row(
     }
 
 
-def window_row(figures: WindowProgress, elapsed: float | None, now: float | None) -> WindowProgressAnswer:
+def operator_rows(
+    figures: ProgressColumns, reports: Mapping[int, RunningOperator]
+) -> list[OperatorProgressAnswer]:
+    """`operator_row` of all operators of a large plan. `reports`: their last heartbeats in the window."""
+    shape, inputs = figures.shape, figures.shape.inputs
+    nodes, size = shape.topology.operators, len(shape.topology.operators)
+    owners = figures.owners
+    produced: list[dict[str, int]] = [{} for _ in nodes]
+    oldest: list[dict[str, float]] = [{} for _ in nodes]
+    ports = zip(
+        islice(shape.ports, len(owners)), owners.tolist(), figures.present.tolist(), figures.produced.tolist(),
+        figures.oldest.tolist(), strict=True,
+    )  # fmt: skip
+    for (_, port), owner, present, count, at in ports:
+        if present:
+            produced[owner][port] = int(count)
+            if at == at:  # noqa: PLR0124  not NaN
+                oldest[owner][port] = at
+    outputs = totals(owners[figures.present], size, figures.output_remaining.at(figures.present))
+    sums = np.bincount(owners, figures.produced, minlength=size)
+    columns = zip(
+        nodes,
+        figures.states.tolist(),
+        np.where(inputs, 0, figures.consumed).tolist(),
+        _finite(np.where(inputs, 0.0, figures.buffered.value)),
+        figures.active.tolist(),
+        sums.tolist(),
+        produced,
+        figures.spent.tolist(),
+        _finite(figures.average.value),
+        to_json(chosen(inputs, nothing(size), figures.input_remaining)),
+        to_json(outputs),
+        to_json(figures.remaining_seconds),
+        oldest,
+        strict=True,
+    )
+    none: Mapping[str, int] = {}
+    return [
+        {
+            "operator": node.title,
+            "id": node.id,
+            "state": figures.names[state],
+            "consumed": int(consumed),
+            "queued": queued,
+            "active": int(active),
+            "produced": int(whole),
+            "consumedByPort": {
+                port: max(0, count)
+                for port, count in (reports[node.id].consumed if node.id in reports else none).items()
+            },
+            "producedByPort": by_port,
+            "secondsSpent": spent,
+            "averageSecondsPerElement": average,
+            "inputRemaining": incoming,
+            "outputRemaining": outgoing,
+            "remainingSeconds": left,
+            "oldestInFlight": times,
+        }
+        for node, state, consumed, queued, active, whole, by_port, spent, average, incoming, outgoing, left,
+        times in columns
+    ]  # fmt: skip
+
+
+def rows_together(
+    figures: ProgressColumns, reports: Mapping[int, RunningOperator]
+) -> list[OperatorProgressAnswer]:
+    """`operator_rows` with one row for all operators of a label: their sums.
+
+    Its id is that of the first of them, its state `running` as soon as one is neither alone nor with all.
+    """
+    topology = figures.shape.topology
+    label_of, size, inputs = topology.numbers_of_labels, len(topology.labels), figures.shape.inputs
+    owners = label_of[figures.owners]
+    present = figures.present
+
+    def summed(values: Numbers) -> list[float]:
+        found: list[float] = np.bincount(label_of, values, minlength=size).tolist()
+        return found
+
+    def all_of(given: Estimates) -> list[EstimateAnswer]:
+        return to_json(totals(label_of, size, given))
+
+    produced: list[dict[str, int]] = [{} for _ in range(size)]
+    oldest: list[dict[str, float]] = [{} for _ in range(size)]
+    consumed: list[dict[str, int]] = [{} for _ in range(size)]
+    ports = zip(
+        islice(figures.shape.ports, len(owners)), owners.tolist(), present.tolist(), figures.produced.tolist(),
+        figures.oldest.tolist(), strict=True,
+    )  # fmt: skip
+    for (_, port), label, there, count, at in ports:
+        if there:
+            produced[label][port] = produced[label].get(port, 0) + int(count)
+            if at == at:  # noqa: PLR0124  not NaN
+                oldest[label][port] = min(at, oldest[label].get(port, at))
+    for operator, report in reports.items():
+        place = topology.places.get(operator)
+        for port, count in report.consumed.items() if place is not None else ():
+            own = consumed[int(label_of[place])]
+            own[port] = own.get(port, 0) + max(0, count)
+    known = figures.average.known
+    each = np.bincount(label_of[known], figures.average.value[known], minlength=size)
+    averages = each / np.maximum(1, np.bincount(label_of[known], minlength=size))
+    averages[np.bincount(label_of[known], minlength=size) == 0] = np.nan
+    queued = totals(label_of, size, chosen(inputs, nothing(len(inputs)), figures.buffered))
+    outputs = totals(owners[present], size, figures.output_remaining.at(present))
+    columns = zip(
+        topology.labels.items(),
+        _states_together(figures),
+        summed(np.where(inputs, 0, figures.consumed)),
+        _finite(queued.value),
+        summed(figures.active),
+        np.bincount(owners, figures.produced, minlength=size).tolist(),
+        consumed,
+        produced,
+        summed(figures.spent),
+        _finite(averages),
+        all_of(chosen(inputs, nothing(len(inputs)), figures.input_remaining)),
+        to_json(outputs),
+        all_of(figures.remaining_seconds),
+        oldest,
+        strict=True,
+    )
+    return [
+        {
+            "operator": label,
+            "id": topology.operators[places[0]].id,
+            "state": state,
+            "consumed": int(read),
+            "queued": waiting,
+            "active": int(active),
+            "produced": int(whole),
+            "consumedByPort": read_by,
+            "producedByPort": sent_by,
+            "secondsSpent": spent,
+            "averageSecondsPerElement": average,
+            "inputRemaining": incoming,
+            "outputRemaining": outgoing,
+            "remainingSeconds": left,
+            "oldestInFlight": times,
+        }
+        for (label, places), state, read, waiting, active, whole, read_by, sent_by, spent, average, incoming,
+        outgoing, left, times in columns
+    ]  # fmt: skip
+
+
+def _states_together(figures: ProgressColumns) -> list[str]:
+    """The state of each label: that of all its operators, else `running`, or `unknown` if some are."""
+    topology = figures.shape.topology
+    size = len(topology.labels)
+    by_state = np.zeros((len(figures.names), size), np.int64)
+    np.add.at(by_state, (figures.states, topology.numbers_of_labels), 1)
+    several = (by_state > 0).sum(axis=0) > 1
+    vague = several & (by_state[UNKNOWN_STATE] > 0) & (by_state[RUNNING] == 0)
+    found = np.where(several, np.where(vague, UNKNOWN_STATE, RUNNING), by_state.argmax(axis=0))
+    return [figures.names[state] for state in found.tolist()]
+
+
+def container_estimates(figures: ProgressColumns) -> list[EstimateAnswer]:
+    """The seconds left of each container of a large plan, in order."""
+    return to_json(figures.by_container)
+
+
+def works_of(figures: ProgressColumns) -> list[bool]:
+    """Of each container of a large plan, in order, whether an operator of it is not done."""
+    rows = figures.shape.containers[figures.states != DONE]
+    works: list[bool] = (np.bincount(rows, minlength=len(figures.by_container.value)) > 0).tolist()
+    return works
+
+
+def to_json(given: Estimates) -> list[EstimateAnswer]:
+    """`Estimate.to_json` of several."""
+    names = [basis.value for basis in BASES]
+    return [
+        {"value": value, "basis": names[rank]}
+        if value - value == 0
+        else {"value": None, "basis": names[rank], "infinite": True}
+        if value == value  # noqa: PLR0124  not NaN
+        else {"value": None, "basis": names[rank]}
+        for value, rank in zip(given.value.tolist(), given.rank.tolist(), strict=True)
+    ]
+
+
+def _finite(values: Numbers) -> list[float | None]:
+    """`finite` of several."""
+    return [value if value - value == 0 else None for value in values.tolist()]
+
+
+def window_row(
+    figures: WindowProgress | ProgressColumns, elapsed: float | None, now: float | None
+) -> WindowProgressAnswer:
     """How far the window is; `now` is None if none runs: then nothing is left."""
     left = figures.wall_seconds if now is not None else NOTHING
     done = _fraction_done(elapsed, left)

@@ -171,6 +171,60 @@ class Throughput:
             sums[number] += self._sum_per_second(numbers, since, until - since)
         return sums[0], sums[1]
 
+    def together(
+        self, groups: Mapping[int, int], now: float
+    ) -> dict[tuple[int, str, str], tuple[int, float]]:
+        """The tuples since the start and per second of operators put together, by group, kind and port.
+
+        `groups`: the number of each operator's group. `kind`: `input` or `output`. It is the sum of their
+        `totals` and `rates`.
+        """
+        if not self._ends:
+            return {}
+        keys: dict[tuple[int, str, str], int] = {}
+        size = len(self._ports)
+        key_of, since_of = np.full(size, -1, np.intp), np.zeros(size)
+        until = self._until(now)
+        earliest = max(self._ends[0], until - self._interval)
+        begins = {operator: max(begun, earliest) for operator, begun in self._begun.items()}
+        for kind, known in (("input", self._ports.inputs), ("output", self._ports.outputs)):
+            for operator, ports in known.items():
+                group = groups.get(operator, -1)
+                for name, number in ports.items() if group >= 0 else ():
+                    key_of[number] = keys.setdefault((group, kind, name), len(keys))
+                    since_of[number] = begins.get(operator, until)
+        counted = np.flatnonzero(key_of >= 0)
+        totals = np.bincount(key_of[counted], self._padded(-1)[counted], minlength=len(keys))
+        rates = np.zeros(len(keys))
+        for since in np.unique(since_of[counted]).tolist():
+            numbers = counted[since_of[counted] == since]
+            rate = self._rates_of(numbers, since, until - since)
+            rates += np.bincount(key_of[numbers], rate, minlength=len(keys))
+        found = dict(zip(keys, zip(map(int, totals), rates.tolist(), strict=True), strict=True))
+        for operator, before in self._inherited.items():
+            group = groups.get(operator, -1)
+            for kind, ports in zip(("input", "output"), before, strict=True):
+                for name, count in ports.items() if group >= 0 else ():
+                    whole, rate = found.get((group, kind, name), (0, 0.0))
+                    found[group, kind, name] = whole + count, rate
+        return found
+
+    def _rates_of(
+        self, numbers: npt.NDArray[np.intp], since: float, seconds: float
+    ) -> npt.NDArray[np.float64]:
+        """`_per_second` of ports of these numbers."""
+        after = bisect_right(self._ends, since)
+        if after == len(self._ends) or seconds <= 0:
+            return np.zeros(len(numbers))
+        share = (since - self._ends[after - 1]) / (self._ends[after] - self._ends[after - 1])
+        first, last, all_ = (self._padded(row)[numbers] for row in (after - 1, after, -1))
+        return (all_ - first - share * (last - first)) / seconds
+
+    def _padded(self, row: int) -> npt.NDArray[np.float64]:
+        """The totals as of one end, with 0 for ports that were not known then."""
+        totals = self._totals[row]
+        return np.concatenate((totals, np.zeros(len(self._ports) - len(totals), np.float64)))
+
     def _sum_per_second(self, numbers: list[int], since: float, seconds: float) -> float:
         """The sum of `_per_second` over ports of these numbers."""
         ends, totals = self._ends, self._totals

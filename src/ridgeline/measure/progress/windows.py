@@ -17,6 +17,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.backlog import BacklogState, ScheduleBacklog
+from ridgeline.measure.progress.columns import ProgressColumns, Reports
 
 LATE_SHARE = 1.2
 """Of its width: a window that takes longer is late."""
@@ -31,7 +32,8 @@ class WindowInFlight:
     which was late, had ended. `first_heartbeat_at`, `last_heartbeat_at`: of this attempt. `reported`:
     operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of the last ones, by
     container. `processes`: the container that each process works for. `finished`: containers that have ended
-    their part.
+    their part. `reports`, `figures`: of a large plan, what was reported as arrays, and the progress once it
+    is committed and does not change any more.
     """
 
     id: int
@@ -47,6 +49,8 @@ class WindowInFlight:
     heartbeats: dict[int, float] = field(default_factory=dict)
     processes: dict[tuple[str, int], int] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
+    reports: Reports | None = None
+    figures: ProgressColumns | None = None
 
     @property
     def running(self) -> bool:
@@ -67,6 +71,7 @@ class WindowInFlight:
     def clear(self) -> None:
         """A new attempt begins, or a new plan: reports of the one before do not count."""
         self.ended, self.first_heartbeat_at, self.last_heartbeat_at = (), None, -math.inf
+        self.reports = self.figures = None
         for reports in (self.reported, self.heartbeats, self.processes, self.finished):
             reports.clear()
 

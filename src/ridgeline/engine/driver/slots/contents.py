@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from ridgeline.engine.driver.heartbeats import spaced_seconds
 from ridgeline.engine.driver.slots.changing import Following
@@ -18,6 +18,9 @@ from ridgeline.plan.protocol import StateVersion
 from ridgeline.stram.placement import Placement
 from ridgeline.stram.slot_resources import Need, greatest_of
 from ridgeline.stram.slots import Slots
+
+_Partners: TypeAlias = tuple[Mapping[int, int], Mapping[Peer, Address]]
+"""`slots` and `peers` of a `Host`."""
 
 
 class _Sent(NamedTuple):
@@ -111,18 +114,27 @@ class SlotContents:
                 for container in (sent.containers if sent else ())
                 for partner in self._partners[container]
             )
+        shared: dict[frozenset[int], _Partners] = {}
         for slot in sorted(changed & now.keys()):
-            yield slot, self._host(slot, placement[slot], ways)
+            hosted = placement[slot]
+            alike = frozenset(id(self._partners[one]) for one in hosted)
+            if alike not in shared:
+                shared[alike] = self._partners_of(hosted, ways)
+            yield slot, self._host(slot, hosted, shared[alike])
 
     def emptied(self, slot: int) -> Host:
         """The `Host` for a slot that hosts nothing from now on."""
         self._sent.pop(slot, None)
-        return self._host(slot, (), {})
+        return self._host(slot, (), ({}, {}))
 
-    def _host(self, slot: int, hosted: tuple[int, ...], ways: Mapping[int, tuple[Peer, Address]]) -> Host:
-        """The `Host` for these containers, with the slots of all that they exchange blocks with."""
+    def _partners_of(self, hosted: Iterable[int], ways: Mapping[int, tuple[Peer, Address]]) -> _Partners:
+        """The slots of all that these containers exchange blocks with, and who they are."""
         homes = {partner: self.home[partner] for one in hosted for partner in self._partners[one]}
-        peers = dict(ways[other] for other in set(homes.values()))
+        return homes, dict(ways[other] for other in set(homes.values()))
+
+    def _host(self, slot: int, hosted: tuple[int, ...], partners: _Partners) -> Host:
+        """The `Host` for these containers. Slots with the same partners share what says so."""
+        homes, peers = partners
         who, every = (self.storage.uri, self.files[slot], self.run_id, self.epoch), self._heartbeat_seconds
         if every is not None:
             timeout = float(self.plan.logical.attributes["heartbeat_timeout"])

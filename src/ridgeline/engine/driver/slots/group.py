@@ -39,6 +39,7 @@ from ridgeline.engine.slot.messages import (
     ToSlot,
     decode,
     encode,
+    encode_hosts,
 )
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.slot_resources import Need
@@ -450,8 +451,9 @@ class SlotGroup:
         """Send `Host` to the slots that need it; those without containers wait for theirs."""
         members = self._slots.members
         ways = {slot: (self._peers[slot], str(members[slot].address)) for slot in self._slots.active}
+        encoded = encode_hosts()
         for slot, host in self._assign(ways):
-            self.send(slot, host)
+            self.send_frame(slot, encoded(host))
 
     def _lost(
         self, slot: int, reason: str, *, ended: bool = False, cut: bool = False, blamed: bool = False

@@ -1,0 +1,551 @@
+"""The progress formulas for many operators at once: `window_progress` with arrays.
+
+The formulas, and what is decided where they leave something open, are those of `formulas`: it has them one
+operator after the other. Arrays of operators are in the order of the topology, those of output ports in the
+order of `ProgressShape.ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.progress.estimate import Estimate
+from ridgeline.measure.progress.estimated import (
+    ESTIMATED,
+    EXACT,
+    LOWER_BOUND,
+    Estimates,
+    Numbers,
+    Places,
+    Shared,
+    chosen,
+    estimates,
+    greatest_of,
+    less,
+    nothing,
+    plus,
+    times,
+    totals,
+)
+from ridgeline.measure.progress.formulas import MOST, OUTPUTS_NEEDED, ROUNDED, UNSEEN_FRACTION, number
+from ridgeline.measure.progress.shape import Level, ProgressShape
+
+Flags = npt.NDArray[np.bool_]
+WAITING, RUNNING, DONE, UNKNOWN_STATE = range(4)
+_ABSENT = -1
+
+
+class Histories(NamedTuple):
+    """`History` of all operators; NaN where nothing is known. `outputs`: per element, by output port."""
+
+    each: Numbers
+    outputs: Numbers
+    elements: Numbers
+    seconds: Numbers
+    end_seconds: Numbers
+    work: Numbers
+    work_before: Numbers
+
+
+class Reports:
+    """The reports of operators in one window, as arrays. Only those that are new are read.
+
+    `states`: numbers of `names`, -1 without a report. `shown`: tuples of active elements, over all ports.
+    `work`: rows consumed, remaining and consumed before the window, NaN for what is not reported. By output
+    port: `present` in the report, tuples produced `before` the active elements and for them (`now`), those
+    `expected` for them (NaN: not reported; infinite ones too), `promised`: that is reported, whatever it is.
+    By input port: tuples `read` and `queued`, NaN for what is not reported.
+    """
+
+    def __init__(self, shape: ProgressShape) -> None:
+        self.names = ["waiting", "running", "done", "unknown"]
+        self._shape = shape
+        self._clear()
+
+    def _clear(self) -> None:
+        """An attempt begins: nothing is reported yet."""
+        shape, size = self._shape, len(self._shape.stages)
+        self._known: Mapping[int, RunningOperator] = {}
+        self.states = np.full(size, _ABSENT, np.int16)
+        self.amounts = np.zeros((4, size))
+        """Rows: seconds, of these in `end_window`, consumed, active."""
+        self.work = np.full((3, size), np.nan)
+        self.foresees = np.zeros(size, np.bool_)
+        """It reports what is expected at any port."""
+        self.read = np.zeros(len(shape.readers))
+        self.queued = np.full(len(shape.readers), np.nan)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        size = len(self._shape.owners)
+        self.present = np.zeros(size, np.bool_)
+        self.before, self.now = np.zeros(size), np.zeros(size)
+        self.expected, self.oldest = np.full(size, np.nan), np.full(size, np.nan)
+        self.promised = np.zeros(size, np.bool_)
+
+    def update(self, running: Mapping[int, RunningOperator]) -> None:
+        """Take the last reports in, by operator. Those that are there already are not read again."""
+        if self._known.keys() - running.keys():
+            self._clear()
+        known, places = self._known, self._shape.topology.places
+        fresh = [report for one, report in running.items() if known.get(one) is not report and one in places]
+        self._known = dict(running)
+        if fresh:
+            self._read(fresh, [places[report.id] for report in fresh])
+        elif len(self.present) < len(self._shape.owners):
+            self._grow()
+
+    def _grow(self) -> None:
+        """Make room for output ports that are new, and keep what is known of the others."""
+        kept = self.present, self.before, self.now, self.expected, self.oldest, self.promised
+        self._make_room()
+        made = self.present, self.before, self.now, self.expected, self.oldest, self.promised
+        for old, new in zip(kept, made, strict=True):
+            new[: len(old)] = old
+
+    def _read(self, fresh: list[RunningOperator], places: list[int]) -> None:
+        """Replace what is known of the operators that report."""
+        shape, inputs = self._shape, self._shape.inputs
+        produced = [
+            (shape.port(report.id, port), count)
+            for report in fresh
+            for port, count in report.produced.items()
+        ]
+        active = [
+            (shape.port(report.id, port), count)
+            for report in fresh
+            for port, count in report.active_produced.items()
+        ]
+        self._grow()
+        touched = np.zeros(len(inputs), np.bool_)
+        touched[places] = True
+        own = touched[np.array(shape.owners, np.intp)]
+        self.present[own], self.promised[own] = False, False
+        self.before[own], self.now[own], self.expected[own], self.oldest[own] = 0.0, 0.0, np.nan, np.nan
+        own = touched[shape.operator_of]
+        self.read[own], self.queued[own] = 0.0, np.nan
+        for values, found in ((self.before, produced), (self.now, active)):
+            for port, count in found:
+                values[port] = number(count)
+                self.present[port] = True
+        names = {name: code for code, name in enumerate(self.names)}
+        self.states[places] = [names.setdefault(report.state, len(names)) for report in fresh]
+        self.names = list(names)
+        self.amounts[:, places] = np.array([_amounts(report) for report in fresh]).T
+        self.amounts[1, inputs] = 0.0
+        self.work[:, places] = np.array([_work(report) for report in fresh]).T
+        self.foresees[places] = [bool(report.active_remaining) for report in fresh]
+        for report in fresh:
+            self._read_ports(report)
+
+    def _read_ports(self, report: RunningOperator) -> None:
+        """What a report says of ports, beside the tuples that were produced."""
+        ports, readers, one = self._shape.ports, self._shape.readers, report.id
+        for name, expected in report.active_remaining.items():
+            port = ports.get((one, name))
+            if port is not None:
+                self.promised[port] = True
+                if expected == expected:  # noqa: PLR0124  not NaN
+                    endless = expected < 0 or expected == np.inf
+                    self.expected[port] = np.inf if endless else number(expected)
+        for name, oldest in report.oldest_in_flight.items():
+            port = ports.get((one, name))
+            if port is not None and np.isfinite(oldest):
+                self.oldest[port] = oldest
+        for values, counts in ((self.read, report.consumed), (self.queued, report.queued)):
+            for name, count in counts.items():
+                reader = readers.get((one, name))
+                if reader is not None:
+                    values[reader] = number(count)
+
+
+def _amounts(report: RunningOperator) -> tuple[float, float, float, float]:
+    seconds = number(report.seconds)
+    consumed = min(MOST, sum(map(number, report.consumed.values())))
+    return seconds, min(seconds, number(report.end_seconds or 0.0)), consumed, number(report.active)
+
+
+def _work(report: RunningOperator) -> tuple[float, float, float]:
+    before = np.nan if report.before is None else number(report.before)
+    if report.work is None:
+        return np.nan, np.nan, before
+    consumed, rest = report.work
+    left = np.nan if rest is None else np.inf if rest < 0 else float(rest)
+    return number(consumed), left, before
+
+
+class ProgressColumns(NamedTuple):
+    """The progress of a window, as `WindowProgress`: by operator, by output port, by container.
+
+    `states`: numbers of `names`. `owners`: of the output ports that there were, the places of operators.
+    `oldest`: NaN for none. `fraction_done`: as `work_done` has it.
+    """
+
+    shape: ProgressShape
+    owners: Places
+    names: list[str]
+    states: Places
+    consumed: Numbers
+    active: Numbers
+    spent: Numbers
+    average: Estimates
+    buffered: Estimates
+    input_remaining: Estimates
+    remaining_seconds: Estimates
+    present: Flags
+    produced: Numbers
+    output_remaining: Estimates
+    oldest: Numbers
+    by_container: Estimates
+    cpu_seconds: Estimate
+    wall_seconds: Estimate
+    fraction_done: float
+
+
+def progress_columns(
+    shape: ProgressShape,
+    reports: Reports,
+    history: Histories | None,
+    shares: Estimates,
+    ages: Mapping[int, float],
+    finished: Collection[int],
+) -> ProgressColumns:
+    """The progress of a window; arguments as those of `window_progress`.
+
+    `history`: of the ports that the shape has now. `shares`: of the parts of the shape.
+    """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return _Pass(shape, reports, history or _none(shape), shares, finished).columns(ages)
+
+
+def _none(shape: ProgressShape) -> Histories:
+    size, ports = len(shape.stages), len(shape.owners)
+    return Histories(*(np.full(ports if name == "outputs" else size, np.nan) for name in Histories._fields))
+
+
+class _Elements(NamedTuple):
+    """The counts of operators and output ports, as in `formulas`. `fraction`: NaN if it is unknown."""
+
+    consumed: Numbers
+    active: Numbers
+    fraction: Numbers
+    remaining: Estimates
+
+
+class _Pass:
+    """One pass over the levels: what an operator still has to do depends on those that it reads from."""
+
+    def __init__(
+        self,
+        shape: ProgressShape,
+        reports: Reports,
+        history: Histories,
+        shares: Estimates,
+        finished: Collection[int],
+    ) -> None:
+        self._shape, self._reports, self._history, self._shares = shape, reports, history, shares
+        self._owners = np.array(shape.owners, np.intp)
+        size, ports = len(shape.stages), len(shape.owners)
+        self._present = reports.present | np.array(shape.always, np.bool_)
+        self._states = self._state(finished)
+        self._done = self._states == DONE
+        self._produced = np.where(self._present, reports.before + reports.now, 0.0)
+        self._found = self._counted()
+        self._average = self._seconds_per_element()
+        self._delivered = self._sent()
+        self._waiting, self._left = nothing(size), nothing(size)
+        self._outputs, self._oldest = nothing(ports), np.full(ports, np.nan)
+        self._before, self._followed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        """Somebody before it still works, to whom it matters; the same of it or before it. As `work_done`."""
+
+    def _state(self, finished: Collection[int]) -> Places:
+        """The states of operators, with what follows from the stages."""
+        shape, reported = self._shape, self._reports.states
+        there = reported != _ABSENT
+        stage = int(shape.stages[there].max(initial=-1))
+        over = np.array([one in finished for one in shape.topology.containers], np.bool_)[shape.containers]
+        done = (shape.stages < stage) | over | (reported == DONE)
+        silent = np.where((stage >= 0) & (shape.stages > stage), WAITING, UNKNOWN_STATE)
+        return np.where(done, DONE, np.where(there, reported, silent))
+
+    # What operators have reported ---------------------------------------------------------------------------
+
+    def _counted(self) -> _Elements:
+        """The counts of all operators."""
+        readers, inputs, own = self._counted_of_readers(), self._counted_of_inputs(), self._shape.inputs
+        return _Elements(
+            np.where(own, inputs.consumed, readers.consumed),
+            np.where(own, inputs.active, readers.active),
+            np.where(own, inputs.fraction, readers.fraction),
+            chosen(own[self._owners], inputs.remaining, readers.remaining),
+        )
+
+    def _counted_of_readers(self) -> _Elements:
+        """The counts of operators that read from others, as `formulas` has them one by one."""
+        reports, owners = self._reports, self._owners
+        consumed, active = reports.amounts[2:]
+        read, begun = consumed[owners], active[owners]
+        usual = _averages(np.where(read > 0, reports.before / read, self._history.outputs))
+        average = times(usual, estimates(begun))
+        expected = estimates(average.value - reports.now, average.rank)
+        remaining = self._unless_reported(expected)
+        remaining = chosen((begun > 0) & self._present, remaining, nothing(len(owners)))
+        shown = self._of_ports(reports.now)
+        there = self._present
+        to_come = totals(owners[there], len(consumed), remaining.at(there))
+        several = to_come.known & (shown + to_come.value >= OUTPUTS_NEEDED * active)
+        known = (active > 0) & (reports.foresees | several)
+        fraction = np.where(known, _fraction(shown, to_come.value), np.nan)
+        return _Elements(consumed, active, fraction, remaining)
+
+    def _counted_of_inputs(self) -> _Elements:
+        """Inputs: one element, the window; their work says how far it is."""
+        running, owners, size = self._states == RUNNING, self._owners, len(self._states)
+        done, left = self._work()
+        done_of, left_of, count = done[owners], left[owners], self._produced
+        usual = _averages(self._history.outputs).value - count
+        whole = np.where(np.isinf(left_of) | (done_of == 0), left_of, count * (left_of / done_of))
+        guessed = np.isnan(left_of) | ((done_of == 0) & (left_of > 0) & (left_of < np.inf))
+        expected = estimates(np.where(guessed, usual, whole), ESTIMATED)
+        remaining = self._unless_reported(expected)
+        remaining = chosen(running[owners] & self._present, remaining, nothing(len(owners)))
+        reported = ~np.isnan(self._reports.expected) & self._present
+        shown = np.bincount(owners[reported], count[reported], minlength=size)
+        to_come = totals(owners[reported], size, remaining.at(reported)).value
+        by_work = np.where((done == 0) & (left == 0), 1.0, _fraction(done, left))
+        fraction = np.where(np.isnan(left), _fraction(shown, to_come), by_work)
+        consumed = np.where(self._done, 1.0, 0.0)
+        return _Elements(
+            consumed, np.where(running, 1.0, 0.0), np.where(running, fraction, np.nan), remaining
+        )
+
+    def _work(self) -> tuple[Numbers, Numbers]:
+        """The work that inputs have done in this window, and what it still has to do; NaN: unknown."""
+        consumed, rest, before = self._reports.work
+        history = self._history
+        before = np.nan_to_num(np.where(np.isnan(before), _within(history.work_before), before))
+        known = ~np.isnan(consumed)
+        done = np.where(known, np.maximum(0.0, consumed - before), 0.0)
+        usual = np.maximum(0.0, _within(history.work) - done)
+        return done, np.where(known, np.fmin(usual, rest), np.nan)
+
+    def _unless_reported(self, expected: Estimates) -> Estimates:
+        """What is expected at output ports for active elements: as reported, else this."""
+        reported = self._reports.expected
+        return chosen(np.isnan(reported), expected, estimates(reported, ESTIMATED))
+
+    def _of_ports(self, values: Numbers) -> Numbers:
+        """Sums over each operator's output ports."""
+        return np.bincount(self._owners, values, minlength=len(self._states))
+
+    def _seconds_per_element(self) -> Estimates:
+        """F2."""
+        found = self._found
+        unseen = np.where(found.consumed > 0, UNSEEN_FRACTION, 0.0)
+        processed = found.consumed + found.active * np.where(np.isnan(found.fraction), unseen, found.fraction)
+        return estimates(np.where(processed > 0, self._seconds / processed, np.nan), ESTIMATED)
+
+    @property
+    def _seconds(self) -> Numbers:
+        """Seconds spent, without those in `end_window`."""
+        return self._reports.amounts[0] - self._reports.amounts[1]
+
+    def _sent(self) -> Estimates:
+        """P + AP at each output port, so far. Of one that is done, the last report may be older than that."""
+        there = (self._reports.states != _ABSENT)[self._owners]
+        stale = (self._done & (self._reports.states != DONE))[self._owners]
+        value = np.where(stale & ~there, np.nan, self._produced)
+        return estimates(value, np.where(stale, LOWER_BOUND, EXACT).astype(np.int8))
+
+    # What is left, level after level ------------------------------------------------------------------------
+
+    def columns(self, ages: Mapping[int, float]) -> ProgressColumns:
+        """All that is to be said. `ages`: by container, how many seconds ago it reported."""
+        shape, done, found = self._shape, self._done, self._found
+        ports_of = _by_level(shape, self._owners)
+        for level, ports in zip(shape.levels, ports_of, strict=True):
+            oldest = self._read(level)
+            self._emit(ports, oldest)
+        size, none = len(done), nothing(len(done))
+        left = chosen(done, none, self._seconds_left())
+        spent = self._reports.amounts[0]
+        running = self._states == RUNNING
+        age = np.array([number(ages.get(one, 0.0)) for one in shape.topology.containers])[shape.containers]
+        spent, left = spent + np.where(running, age, 0.0), less(left, np.where(running, age, 0.0))
+        by_container = totals(shape.containers, len(shape.stage_of_containers), left)
+        _, stages = np.unique(shape.stage_of_containers, return_inverse=True)
+        by_stage = greatest_of(stages, int(stages.max(initial=-1)) + 1, by_container)
+        average = chosen(self._average.known, self._average, _averages(self._history.each))
+        active = np.where(done, 0.0, found.active)
+        rest = chosen(done, none, self._left)
+        return ProgressColumns(
+            shape,
+            self._owners,
+            self._reports.names,
+            self._states,
+            found.consumed,
+            active,
+            spent,
+            average,
+            chosen(done, none, self._waiting),
+            rest,
+            left,
+            self._present,
+            self._produced,
+            self._outputs,
+            self._oldest,
+            by_container,
+            _sum(by_container),
+            _sum(by_stage),
+            self._work_done(spent, left, active, rest) if size else 0.0,
+        )
+
+    def _read(self, level: Level) -> Numbers:
+        """What waits before operators and what they will begin; the oldest times that come to them.
+
+        The times are by operator, NaN for none.
+        """
+        shape, operators, size = self._shape, level.operators, len(level.operators)
+        oldest = np.full(len(self._states), np.nan)
+        if len(level.readers):
+            owners = self._owners[level.sources]
+            shares, part_of = self._shares.at(level.parts), level.operator_of[level.reader_of]
+            sent = Shared(self._delivered.at(level.sources), level.starts).times(level.group_of, shares)
+            finished = np.logical_and.reduceat(self._done[owners], level.starts)[level.group_of]
+            waiting = self._buffered(level, totals(level.reader_of, len(level.readers), sent), finished)
+            to_come = Shared(self._outputs.at(level.sources), level.starts).times(level.group_of, shares)
+            both = Estimates(*map(np.concatenate, zip(waiting, to_come, strict=True)))
+            found = totals(np.concatenate([np.arange(size), part_of]), size, both)
+            self._waiting.put(operators, waiting)
+            self._left.put(operators, self._at_least_usual(operators, found))
+            follows = np.logical_or.reduceat(self._followed[owners], level.starts)[level.group_of]
+            self._before[operators[part_of[follows]]] = True
+            times_of = np.fmin.reduceat(self._oldest[level.sources], level.starts)[level.group_of]
+            known = ~np.isnan(times_of)
+            least = np.full(size, np.inf)
+            np.minimum.at(least, part_of[known], times_of[known])
+            oldest[operators] = np.where(np.isinf(least), np.nan, least)
+        inputs = operators[shape.inputs[operators]]
+        begins = np.isin(self._states[inputs], (WAITING, UNKNOWN_STATE)).astype(np.float64)
+        self._waiting.put(inputs, estimates(begins))
+        self._left.put(inputs, estimates(begins))
+        works = ~self._done[operators] & ~shape.inputs[operators]
+        self._followed[operators] = self._before[operators] | works
+        return oldest
+
+    def _buffered(self, level: Level, delivered: Estimates, finished: Flags) -> Estimates:
+        """F4 over the input ports of each operator. `finished`: all that a part reads from is done."""
+        size, reports = len(level.operators), self._reports
+        under_way = np.zeros(len(level.readers), np.bool_)
+        under_way[level.reader_of[~finished]] = True
+        queued = reports.queued[level.readers]
+        counted = ~np.isnan(queued) & ~under_way
+        queued = np.nan_to_num(queued)
+        exactly = np.bincount(level.operator_of[counted], queued[counted], minlength=size)
+        came = _rest(delivered, reports.read[level.readers])
+        came = chosen(came.known & (came.value < queued), estimates(queued), came)
+        others = level.operator_of[~counted]
+        streams = totals(others, size, came.at(~counted))
+        several = np.bincount(others, minlength=size) > 0
+        active = np.where(several, self._found.active[level.operators], 0.0)
+        return plus(estimates(exactly), _rest(streams, active))
+
+    def _at_least_usual(self, operators: Places, found: Estimates) -> Estimates:
+        """F5; if those before do not report, what operators usually consume in a window."""
+        usual = _within(self._history.elements[operators])
+        vague = (found.rank > ESTIMATED) & (usual > 0)
+        rest = usual - self._found.consumed[operators] - self._found.active[operators]
+        return chosen(vague, estimates(np.fmax(rest, found.value), ESTIMATED), found)
+
+    def _emit(self, ports: Places, oldest: Numbers) -> None:
+        """F6 of these output ports. `oldest`: by operator, the oldest times that come to it."""
+        owners, found, history = self._owners[ports], self._found, self._history
+        begun = found.consumed[owners] + found.active[owners]
+        elements, remaining = self._left.at(owners), found.remaining.at(ports)
+        produced, usual = self._produced[ports], _averages(history.outputs[ports])
+        unseen = (produced == 0) & ~self._reports.promised[ports] & ~remaining.infinite
+        whole = plus(estimates(begun), elements)
+        seen = plus(estimates(produced, ESTIMATED), remaining)
+        each = estimates(np.where(begun > 0, seen.value / begun, np.nan), seen.rank)
+        left = plus(times(elements, each), remaining)
+        left = chosen(usual.known & ((begun == 0) | unseen), times(whole, usual), left)
+        over = self._done[owners]
+        none = over | ~self._present[ports]
+        self._outputs.put(ports, chosen(none, nothing(len(ports)), left))
+        own = np.fmin(oldest[owners], np.where(over, np.nan, self._reports.oldest[ports]))
+        self._oldest[ports] = np.where(self._present[ports], own, np.nan)
+
+    def _seconds_left(self) -> Estimates:
+        """F7, with the averages of earlier windows where this one is unknown."""
+        found, history, seconds, ended = self._found, self._history, self._seconds, self._reports.amounts[1]
+        size = len(seconds)
+        part = np.where(np.isnan(found.fraction), UNSEEN_FRACTION, np.minimum(1.0, found.fraction))
+        begun = estimates(found.active * (1.0 - part), ESTIMATED)
+        left = chosen(found.active > 0, plus(self._left, begun), self._left)
+        usual = estimates(_within(history.seconds) - seconds - ended, ESTIMATED)
+        end = _within(history.end_seconds)
+        ending = chosen(end > 0, estimates(end - ended, ESTIMATED), nothing(size))
+        whole = plus(estimates(found.consumed + found.active), self._left)
+        expected = times(_averages(history.each), whole)
+        by_history = plus(estimates(expected.value - seconds, expected.rank), ending)
+        result = chosen(expected.known & whole.known & (whole.value != 0), by_history, usual)
+        measured = self._average.known | ((left.value == 0) & (left.rank == EXACT))
+        result = chosen(measured, plus(times(self._average, left), ending), result)
+        at_end = (left.value == 0) & (self._states == RUNNING)
+        least = Estimates(np.zeros(size), np.full(size, LOWER_BOUND, np.int8))
+        result = chosen(at_end, chosen(usual.known, usual, least), result)
+        endless = self._of_ports(found.remaining.infinite.astype(np.float64)) > 0
+        return chosen(endless, estimates(np.full(size, np.inf), ESTIMATED), result)
+
+    def _work_done(self, spent: Numbers, left: Estimates, active: Numbers, rest: Estimates) -> float:
+        """As `work_done`."""
+        reads = ~self._shape.inputs
+        weighed = reads & np.isfinite(left.value) & (left.rank != LOWER_BOUND)
+        took = float(spent[weighed].sum())
+        whole = took + float(left.value[weighed].sum())
+        consumed = self._found.consumed
+        counted = reads & ~weighed & ((consumed > 0) | ~self._before)
+        elements = np.where(rest.known, consumed + active + rest.value, np.inf)[counted]
+        parts = np.where(elements > 0, consumed[counted] / elements, 0.0)
+        return min([*parts.tolist(), *([took / whole] if whole > 0 else [])], default=0.0)
+
+
+def _by_level(shape: ProgressShape, owners: Places) -> list[Places]:
+    """The output ports of each level."""
+    depths = shape.depths[owners]
+    order = np.argsort(depths, kind="stable")
+    return (
+        np.split(order, np.searchsorted(depths[order], np.arange(1, len(shape.levels))))
+        if len(shape.levels)
+        else []
+    )
+
+
+def _within(values: Numbers) -> Numbers:
+    """Counts or times within their limits, as `number`; NaN stays."""
+    return np.clip(values, 0.0, MOST)
+
+
+def _averages(values: Numbers) -> Estimates:
+    return estimates(_within(values), ESTIMATED)
+
+
+def _rest(delivered: Estimates, begun: Numbers) -> Estimates:
+    """F4, as `buffered`."""
+    rest = delivered.value - begun
+    return estimates(np.where(rest < ROUNDED * delivered.value, 0.0, rest), delivered.rank)
+
+
+def _fraction(done: Numbers, left: Numbers) -> Numbers:
+    """F1, NaN if it is unknown."""
+    return np.where(done + left == 0, np.nan, done / (done + left))
+
+
+def _sum(given: Estimates) -> Estimate:
+    """The sum of all of them."""
+    return totals(np.zeros(len(given.value), np.intp), 1, given).one(0)

@@ -1,0 +1,149 @@
+"""Arrays of numbers that say how well they are known: `Estimate` for many operators at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate
+
+Numbers = npt.NDArray[np.float64]
+Ranks = npt.NDArray[np.int8]
+Places = npt.NDArray[np.intp]
+EXACT, ESTIMATED, LOWER_BOUND, NOT_KNOWN = range(4)
+"""Ranks: the places of `Basis`, the best first."""
+BASES = tuple(Basis)
+_NONE = -1
+
+
+class Estimates(NamedTuple):
+    """Several estimates. `value`: NaN for what is unknown. `rank`: of each basis, `NOT_KNOWN` for these."""
+
+    value: Numbers
+    rank: Ranks
+
+    def at(self, places: Places | npt.NDArray[np.bool_]) -> Estimates:
+        """Those at these places."""
+        return Estimates(self.value[places], self.rank[places])
+
+    def put(self, places: Places, others: Estimates) -> None:
+        """Replace those at these places."""
+        self.value[places], self.rank[places] = others
+
+    def one(self, place: int) -> Estimate:
+        """One of them by itself."""
+        value = float(self.value[place])
+        return UNKNOWN if value != value else Estimate(value, BASES[self.rank[place]])  # noqa: PLR0124  NaN
+
+    @property
+    def infinite(self) -> npt.NDArray[np.bool_]:
+        """Where the number is infinite."""
+        return np.isposinf(self.value)
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Where there is a number."""
+        return ~np.isnan(self.value)
+
+
+def estimates(value: Numbers, rank: int | Ranks = EXACT) -> Estimates:
+    """Numbers on a basis, corrected as those of `Estimate` are: none is negative."""
+    value = np.where(value < 0, 0.0, value)
+    return Estimates(value, np.where(np.isnan(value), NOT_KNOWN, rank).astype(np.int8))
+
+
+def nothing(size: int) -> Estimates:
+    """So many exact zeros."""
+    return Estimates(np.zeros(size), np.zeros(size, np.int8))
+
+
+def chosen(where: npt.NDArray[np.bool_], these: Estimates, others: Estimates) -> Estimates:
+    """These where it is true, the others elsewhere."""
+    return Estimates(np.where(where, these.value, others.value), np.where(where, these.rank, others.rank))
+
+
+def plus(these: Estimates, others: Estimates) -> Estimates:
+    """Sums, as `Estimate.__add__`."""
+    first, second = these.known, others.known
+    both = first & second
+    value = np.where(both, these.value + others.value, np.where(first, these.value, others.value))
+    known_rank = np.where(both, np.maximum(these.rank, others.rank), LOWER_BOUND)
+    return Estimates(value, np.where(first | second, known_rank, NOT_KNOWN).astype(np.int8))
+
+
+def times(these: Estimates, others: Estimates) -> Estimates:
+    """Products, as `Estimate.__mul__`: a certain 0 times anything is that 0."""
+    first = (these.value == 0) & (these.rank != LOWER_BOUND)
+    second = (others.value == 0) & (others.rank != LOWER_BOUND)
+    unknown = ~(these.known & others.known)
+    empty = (these.value == 0) | (others.value == 0)
+    product = np.where(empty, 0.0, these.value * np.where(empty, 0.0, others.value))
+    value = np.where(first | second, 0.0, np.where(unknown, np.nan, product))
+    rank = np.where(unknown, NOT_KNOWN, np.maximum(these.rank, others.rank))
+    rank = np.where(first, these.rank, np.where(second, others.rank, rank))
+    return Estimates(value, rank.astype(np.int8))
+
+
+def less(these: Estimates, amounts: Numbers) -> Estimates:
+    """The rests after these amounts, as `Estimate.less`."""
+    goes = these.known & (amounts != 0)
+    value = np.where(goes, np.maximum(0.0, these.value - amounts), these.value)
+    return Estimates(value, np.where(goes, np.maximum(these.rank, ESTIMATED), these.rank).astype(np.int8))
+
+
+def totals(owners: Places, size: int, given: Estimates) -> Estimates:
+    """The sum of each owner's estimates, as `total`. `owners`: whose each is, below `size`."""
+    known = given.known
+    value = np.bincount(owners[known], given.value[known], minlength=size)
+    return _combined(owners, size, given, known, value)
+
+
+def greatest_of(owners: Places, size: int, given: Estimates) -> Estimates:
+    """The greatest of each owner's estimates, as `greatest`."""
+    known = given.known
+    value = np.zeros(size)
+    np.maximum.at(value, owners[known], given.value[known])
+    return _combined(owners, size, given, known, value)
+
+
+def _combined(
+    owners: Places, size: int, given: Estimates, known: npt.NDArray[np.bool_], value: Numbers
+) -> Estimates:
+    """Values of owners, on the weakest basis; a lower bound if some are unknown."""
+    some = np.bincount(owners[known], minlength=size) > 0
+    rank = np.zeros(size, np.int8)
+    for one in (ESTIMATED, LOWER_BOUND, NOT_KNOWN):
+        rank[owners[given.rank == one]] = one
+    missing = rank == NOT_KNOWN
+    rank[missing & some] = LOWER_BOUND
+    return Estimates(np.where(missing & ~some, np.nan, value), rank)
+
+
+class Shared:
+    """Sums over groups of estimates, each of which several streams divide by shares.
+
+    Where all partitions send to all, many operators read the same ports: their group is summed once.
+
+    `starts`: where each group begins in `given`, one after the other; none is empty.
+    """
+
+    def __init__(self, given: Estimates, starts: Places) -> None:
+        known = given.known
+        zero = known & (given.value == 0) & (given.rank != LOWER_BOUND)
+        self._sum = np.add.reduceat(np.where(known, given.value, 0.0), starts)
+        self._zeros = np.maximum.reduceat(np.where(zero, given.rank, _NONE), starts)
+        self._others = np.maximum.reduceat(np.where(known & ~zero, given.rank, _NONE), starts)
+        self._missing = np.logical_or.reduceat(~known, starts)
+
+    def times(self, groups: Places, shares: Estimates) -> Estimates:
+        """The sums of each share times all of its group. No share is a lower bound, or unknown."""
+        zeros, others = self._zeros[groups], self._others[groups]
+        some = (zeros >= 0) | (others >= 0)
+        rank = np.maximum(zeros, np.where(others >= 0, np.maximum(others, shares.rank), _NONE))
+        rank = np.where(self._missing[groups], np.where(some, LOWER_BOUND, NOT_KNOWN), rank)
+        product = shares.value * np.where(shares.value == 0, 0.0, self._sum[groups])
+        value = np.where(some, product, np.nan)
+        empty = shares.value == 0
+        return Estimates(np.where(empty, 0.0, value), np.where(empty, shares.rank, rank).astype(np.int8))

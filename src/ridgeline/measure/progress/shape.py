@@ -1,0 +1,186 @@
+"""The shape of a plan as arrays, for the progress of many operators at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.progress.estimated import ESTIMATED, EXACT, Estimates, Places
+from ridgeline.measure.topology import Topology, for_neighbours
+
+FEW = 200
+"""Number of operators at which arrays cost as much as one by one."""
+_LEVELS = 8
+"""Of a plan, as of which that was measured."""
+
+
+class Level(NamedTuple):
+    """Operators that read from those of earlier levels only.
+
+    `operators`, `readers`, `parts`: places in the shape's arrays. A reader is an input port with streams; its
+    parts are those of its streams that have equal shares. `operator_of`: of each reader, where its operator
+    stands in `operators`. `reader_of`, `group_of`: of each part, where its reader stands in `readers`, and
+    which group it reads. `sources`: the output ports of all groups, one after the other; `starts`: of each
+    group, where it begins.
+    """
+
+    operators: Places
+    readers: Places
+    operator_of: Places
+    parts: Places
+    reader_of: Places
+    group_of: Places
+    sources: Places
+    starts: Places
+
+
+class ProgressShape:
+    """Operators, ports and streams of a plan, numbered.
+
+    `ports`: the number of each output port, by operator's id and name. Ports that only reports name are
+    added. `owners`: of each, its operator's place in the topology; `always`: it is connected, or declared.
+    `readers`: the number of each input port that has streams, by operator's id and name.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        nodes = topology.operators
+        self.topology = topology
+        self.stages = np.array([node.stage for node in nodes], np.intp)
+        self.inputs = np.array([node.kind == "input" for node in nodes], np.bool_)
+        self.containers = topology.rows_of_containers
+        stage_of = topology.stage_of
+        self.stage_of_containers = np.array([stage_of[one] for one in topology.containers], np.intp)
+        self.ports: dict[tuple[int, str], int] = {}
+        self.owners: list[int] = []
+        self.always: list[bool] = []
+        for place, node in enumerate(nodes):
+            for port in (*node.outputs, *node.error_outputs):
+                self._add(node.id, place, port, always=True)
+        for stream in topology.streams:
+            if (stream.source, stream.source_port) not in self.ports:
+                self._add(stream.source, topology.places[stream.source], stream.source_port, always=False)
+        self.readers: dict[tuple[int, str], int] = {}
+        self.depths = np.array(_depths(topology), np.intp)
+        self._streams()
+        self.levels = tuple(self._levels())
+
+    def port(self, operator: int, name: str) -> int:
+        """The number of an output port; one that is new is added."""
+        found = self.ports.get((operator, name))
+        if found is None:
+            found = self._add(operator, self.topology.places[operator], name, always=False)
+        return found
+
+    def _add(self, operator: int, place: int, name: str, *, always: bool) -> int:
+        number = self.ports.setdefault((operator, name), len(self.owners))
+        if number == len(self.owners):
+            self.owners.append(place)
+            self.always.append(always)
+        return number
+
+    def _streams(self) -> None:
+        """Number input ports, and divide their streams into parts: of the same ports, with equal shares."""
+        topology = self.topology
+        streams, places = topology.streams, topology.places
+        sources = np.array([self.ports[one.source, one.source_port] for one in streams], np.intp)
+        numbers = [self.readers.setdefault((one.sink, one.sink_port), len(self.readers)) for one in streams]
+        readers = np.array(numbers, np.intp)
+        self.operator_of = np.array([places[operator] for operator, _ in self.readers], np.intp)
+        counts = _sharers(topology, sources, readers, self.readers)
+        order = np.lexsort((sources, counts, readers))
+        sources, counts, readers = sources[order], counts[order], readers[order]
+        new = np.ones(len(order), np.bool_)
+        new[1:] = (readers[1:] != readers[:-1]) | (counts[1:] != counts[:-1])
+        starts = np.flatnonzero(new)
+        self.reader_of: Places = readers[starts]
+        count = counts[starts].astype(np.float64)
+        self.exact: npt.NDArray[np.bool_] = count == 1
+        self.even = Estimates(1.0 / count, np.where(self.exact, EXACT, ESTIMATED).astype(np.int8))
+        """The share of each part as long as nothing better is known, as `even_shares`."""
+        groups: dict[bytes, int] = {}
+        self.group_of: Places = np.array(
+            [
+                groups.setdefault(sources[begin:end].tobytes(), len(groups))
+                for begin, end in zip(starts, np.append(starts[1:], len(order)), strict=False)
+            ],
+            np.intp,
+        )
+        members = [np.frombuffer(one, np.intp) for one in groups]
+        sizes = np.array([len(one) for one in members], np.intp)
+        self.members: Places = np.concatenate(members) if members else np.zeros(0, np.intp)
+        """The output ports of all groups, one group after the other; `begins`: where each begins."""
+        self.begins: Places = (np.cumsum(sizes) - sizes).astype(np.intp)
+
+    def _levels(self) -> list[Level]:
+        """The levels, that of the inputs first."""
+        of_operators = self.depths
+        of_readers = of_operators[self.operator_of]
+        of_parts = of_readers[self.reader_of]
+        local = np.zeros(len(of_operators), np.intp)
+        reader_at = np.zeros(len(of_readers), np.intp)
+        groups_of = np.split(self.members, self.begins[1:])
+        found = []
+        for level in range(int(of_operators.max(initial=-1)) + 1):
+            operators, readers = np.flatnonzero(of_operators == level), np.flatnonzero(of_readers == level)
+            parts = np.flatnonzero(of_parts == level)
+            local[operators], reader_at[readers] = np.arange(len(operators)), np.arange(len(readers))
+            groups, group_of = np.unique(self.group_of[parts], return_inverse=True)
+            members = [groups_of[group] for group in groups]
+            sizes = np.array([len(one) for one in members], np.intp)
+            found.append(
+                Level(
+                    operators,
+                    readers,
+                    local[self.operator_of[readers]],
+                    parts,
+                    reader_at[self.reader_of[parts]],
+                    group_of.astype(np.intp),
+                    np.concatenate(members) if members else np.zeros(0, np.intp),
+                    (np.cumsum(sizes) - sizes).astype(np.intp),
+                )
+            )
+        return found
+
+
+def is_large(topology: Topology, few: int = FEW) -> bool:
+    """True if arrays cost less than one operator after the other: many operators, and few levels of them.
+
+    `few`: up to so many on eight levels are few, and as many more on more levels.
+    """
+    count = len(topology.operators)
+    return count > few and count * _LEVELS > few * (1 + max(_depths(topology)))
+
+
+def _depths(topology: Topology) -> list[int]:
+    """Of each operator, in order, how many others are at most before it, one after the other."""
+    found: dict[int, int] = {}
+    after = for_neighbours(topology.upstream, lambda sources: 1 + max(map(found.__getitem__, sources)))
+    for node in topology.operators:
+        found[node.id] = after(node.id) if topology.upstream[node.id] else 0
+    return list(found.values())
+
+
+def _sharers(
+    topology: Topology,
+    sources: Places,
+    readers: Places,
+    named: Mapping[tuple[int, str], int],
+) -> Places:
+    """Of each stream, how many divide the tuples of its output port with it, itself among them.
+
+    These are the streams to partitions of one operator, or to the unifiers before them, at one port.
+    """
+    behind: dict[int, frozenset[str]] = {}
+    union = for_neighbours(
+        topology.downstream, lambda sinks: frozenset[str]().union(*map(behind.__getitem__, sinks))
+    )
+    for node in reversed(topology.operators):
+        behind[node.id] = union(node.id) if node.unifier else frozenset({node.name})
+    numbers: dict[tuple[frozenset[str], str], int] = {}
+    kinds = np.array([numbers.setdefault((behind[one], port), len(numbers)) for one, port in named], np.intp)
+    alike = sources * max(1, len(numbers)) + kinds[readers]
+    _, which, counts = np.unique(alike, return_inverse=True, return_counts=True)
+    return counts[which].astype(np.intp)
