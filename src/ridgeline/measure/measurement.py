@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from ridgeline.api.errors import did_you_mean
@@ -30,6 +29,7 @@ from ridgeline.measure.answers.operators import (
     no_such,
     operator_answer,
     streams_answer,
+    streams_together,
     throughput_answer,
 )
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer
@@ -81,7 +81,7 @@ from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
-from ridgeline.measure.progress.fold import ProgressFold
+from ridgeline.measure.progress.fold import Doing, ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
 from ridgeline.measure.run_counts import RunCounts
@@ -476,9 +476,10 @@ class Measurement:
         """All latencies since the start, of operators and windows, for systems that fold them themselves."""
         return self._times.latency.totals.rows(), self._times.latency.totals.window()
 
-    def progress(self, now: float) -> ProgressAnswer:
-        """How far the running window and the sources are."""
-        return self._progress.progress(self._working(now))
+    def progress(self, now: float, *, as_shown: bool = False) -> ProgressAnswer:
+        """How far the running window and the sources are; `as_shown`: with the rows of an overview."""
+        together = as_shown and is_summed(self.topology)
+        return self._progress.progress(self._working(now), together=together)
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application of `progress`: with many operators much less work."""
@@ -636,36 +637,45 @@ class Measurement:
 
     def containers(self, now: float) -> list[ContainerAnswer]:
         """All containers."""
-        moment = self._moment(now, progress=self._doing(now))
+        moment = self._moment(now, doing=self._doing(now))
         return [
             container_answer(container, self.topology, moment)
             for container in self._statuses.containers.values()
         ]
+
+    def processes(self) -> dict[int, tuple[str | None, int | None]]:
+        """The host and the process of each container, None where they are not known."""
+        return {number: (one.host, one.pid) for number, one in self._statuses.containers.items()}
 
     def container(self, now: float, container_id: int) -> ContainerAnswer:
         """One container. Raises KeyError naming the ids there are."""
         container = self._statuses.containers.get(container_id)
         if container is None:
             raise KeyError(no_such("container", container_id, self._statuses.containers))
-        return container_answer(container, self.topology, self._moment(now, progress=self._doing(now)))
+        return container_answer(container, self.topology, self._moment(now, doing=self._doing(now)))
 
-    def streams(self) -> list[StreamAnswer]:
-        """The physical streams: each output port, and who reads from it."""
+    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
+        """The physical streams: each output port, and who reads from it.
+
+        `as_shown`: between those operators that an overview has a row for.
+        """
+        if as_shown and is_summed(self.topology):
+            return streams_together(self.topology)
         return streams_answer(self.topology)
 
-    def _doing(self, now: float) -> ProgressAnswer | None:
-        """The progress if operators are known: a window runs and a heartbeat of it has arrived."""
+    def _doing(self, now: float) -> Doing | None:
+        """What operators do, if that is known: a window runs and a heartbeat of it has arrived."""
         reported = bool(self._windows.attempts) and any(
             container.has_heartbeat for container in self._statuses.containers.values()
         )
-        return self.progress(now) if reported else None
+        return self._progress.doing(self._working(now)) if reported else None
 
     def _moment(
         self,
         now: float,
         tuples_of: Iterable[int] = (),
         latency: LatencyAnswer | None = None,
-        progress: ProgressAnswer | None = None,
+        doing: Doing | None = None,
     ) -> Moment:
         """State that the answers of one moment share, as far as they need it."""
         now = self._run.as_of(now)
@@ -679,10 +689,8 @@ class Measurement:
                 number: (self._throughput.totals(number), self._throughput.rates(number, now))
                 for number in tuples_of
             },
-            states={row["id"]: row["state"] for row in progress["operators"]} if progress is not None else {},
-            silent=frozenset(row["id"] for row in progress["containers"] if row["silent"])
-            if progress is not None
-            else frozenset(),
+            states=doing.states if doing is not None else {},
+            silent=doing.silent if doing is not None else frozenset(),
         )
 
     def overview(self, now: float, *, latencies: bool = True) -> OverviewAnswer:
@@ -700,9 +708,8 @@ class Measurement:
             "clamps": self._times.latency.clamps,
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
-        moment = self._moment(
-            now, self._statuses.operators, latency, progress if self._windows.attempts else None
-        )
+        doing = self._progress.doing(self._working(now)) if self._windows.attempts else None
+        moment = self._moment(now, self._statuses.operators, latency, doing)
         last = next(iter(self.windows(1)), None)
         return {
             "windowId": self._windows.committed,
@@ -722,10 +729,8 @@ class Measurement:
         """An overview with a row for each label of operators."""
         topology, latency = self.topology, self._times.latency.together()
         progress = self._progress.progress(self._working(now), together=True)
-        moment = self._moment(now, (), latency)
-        if self._windows.attempts:
-            silent = frozenset(row["id"] for row in progress["containers"])
-            moment = replace(moment, states=self._progress.states(self._working(now)), silent=silent)
+        doing = self._progress.doing(self._working(now)) if self._windows.attempts else None
+        moment = self._moment(now, (), latency, doing)
         numbers = dict(zip(topology.places, topology.numbers_of_labels.tolist(), strict=True))
         rows = operators_together(
             topology,

@@ -282,10 +282,10 @@ class Watch:
         with self._settled() as figures:
             return figures.container(self._now(), container_id)
 
-    def streams(self) -> list[StreamAnswer]:
-        """The physical streams."""
+    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
+        """The physical streams; `as_shown`: between those operators that an overview has a row for."""
         with self._settled() as figures:
-            return figures.streams()
+            return figures.streams(as_shown=as_shown)
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """The latencies of all operators in a window (default: the last)."""
@@ -307,10 +307,10 @@ class Watch:
         with self._settled() as figures:
             return figures.record_age(self._now(), operator)
 
-    def progress(self) -> ProgressAnswer:
-        """The progress of the window that runs, and of the sources."""
+    def progress(self, *, as_shown: bool = False) -> ProgressAnswer:
+        """The progress of the window that runs, and of the sources; `as_shown`: as in `overview`."""
         with self._settled() as figures:
-            return figures.progress(self._now())
+            return figures.progress(self._now(), as_shown=as_shown)
 
     def source(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions."""

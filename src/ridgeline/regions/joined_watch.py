@@ -230,9 +230,9 @@ class JoinedWatch:
         msg = f"there is no {kind} {number}; ids of the regions begin at {parts}"
         raise KeyError(msg)
 
-    def streams(self) -> list[StreamAnswer]:
-        """The physical streams, and those through queues."""
-        found = list(chain.from_iterable(view.streams() for view in self.views))
+    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
+        """The physical streams, and those through queues; `as_shown`: as `Watch.streams`."""
+        found = list(chain.from_iterable(view.streams(as_shown=as_shown) for view in self.views))
         return [*found, *sums.stream_rows(self._queue_streams())]
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
@@ -272,13 +272,18 @@ class JoinedWatch:
             msg = f"`{operator}` has nothing of the kind; ask without it for those that have"
         raise KeyError(msg)
 
-    def progress(self) -> ProgressAnswer:
-        """The progress of the running windows, of the sources, and of what waits in queues."""
-        return self._progress(self.critical_path(), self.record_age())
+    def progress(self, *, as_shown: bool = False) -> ProgressAnswer:
+        """The progress of the running windows, of the sources, and of what waits in queues.
 
-    def _progress(self, path: CriticalPathAnswer, ages: RecordAgesAnswer) -> ProgressAnswer:
+        `as_shown`: as `Watch.progress`.
+        """
+        return self._progress(self.critical_path(), self.record_age(), as_shown=as_shown)
+
+    def _progress(
+        self, path: CriticalPathAnswer, ages: RecordAgesAnswer, *, as_shown: bool
+    ) -> ProgressAnswer:
         now = self._now()
-        each = {view.name: view.progress() for view in self.views}
+        each = {view.name: view.progress(as_shown=as_shown) for view in self.views}
         queues = queue_rows(self.meters, each, now)
         found = joined_progress(self.views, each, queues)
         found["sentence"] = sentence(self.views, found, queues, ages, path, now)
@@ -287,7 +292,7 @@ class JoinedWatch:
 
     def source(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions."""
-        known = [source["operator"] for source in self.progress()["sources"]]
+        known = [source["operator"] for source in self.progress(as_shown=True)["sources"]]
         for view in self.views:
             if name in known and any(node.name == name for node in view.watch.topology.operators):
                 found = view.watch.source(name)
@@ -412,7 +417,7 @@ class JoinedWatch:
             "change": max(changes, key=lambda one: one["since"], default=None),
             "promises": self.promises(),
             "recordAge": ages,
-            "progress": self._progress(path, ages),
+            "progress": self._progress(path, ages, as_shown=True),
             "operators": list(chain.from_iterable(one["operators"] for one in overviews)),
         }
 
@@ -426,7 +431,7 @@ class JoinedWatch:
 
     def scrapes(self) -> list[tuple[str, Scrape]]:
         """The name of each region and its figures for metrics systems, with ids of its own."""
-        queues = self.progress().get("queues", [])
+        queues = self.progress(as_shown=True).get("queues", [])
         found = []
         for view in self.views:
             scrape = view.watch.scrape()

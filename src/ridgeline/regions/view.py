@@ -104,15 +104,15 @@ class RegionView:
         row: ContainerAnswer = self._row({**one, "operators": operators}, "id")
         return row
 
-    def streams(self) -> list[StreamAnswer]:
-        """The physical streams."""
+    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
+        """The physical streams; `as_shown`: as `Watch.streams`."""
         return [
             {
                 "logicalName": one["logicalName"],
                 "source": {**one["source"], "operatorId": self.id(one["source"]["operatorId"])},
                 "sinks": [{**sink, "operatorId": self.id(sink["operatorId"])} for sink in one["sinks"]],
             }
-            for one in self.watch.streams()
+            for one in self.watch.streams(as_shown=as_shown)
         ]
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
@@ -144,9 +144,12 @@ class RegionView:
     def _record_age(self, answer: RecordAgesAnswer) -> RecordAgesAnswer:
         return {**answer, "operators": self._rows(answer["operators"], "id")}
 
-    def progress(self) -> ProgressAnswer:
-        """The progress of the window that runs, and of the inputs; readers of queues are among them."""
-        return self._progress(self.watch.progress())
+    def progress(self, *, as_shown: bool = False) -> ProgressAnswer:
+        """The progress of the window that runs, and of the inputs; readers of queues are among them.
+
+        `as_shown`: as `Watch.progress`.
+        """
+        return self._progress(self.watch.progress(as_shown=as_shown))
 
     def _progress(self, answer: ProgressAnswer) -> ProgressAnswer:
         return {

@@ -1,7 +1,13 @@
 import gc
 import weakref
 
-from ridgeline.engine.process.garbage import collect_after, collect_again, short_pauses, spare_loaded
+from ridgeline.engine.process.garbage import (
+    collect_after,
+    collect_again,
+    short_pauses,
+    spare_loaded,
+    spare_reported,
+)
 
 
 def test_garbage_is_collected_later_while_many_tuples_come_one_by_one():
@@ -51,3 +57,27 @@ def test_what_was_replaced_is_collected_though_it_was_left_to_no_collection():
         assert gone() is None
         assert garbage() is None
         assert new.itself is new
+
+
+def test_what_windows_with_many_reports_leave_is_spared_ever_more_seldom():
+    with short_pauses():
+        collect_after(reports=2_000)
+        kept, spared = [], []
+        for window in range(1, 9):
+            kept += [Node() for _ in range(100)]
+            before = gc.get_freeze_count()
+            spare_reported()
+            if gc.get_freeze_count() >= before + 100:
+                spared.append(window)
+    assert spared == [1, 2, 4, 8]
+    assert gc.get_freeze_count() == 0
+
+
+def test_few_reports_are_collected_as_before():
+    with short_pauses():
+        collect_after(reports=10)
+        kept = [Node() for _ in range(100)]
+        before = gc.get_freeze_count()
+        spare_reported()
+        assert gc.get_freeze_count() == before
+    assert kept

@@ -135,7 +135,8 @@ class Feed:
 
     def _progressed(self, overview: OverviewAnswer) -> None:
         """Take the newest progress and state into the overview, if no newer one has come meanwhile."""
-        progress, info = self._client.get("/progress"), self._client.get("/info")
+        asked = {"asShown": "true"} if overview.get("together") else {}
+        progress, info = self._client.get("/progress", **asked), self._client.get("/info")
         at = overview["at"] + self._clock.monotonic() - self._received
         now: OverviewAnswer = {**overview, "progress": progress, "info": info, "at": at}
         with self._lock:

@@ -114,7 +114,7 @@ def _row(title: str, partitions: Sequence[Mapping[str, Any]]) -> Row:
     compute, wait, transfer = (slowest[f"{name}Ms"] or 0.0 for name, _, _ in _PARTS)
     return Row(
         title=title,
-        partitions=len(partitions),
+        partitions=sum(partition.get("partitions", 1) for partition in partitions),
         latency_ms=slowest["latencyMs"],
         p50_ms=_greatest(partitions, "p50Ms"),
         p99_ms=_greatest(partitions, "p99Ms"),

@@ -28,6 +28,12 @@ _OBJECTS_PER_TUPLE = 4
 """It comes, others are made of it: they are alive, so looking for garbage among them finds none."""
 _OBJECTS_PER_REPORT = 128
 """Sixteen of an operator, in eight windows that are under way or kept for figures."""
+_MANY_REPORTS = 1_000
+"""Of a window, from which on what they leave is spared."""
+_reports = 0
+"""The most reports of a window that anybody has named."""
+_windows = 0
+"""How many windows with many reports there were."""
 
 
 def spare_loaded(*, replaced: bool = False) -> None:
@@ -49,7 +55,7 @@ def short_pauses() -> Iterator[None]:
 
     For the whole process, until the last of those who want it has ended.
     """
-    global _users, _before, _usual  # noqa: PLW0603  the interpreter has one setting
+    global _users, _before, _usual, _reports, _windows  # noqa: PLW0603  the interpreter has one setting
     with _lock:
         if not _users:
             _before = sys.getswitchinterval()
@@ -68,6 +74,7 @@ def short_pauses() -> Iterator[None]:
                 sys.setswitchinterval(_before)
                 gc.set_threshold(*_usual)
                 gc.unfreeze()
+                _reports = _windows = 0
 
 
 def collect_after(tuples: int = 0, reports: int = 0) -> None:
@@ -76,9 +83,26 @@ def collect_after(tuples: int = 0, reports: int = 0) -> None:
     It holds until `collect_again`, also for operators after it: what they get is alive. Does nothing in a
     process without `short_pauses`.
     """
+    global _reports  # noqa: PLW0603  as above
+    _reports = max(_reports, reports)
     wanted = max(_OBJECTS_PER_TUPLE * tuples, _OBJECTS_PER_REPORT * reports)
     if _users and _usual[0] and wanted > gc.get_threshold()[0]:
         gc.set_threshold(wanted)
+
+
+def spare_reported() -> None:
+    """A window has ended: leave what was kept of windows with many reports to no collection.
+
+    Figures of so many operators grow for a minute, until as much is dropped as comes. A collection among all
+    that came takes seconds, and finds it alive. So it is spared after the first, second, fourth, eighth
+    window and so on. Cycles that were garbage then stay: few, as it is done ever more seldom. Does nothing in
+    a process without `short_pauses`, or with few reports.
+    """
+    global _windows  # noqa: PLW0603  as above
+    if _users and _reports >= _MANY_REPORTS:
+        _windows += 1
+        if _windows & (_windows - 1) == 0:
+            gc.freeze()
 
 
 def collect_again() -> None:

@@ -46,7 +46,7 @@ def application_figures(
         caught_up_in_seconds=None if caught_up is None else max(0.0, caught_up - now),
         verdict=str(application["verdict"]),
         changing=changing,
-        processes={one["id"]: (one["host"], one["pid"]) for one in measurement.containers(now)},
+        processes=measurement.processes(),
         metrics=_metrics(measurement),
         ages=_ages(measurement, now),
         promises=promises,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.progress import (
@@ -69,6 +70,13 @@ _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
 _BEAT_SECONDS = 1.5  # within which a container that works has sent its next one
 _FLOWS_WINDOWS = 2.0
 _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keeps up
+
+
+class Doing(NamedTuple):
+    """What operators do: their states by id, and the containers that work and have long said nothing."""
+
+    states: Mapping[int, str]
+    silent: frozenset[int]
 
 
 class ProgressFold:
@@ -406,16 +414,22 @@ class ProgressFold:
             "application": application,
         }
 
-    def states(self, now: float) -> dict[int, str]:
-        """The states of operators in `progress`, of a large plan."""
-        figures = self._figures(now)
-        if not isinstance(figures, ProgressColumns):
-            return {number: one.state for number, one in figures.operators.items()}
-        names = figures.names
-        return {
-            node.id: names[state]
-            for node, state in zip(self._topology.operators, figures.states.tolist(), strict=True)
+    def doing(self, now: float) -> Doing:
+        """The states of operators in `progress`, and which containers are silent: much less work."""
+        figures, window = self._figures(now), self._windows.oldest
+        if isinstance(figures, ProgressColumns):
+            names, codes = figures.names, figures.states.tolist()
+            ids = [node.id for node in self._topology.operators]
+            states = {number: names[code] for number, code in zip(ids, codes, strict=True)}
+        else:
+            states = {number: one.state for number, one in figures.operators.items()}
+        silent = {
+            container
+            for container, at in (window.heartbeats.items() if window is not None else ())
+            if now - at > self._timeout
+            and any(states[one] != "done" for one in self._topology.containers.get(container, ()))
         }
+        return Doing(states, frozenset(silent))
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application in `progress`, without what operators have to do."""

@@ -54,9 +54,13 @@ def operator_rows(
     produced: list[dict[str, int]] = [{} for _ in nodes]
     oldest: list[dict[str, float]] = [{} for _ in nodes]
     ports = zip(
-        islice(shape.ports, len(owners)), owners.tolist(), figures.present.tolist(), figures.produced.tolist(),
-        figures.oldest.tolist(), strict=True,
-    )  # fmt: skip
+        islice(shape.ports, len(owners)),
+        owners.tolist(),
+        figures.present.tolist(),
+        figures.produced.tolist(),
+        figures.oldest.tolist(),
+        strict=True,
+    )
     for (_, port), owner, present, count, at in ports:
         if present:
             produced[owner][port] = int(count)
@@ -130,9 +134,13 @@ def rows_together(
     oldest: list[dict[str, float]] = [{} for _ in range(size)]
     consumed: list[dict[str, int]] = [{} for _ in range(size)]
     ports = zip(
-        islice(figures.shape.ports, len(owners)), owners.tolist(), present.tolist(), figures.produced.tolist(),
-        figures.oldest.tolist(), strict=True,
-    )  # fmt: skip
+        islice(figures.shape.ports, len(owners)),
+        owners.tolist(),
+        present.tolist(),
+        figures.produced.tolist(),
+        figures.oldest.tolist(),
+        strict=True,
+    )
     for (_, port), label, there, count, at in ports:
         if there:
             produced[label][port] = produced[label].get(port, 0) + int(count)

@@ -28,6 +28,7 @@ from ridgeline.engine.driver.run.recordings import Recordings
 from ridgeline.engine.driver.run.reporter import Observe, Reporter
 from ridgeline.engine.driver.run.requests import Requests
 from ridgeline.engine.driver.run.window import Window
+from ridgeline.engine.process.garbage import spare_reported
 from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.events import RunEvent, StateCompacted, WindowPlanned, WindowRetried, WindowStarted
 from ridgeline.plan.change.difference import PlanDifference
@@ -426,6 +427,7 @@ class ApplicationRun:
                 self.recordings.publish(window_id)
                 self._live.settle()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
+                spare_reported()
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
                 if self._live.is_sure:

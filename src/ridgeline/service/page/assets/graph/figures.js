@@ -154,9 +154,9 @@ function sums(rows) {
     partitions: 0, unifiers: 0, silent: 0, waiting: 0,
   };
   for (const row of rows) {
-    if (row.unifierClass) found.unifiers += 1;
+    if (row.unifierClass) found.unifiers += row.partitions ?? 1;
     else {
-      found.partitions += 1;
+      found.partitions += row.partitions ?? 1;
       found.in += row.tuplesProcessedPSMA ?? 0;
       found.out += row.tuplesEmittedPSMA ?? 0;
     }
