@@ -300,6 +300,11 @@ class Topology:
         )
 
     @cached_property
+    def containers_in_order(self) -> list[int]:
+        """The containers, those of earlier stages first."""
+        return sorted(self.containers, key=lambda container: (self.stage_of[container], container))
+
+    @cached_property
     def stage_of(self) -> dict[int, int]:
         """The stage of each container."""
         return {operator.container: operator.stage for operator in self.operators}

@@ -26,7 +26,7 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
-from ridgeline.measure.latency.critical_path import PathHistory, critical_path, critical_path_of
+from ridgeline.measure.latency.critical_path import PathHistory, critical_path_of
 from ridgeline.measure.latency.held import Held, held_results
 from ridgeline.measure.latency.operator_latency import (
     ROWS,
@@ -122,6 +122,8 @@ class LatencyFold:
         self._kinds: dict[tuple[str, str], int] = {}
         self._steps: list[tuple[str, str]] = []
         self._last: Topology | None = None
+        self._mean: tuple[_KeptWindow, LatencyMatrix] | None = None
+        """The averages that were asked for last, of the windows up to this one."""
 
     # Windows in ---------------------------------------------------------------------------------------------
 
@@ -173,7 +175,7 @@ class LatencyFold:
         yield
         record = self._record(topology, times, latencies, stages)
         last = next(reversed(self._records.values()), None)
-        self._records[times.window_id] = record
+        self._records[times.window_id], self._mean = record, None
         yield
         if known is None:
             self.clamps += int(latencies.clamped.sum())
@@ -356,7 +358,6 @@ class LatencyFold:
         if record is None:
             return _nothing_yet()
         topology = record.topology
-        own = _own(topology, record.figures)
         columns = topology.places
         _, computes, _, transfers, _, cpus = record.figures.tolist()
         share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
@@ -367,7 +368,7 @@ class LatencyFold:
                 {
                     "operator": title,
                     "id": _first_of(topology, operator) if together else operator,
-                    "latencyMs": _ms(own.get(operator)),
+                    "latencyMs": _ms(computes[columns[operator]] + transfers[columns[operator]]),
                     "computeMs": _ms(computes[columns[operator]]),
                     "cpuMs": _ms(cpus[columns[operator]]),
                     "transferMs": _ms(transfers[columns[operator]]),
@@ -400,7 +401,7 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             return _nothing_yet()["average"]
-        found = critical_path(record.topology, _own(record.topology, self._averages(record)))
+        found = critical_path_of(record.topology, _own(self._averages(record)))
         titles = [record.topology.by_id[operator].title for operator in found.path]
         return {"latencyMs": as_ms(found.latency_seconds), "path": titles}
 
@@ -451,16 +452,19 @@ class LatencyFold:
         record = self._find(None)
         if record is None:
             return {}
-        own = _own(record.topology, self._averages(record))
-        path = critical_path(record.topology, own)
+        own = _own(self._averages(record))
+        path = critical_path_of(record.topology, own)
         parts: dict[str, float] = {}
         for operator in path.path if path.latency_seconds > 0 else ():
             name = record.topology.by_id[operator].name
-            parts[name] = parts.get(name, 0.0) + own.get(operator, 0.0) / path.latency_seconds
+            seconds = own[record.topology.places[operator]]
+            parts[name] = parts.get(name, 0.0) + seconds / path.latency_seconds
         return parts
 
     def _averages(self, record: _KeptWindow) -> LatencyMatrix:
         """The mean over the windows up to a record's, of each operator over those in which it reported."""
+        if self._mean is not None and self._mean[0] is record:
+            return self._mean[1]
         records = self._until(record)
         rows = [
             other.figures if other.topology is record.topology else _aligned(other, record.topology)
@@ -469,7 +473,9 @@ class LatencyFold:
         figures = np.array(rows)
         known = ~np.isnan(figures)
         counts = known.sum(axis=0)
-        return np.where(counts > 0, np.where(known, figures, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
+        mean = np.where(counts > 0, np.where(known, figures, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
+        self._mean = record, mean
+        return mean
 
     def _until(self, record: _KeptWindow) -> list[_KeptWindow]:
         found: list[_KeptWindow] = []
@@ -606,30 +612,21 @@ def _first_of(topology: Topology, operator: int) -> int:
 def _slack(record: _KeptWindow, *, together: bool) -> dict[str, float]:
     """Milliseconds by which operators off the path may get slower, by title; `together`: by label."""
     topology, on_path = record.topology, set(record.path)
-    found = slack_of_figures(topology, record.figures)
+    by_container = slack_of_figures(topology, record.figures)
+    found = {container: as_ms(seconds) for container, seconds in by_container.items()}
     if not together:
-        return {
-            topology.by_id[operator].title: as_ms(seconds)
-            for operator, seconds in found.items()
-            if operator not in on_path
-        }
-    ids = [node.id for node in topology.operators]
+        return {node.title: found[node.container] for node in topology.operators if node.id not in on_path}
     labels = {topology.by_id[operator].label for operator in on_path}
+    least = np.array([found[container] for container in topology.containers])[topology.rows_of_containers]
     return {
-        label: as_ms(min(found[ids[place]] for place in places.tolist()))
-        for label, places in topology.labels.items()
-        if label not in labels
+        label: float(least[places].min()) for label, places in topology.labels.items() if label not in labels
     }
 
 
-def _own(topology: Topology, figures: LatencyMatrix) -> dict[int, float]:
-    """Own latencies of the operators that reported."""
-    own = (figures[1] + figures[3]).tolist()
-    return {
-        node.id: seconds
-        for node, seconds in zip(topology.operators, own, strict=True)
-        if not math.isnan(seconds)
-    }
+def _own(figures: LatencyMatrix) -> list[float]:
+    """Own latencies of all operators, 0 of those that did not report."""
+    own: list[float] = np.nan_to_num(figures[1] + figures[3]).tolist()
+    return own
 
 
 def _aligned(record: _KeptWindow, topology: Topology) -> LatencyMatrix:

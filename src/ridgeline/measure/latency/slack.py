@@ -32,20 +32,28 @@ def slack(
         held = math.fsum(turns.get(operator, 0.0) for operator in operators)
         came = max(own.get(operator, 0.0) - turns.get(operator, 0.0) for operator in operators)
         weights[container] = round((held + max(came, 0.0)) * _PER_SECOND)
-    order = sorted(weights, key=lambda container: (topology.stage_of[container], container))
-    before = _longest(weights, topology.producers, order)
-    rest = _longest(weights, topology.consumers, order[::-1])
-    longest = max(rest.values(), default=0)
-    free = {one: (longest - before[one] - rest[one] + weights[one]) / _PER_SECOND for one in order}
+    free = _of_containers(topology, weights)
     return {node.id: free[node.container] for node in topology.operators}
 
 
 def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> dict[int, float]:
-    """The slack in a window; `figures` as in `LatencyColumns`."""
+    """The slack of containers in a window, by id; `figures` as in `LatencyColumns`."""
     _, compute, _, transfer, turn, _ = np.nan_to_num(figures)
-    numbers = [node.id for node in topology.operators]
-    own, turns = (dict(zip(numbers, one.tolist(), strict=True)) for one in (compute + transfer, turn))
-    return slack(topology, own, turns)
+    rows, size = topology.rows_of_containers, len(topology.containers)
+    held = np.bincount(rows, turn, minlength=size)
+    came = np.zeros(size)
+    np.maximum.at(came, rows, compute + transfer - turn)
+    weights = np.rint((held + came) * _PER_SECOND).astype(np.int64).tolist()
+    return _of_containers(topology, dict(zip(topology.containers, weights, strict=True)))
+
+
+def _of_containers(topology: Topology, weights: Mapping[int, int]) -> dict[int, float]:
+    """The slack of each container. `weights`: how long each would take, in picoseconds."""
+    order = topology.containers_in_order
+    before = _longest(weights, topology.producers, order)
+    rest = _longest(weights, topology.consumers, order[::-1])
+    longest = max(rest.values(), default=0)
+    return {one: (longest - before[one] - rest[one] + weights[one]) / _PER_SECOND for one in order}
 
 
 def _longest(

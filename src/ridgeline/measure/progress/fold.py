@@ -99,6 +99,8 @@ class ProgressFold:
         few: int = FEW,
     ) -> None:
         self._few = few
+        self._asked: tuple[float, WindowInFlight, ProgressColumns] | None = None
+        """The figures of a large plan that were asked for last, until an event comes: when, and of what."""
         self._window_seconds = window_seconds
         self._interval_seconds = interval_seconds
         self._timeout = heartbeat_timeout
@@ -127,6 +129,7 @@ class ProgressFold:
 
     def planned(self, topology: Topology) -> None:
         """The plan is made or has changed. Averages of operators stay until `forget`, backlogs go by name."""
+        self._asked = None
         self._settling.begin()
         self._topology = topology
         large = is_large(topology, self._few) or is_summed(topology)
@@ -157,11 +160,13 @@ class ProgressFold:
 
     def forget(self, operators: Collection[int]) -> None:
         """Drop all that is known of operators, and sources of plans before."""
+        self._asked = None
         self._averages.forget(operators)
         self._former = {}
 
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
+        self._asked = None
         self._settling.planned(event.window_id)
         self._windows.planned(event)
         self._void(event.window_id)
@@ -169,6 +174,7 @@ class ProgressFold:
 
     def window_started(self, event: WindowStarted) -> None:
         """An attempt is given to the containers; heartbeats of earlier ones do not count."""
+        self._asked = None
         new = self._windows.started(event)
         if event.attempt:
             self._settling.again(event.window_id)
@@ -182,6 +188,7 @@ class ProgressFold:
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
+        self._asked = None
         self._has_heartbeats = True
         for report in event.taken:
             self._add_taken(replace(report, at=event.at, asked=event.at))
@@ -238,6 +245,7 @@ class ProgressFold:
 
     def source_taken(self, event: SourceTaken) -> None:
         """An input operator has ended its part of a window that is still under way."""
+        self._asked = None
         if self._add_taken(event):
             self._progressed_at = max(self._progressed_at, event.at)
             self._sample_sources(event.at)
@@ -305,6 +313,7 @@ class ProgressFold:
 
     def operators_ended(self, events: Sequence[OperatorWindow]) -> None:
         """The events of operators in the attempt at a window that counts."""
+        self._asked = None
         events = [event for event in events if event.operator in self._topology.by_id]
         counted = [event for event in events if not event.dropped]
         if counted:
@@ -315,6 +324,7 @@ class ProgressFold:
 
     def source(self, event: SourceProgress) -> None:
         """How far an input operator is: one partition, or a whole source."""
+        self._asked = None
         node = self._topology.by_id.get(event.operator)
         source = self._sources.get(node.name) if node is not None else None
         if node is None or source is None:
@@ -368,6 +378,7 @@ class ProgressFold:
 
     def window_committed(self, event: WindowCommitted) -> None:
         """A window is committed: it no longer runs, and its sources have reported."""
+        self._asked = None
         for source in self._sources.values():
             if source.waiting:
                 source.flush(event.at, self._done(event.at, event.window_id))
@@ -379,6 +390,7 @@ class ProgressFold:
 
     def ended(self, event: ApplicationEnded) -> None:
         """The run is over: windows under way count for nothing, unless the run failed in one."""
+        self._asked = None
         self._windows.ended(failed=event.outcome == "failed")
 
     # Figures ------------------------------------------------------------------------------------------------
@@ -497,13 +509,18 @@ class ProgressFold:
             return progress_columns(shape, Reports(shape), None, shape.even, {}, ())
         if window.figures is not None and not window.running:
             return window.figures
+        asked = self._asked
+        if asked is not None and asked[0] == now and asked[1] is window:
+            return asked[2]
         if window.reports is None:
             window.reports = Reports(shape)
         window.reports.update(window.operators)
         history, shares = self._averages.columns(shape)  # after the reports, which may name new ports
         if window.running:
             ages = self._ages(now, window)
-            return progress_columns(shape, window.reports, history, shares, ages, window.finished)
+            figures = progress_columns(shape, window.reports, history, shares, ages, window.finished)
+            self._asked = now, window, figures
+            return figures
         over = set(self._topology.containers)
         window.figures = progress_columns(shape, window.reports, None, shares, {}, over)
         return window.figures
