@@ -18,6 +18,9 @@ from ridgeline.api.support.files import StoreAwayError, UnavailableError, may_re
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.scratch import NotProvableError, ScratchPlace
 
+GONE = "its folder is not there any more: is it mounted?"
+"""Why an output waits for a folder that it had found."""
+
 
 class WindowOutput(Operator):
     """An output operator that writes the rows of each of its windows at once, in `write`.

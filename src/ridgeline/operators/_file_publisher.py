@@ -35,9 +35,11 @@ from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.support.files import StoreAwayError
+from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.connect.output_files import OutputFiles
-from ridgeline.connect.window_output import publish_failure, safe_name
+from ridgeline.connect.window_output import GONE, publish_failure, safe_name
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._merged_files import MergedFiles, Rule, published, remove_folders
 from ridgeline.operators._rewound_files import Rewound, take_back
@@ -72,6 +74,8 @@ class FilePublisher(Publisher):
     def __init__(self, settings: Settings, *, left: bool = False) -> None:
         """`left`: the run publishes there no more, perhaps in the same folder in another format."""
         self._settings, self._left = settings, left
+        self._found = False
+        """Whether its folder was there once: without it later, a mount is gone."""
 
     @classmethod
     def of_state(cls, state: Any) -> FilePublisher:
@@ -125,6 +129,7 @@ class FilePublisher(Publisher):
                 self._folders.start()
         except OSError as error:
             raise self._failure(error) from error
+        self._found = True
 
     def _is_here(self, state: Any) -> bool:
         """Whether a state is of this path, format and name."""
@@ -536,5 +541,6 @@ class FilePublisher(Publisher):
         if isinstance(error, FileNotFoundError) and not self._files.is_file(
             self._marker.path(self._marker.window)
         ):
-            return self._gone()
+            gone, path = self._gone(), mask_text(self._settings.path)
+            return StoreAwayError(str(gone), path, GONE) if self._found else gone
         return publish_failure(self._context.operator, self._settings.path, error)

@@ -7,11 +7,13 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.files import FULL, may_recover
+from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import safe_name, write_failure
@@ -61,6 +63,10 @@ class QueueEnumerator(Enumerator):
         self._committed: int | None = None
         self._registered: tuple[int, float] | None = None
         """The position and the time that the registration says."""
+        self._away = self._unregistered = ""
+        """Why the queue cannot be read, and why the position cannot be registered; "" if they can."""
+        self._said_of = False
+        """Whether the log has the last reason."""
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
@@ -147,10 +153,10 @@ class QueueEnumerator(Enumerator):
         """
         waited = self._context.clock.monotonic() - self._opened_at
         if is_opened(self._settings.path) or waited >= _WRITER_SECONDS:
-            self._waits_for_writer = False
             if fresh:
                 self._first = self._committed = self._beginning()
                 self._begin_at(self._first)
+            self._waits_for_writer = False
 
     def _forget_former_name(self, offset: Any) -> None:
         """Remove the registration that this reader had before it was renamed."""
@@ -181,15 +187,13 @@ class QueueEnumerator(Enumerator):
     def advance(self, window_id: int, start: Any) -> Any:
         """The entries that are there, as many as a window may have."""
         if self._waits_for_writer:
-            self._look_for_writer(fresh=start is None)
+            self._unless_away(lambda: self._look_for_writer(fresh=start is None))
             if self._waits_for_writer:
                 return start
         first = self._first if start is None else int(start["next"])
         if first != self._position:  # windows that were begun are void: they are read again
             self._begin_at(first)
-        if self._queue is None:
-            self._find()
-        self._read_more()
+        self._unless_away(self._read_more)
         read: list[Entry] = []
         rows = size = 0
         while self._waiting and rows < _WINDOW_ROWS and size < _WINDOW_BYTES:
@@ -235,7 +239,9 @@ class QueueEnumerator(Enumerator):
         }
 
     def _read_more(self) -> None:
-        """Fill the entries that wait. Called by `advance`."""
+        """Fill the entries that wait. Called by `advance`. Raises OSError, RidgelineError."""
+        if self._queue is None:
+            self._find()
         try:
             while (
                 self._reader is not None
@@ -249,6 +255,22 @@ class QueueEnumerator(Enumerator):
             what = f"queue `{self._settings.path}`: entries {lost.number} to {lost.first - 1} were dropped"
             self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
             self._follow(lost.first)
+
+    def _unless_away(self, read: Callable[[], None]) -> None:
+        """Read something. While the store of the queue is away there is nothing new. Raises other errors."""
+        try:
+            read()
+            self._away = self._reader.problem if isinstance(self._reader, ReadAhead) else ""
+        except OSError as error:
+            if not may_recover(error):
+                raise
+            self._away = " ".join(str(error).split())
+
+    @property
+    def problem(self) -> str:
+        """Why the queue cannot be read now."""
+        why = self._away or self._unregistered
+        return mask_text(f"queue `{self._settings.path}` cannot be read: {why}") if why else ""
 
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
@@ -281,17 +303,31 @@ class QueueEnumerator(Enumerator):
                     self._context.wake()
                 if looks % _REGISTER_LOOKS == 0:
                     self._register()
+                    self._unregistered, self._said_of = "", False
             except OSError as error:
-                _log.warning("queue `%s`: %s", mask_addresses(self._settings.path), error)
+                self._not_registered(error)
                 self._stop.wait(1.0)
 
+    def _not_registered(self, error: OSError) -> None:
+        """Note why; say it once. A full disk does not keep the queue from being read."""
+        if not self._said_of:
+            _log.warning("queue `%s`: %s", mask_addresses(self._settings.path), mask_text(str(error)))
+        self._said_of = True
+        self._unregistered = "" if error.errno in FULL else " ".join(str(error).split())
+
     def _register(self) -> None:
-        """Write how far the reader has committed, if that has changed, and that it is alive."""
+        """Write how far the reader has committed, if that has changed, and that it is alive.
+
+        Raises OSError, FileNotFoundError also if the queue is gone.
+        """
         position, now = self._committed, self._context.clock.wall()
         assert position is not None  # noqa: S101  `open` has set it
         before = self._registered
         if before is None or before[0] != position or now - before[1] >= _SEEN_SECONDS:
             text = json.dumps({"next": position, "seen": now})
+            if self._queue is not None and self._folder.lasting and not self._folder.description:
+                msg = f"`{self._folder.lasting}` is not there any more: is its folder mounted?"
+                raise FileNotFoundError(msg)
             self._folder.register(self._name, text)
             self._registered = position, now
 

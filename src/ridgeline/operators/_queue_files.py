@@ -14,6 +14,7 @@ gaps.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import sync_above, sync_folder
+from ridgeline.api.support.files import FULL, sync_above, sync_folder
 from ridgeline.api.times import Mark
 
 FORMAT = 2
@@ -128,6 +129,11 @@ class QueueFolder:
         self.log = self.root / "log"
         self.segments = self.root / "segments"
         self.readers = self.root / "readers"
+
+    @property
+    def lasting(self) -> str:
+        """The path of a file that is always there; "" where no mount can go."""
+        return f"{self.path}/queue.json"
 
     def close(self, *, wait: bool = False) -> None:
         """Let go of threads. `wait`: for what they have begun. It may be used again."""
@@ -374,7 +380,12 @@ class LogWriter:
         """The last segment of each partition that an entry names: its writer may still append to it."""
         self._unnamed: set[str] = set()
         """Segments that no entry names any more, but of which that is so."""
-        self._unsynced: set[Path] = set()
+        self._unsynced: dict[Path, list[bytes]] = {}
+        """Lines that a power cut may take."""
+        self._torn: set[Path] = set()
+        """Files that may end with a part of a line, since a write has failed."""
+        self._doubtful = False
+        """Whether a sync has failed: the system reports it once, and what it had to write may be lost."""
         firsts = folder.logs()
         if unsynced is not None and firsts and firsts[0] > unsynced:  # a power cut took the files before
             for first in firsts:
@@ -428,21 +439,37 @@ class LogWriter:
             first = entry.number if last is None or rolls else last.first
             if first == entry.number and entry.marks is None:  # who begins to read here needs them
                 entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
-            path = self._folder.log_file(first)
-            with path.open("ab") as file:
-                file.write(json.dumps(entry.packed(), separators=(",", ":")).encode() + b"\n")
-            self._unsynced.add(path)
+            self._write(self._folder.log_file(first), entry)
             self._note([entry], [first])
+
+    def _write(self, path: Path, entry: Entry) -> None:
+        """Append a line, and nothing of it if that fails. Raises OSError."""
+        line = json.dumps(entry.packed(), separators=(",", ":")).encode() + b"\n"
+        if path in self._torn:
+            if path.exists():
+                os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+            self._torn.discard(path)
+        try:
+            with path.open("ab") as file:
+                file.write(line)
+        except OSError:
+            self._torn.add(path)
+            raise
+        self._unsynced.setdefault(path, []).append(line)
 
     def sync(self) -> None:
         """Let all that was appended outlive a power cut. Raises OSError."""
         if not self._unsynced:
             return
-        for path in self._unsynced:
+        again, self._doubtful = self._doubtful, True
+        for path, lines in self._unsynced.items():
+            if again:
+                write_again(path, lines)
             with path.open("rb") as file:
                 os.fsync(file.fileno())
         sync_folder(str(self._folder.log))
         self._unsynced.clear()
+        self._doubtful = False
 
     @property
     def size(self) -> int:
@@ -452,19 +479,38 @@ class LogWriter:
     def drop(self, first: int) -> None:
         """Remove a file of the log, the oldest one, and the segments that no other names. Raises OSError.
 
-        Not those to which a partition may still append: they go once it has another one.
+        Not those to which a partition may still append: they go once it has another one. After an error it
+        may be called again.
         """
+        path = self._folder.log_file(first)
+        sync_folder(str(self._folder.log))  # it is there: nothing is passed over since a mount is gone
+        path.unlink(missing_ok=True)
         dropped = self.files.pop(first)
-        self._unsynced.discard(self._folder.log_file(first))
-        self._folder.log_file(first).unlink(missing_ok=True)
-        unnamed = (dropped.segments | self._unnamed) - self.segments
-        self._unnamed = unnamed.intersection(self._newest.values())
-        self._folder.remove_segments(unnamed - self._unnamed)
+        self._unsynced.pop(path, None)
+        self._unnamed = (dropped.segments | self._unnamed) - self.segments
+        removed = self._unnamed.difference(self._newest.values())
+        self._folder.remove_segments(removed)
+        self._unnamed -= removed
 
     @property
     def segments(self) -> set[str]:
         """All segments that an entry names."""
         return set().union(*(one.segments for one in self.files.values()))
+
+
+def write_again(path: Path, lines: Iterable[bytes]) -> None:
+    """Write what a file holds once more, so that the next sync has to. Raises OSError.
+
+    Raises RidgelineError if some of the lines are not in it: an error of the disk has taken them.
+    """
+    data = path.read_bytes()
+    if not all(line in data for line in lines):
+        raise DamagedLogError(path, "entries are gone that were written to it")
+    file = os.open(path, os.O_WRONLY)
+    try:
+        os.pwrite(file, data, 0)
+    finally:
+        os.close(file)
 
 
 class LogFile:
@@ -567,12 +613,29 @@ class SegmentWriter:
         if self._file is None:
             self._name, self._size = f"p{self._partition}-{uuid.uuid4().hex}.segment", 0
             path = self._folder.segments / self._name
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-            sync_folder(str(self._folder.segments))
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            try:
+                sync_folder(str(self._folder.segments))
+            except OSError:
+                os.close(file)
+                raise
+            self._file = file
         return self._file
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> Part:
-        """Write the rows of a window, at least one batch; returns once they are durable. Raises OSError."""
+        """Write the rows of a window, at least one batch; returns once they are durable. Raises OSError.
+
+        After an error it may be called again.
+        """
+        try:
+            return self._write(batches)
+        except OSError as error:
+            if error.errno not in FULL:  # the file may be of a server that is gone: another one is made
+                with contextlib.suppress(OSError):
+                    self.close()
+            raise
+
+    def _write(self, batches: Sequence[pa.RecordBatch]) -> Part:
         file = self._open()
         offset = self._size
         sink = _SegmentStream(file, offset)  # at `offset`: what a failed write has left is written over

@@ -31,6 +31,7 @@ from pyarrow.fs import FileSelector
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path, resolve
+from ridgeline.api.support.masking import mask_text
 from ridgeline.operators._queue_files import (
     Entry,
     LogFile,
@@ -78,6 +79,11 @@ class ObjectFolder(QueueFolder):
         self.clock = SystemClock()
         self._files, self._base = resolve(path)
         self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def lasting(self) -> str:
+        """No mount can go."""
+        return ""
 
     @property
     def pool(self) -> ThreadPoolExecutor:
@@ -329,6 +335,8 @@ class ObjectLogWriter(LogWriter):
         self._newest = {}
         self._tail: list[Entry] = []
         """The entries after the last bundle."""
+        self._unwritten: list[Entry] = []
+        """Those of them that may not be there yet, since their request has failed."""
         names = folder.names("log")
         bundles = [name for name in names if name.endswith(_BUNDLE)]
         firsts = [int(name.removesuffix(_BUNDLE)) for name in bundles]
@@ -359,7 +367,7 @@ class ObjectLogWriter(LogWriter):
 
         A bundle ends where a file of `LogWriter` does. Raises OSError.
         """
-        unwritten: list[Entry] = []
+        self._write()
         for entry in entries:
             if entry.number < self.next:
                 continue
@@ -369,19 +377,20 @@ class ObjectLogWriter(LogWriter):
             last = self.files[max(self.files)] if self._tail else None
             rolls = last is None or len(self._tail) >= _BUNDLE_ENTRIES
             if last is None or rolls or last.is_full(entry, roll_bytes, roll_seconds):
-                self._write(unwritten)
+                self._write()
                 self._bundle()
-                unwritten = []
                 if entry.marks is None:  # who begins to read here needs them
                     entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
             self._note([entry], () if self._tail else [entry.number])
             self._tail.append(entry)
-            unwritten.append(entry)
-        self._write(unwritten)
+            self._unwritten.append(entry)
+        self._write()
 
-    def _write(self, entries: Sequence[Entry]) -> None:
-        names = (_name(entry.number) for entry in entries)
-        list(self._objects.pool.map(self._objects.create, names, map(_line, entries)))
+    def _write(self) -> None:
+        """Write the entries that are not there yet; again, if that has failed."""
+        names = [_name(entry.number) for entry in self._unwritten]
+        list(self._objects.pool.map(self._objects.create, names, map(_line, self._unwritten)))
+        self._unwritten = []
 
     def _bundle(self) -> None:
         """Put the entries after the last bundle into one."""
@@ -395,9 +404,12 @@ class ObjectLogWriter(LogWriter):
         """Nothing: all is durable."""
 
     def drop(self, first: int) -> None:
-        """Remove a bundle, the oldest one, and the segments that no other names. Raises OSError."""
-        dropped = self.files.pop(first)
+        """Remove a bundle, the oldest one, and the segments that no other names. Raises OSError.
+
+        After an error it may be called again.
+        """
         self._objects.remove([f"log/{first:012d}{_BUNDLE}"])
+        dropped = self.files.pop(first)
         unnamed = dropped.segments - self.segments
         self._objects.remove_later(f"segments/{name}" for name in unnamed)
 
@@ -455,6 +467,8 @@ class ReadAhead:
         self._reader, self._most, self._seconds, self._wake = reader, most, seconds, wake
         self._found: deque[Entry] = deque()
         self._error: BaseException | None = None
+        self.problem = ""
+        """Why nothing can be read now; "" if it can."""
         self._changed = threading.Condition()
         self._ended = self._hurries = False
         self._thread = threading.Thread(target=self._run, name="ridgeline-queue-read", daemon=True)
@@ -465,8 +479,11 @@ class ReadAhead:
         while not self._ended:
             try:
                 entries = self._reader.read(_BUNDLE_ENTRIES)
+                self.problem = ""
             except OSError as error:
-                _log.warning("%s", error)
+                if not self.problem:
+                    _log.warning("%s", mask_text(str(error)))
+                self.problem = " ".join(str(error).split())
                 entries = []
             except BaseException as error:  # noqa: BLE001  `read` raises it
                 self._error = error

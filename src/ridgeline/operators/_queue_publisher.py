@@ -20,9 +20,11 @@ from rich.text import Text
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.control import Control
+from ridgeline.api.support.files import StoreAwayError
+from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
-from ridgeline.connect.window_output import write_failure
+from ridgeline.connect.window_output import GONE, publish_failure
 from ridgeline.operators._queue_files import FORMAT, Entry, Part, QueueFolder, check_format
 from ridgeline.operators._queue_names import remember
 from ridgeline.operators._queue_objects import folder_of
@@ -130,6 +132,7 @@ class QueuePublisher(Publisher):
     """Appends the windows of a `QueueOutput` to the queue's log."""
 
     groups_windows = True
+    only_files = True
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -216,10 +219,15 @@ class QueuePublisher(Publisher):
         self._append(missing)
 
     def _check_writer(self, operator: str) -> None:
-        """Raise RidgelineError if another run or operator writes to the queue now."""
-        found = self._folder.description
+        """Raise RidgelineError if another run or operator writes to the queue now, or it cannot be read."""
+        try:
+            found = self._folder.description
+        except OSError as error:
+            raise self._failure(error) from error
+        if not found:
+            raise self._failure(FileNotFoundError("`queue.json` is not there any more"))
         if found.get("run_id") != self._context.run_id or found.get("operator") != operator:
-            who = f"`{found.get('operator')}` of `{found.get('application')}`" if found else "nobody"
+            who = f"`{found.get('operator')}` of `{found.get('application')}`"
             msg = f"`{self._context.operator}` does not write to queue `{self._settings.path}` any more: "
             msg += f"{who} does; give each writer a `path` of its own"
             raise RidgelineError(msg)
@@ -276,8 +284,12 @@ class QueuePublisher(Publisher):
                 msg += "give it another `path`, or its rows the columns of before"
                 raise RidgelineError(msg)
             if known is None:
-                self._description["schema"] = schema
-                self._folder.describe(self._description)
+                described = {**self._description, "schema": schema}
+                try:
+                    self._folder.describe(described)
+                except OSError as error:
+                    raise self._failure(error) from error
+                self._description = described
 
     def _sync_if_due(self) -> None:
         now = self._context.clock.monotonic()
@@ -291,8 +303,8 @@ class QueuePublisher(Publisher):
         if due:
             self._context.check_owner()
             self._check_writer(self._context.operator)
+            self._append(due)  # before all that follows: after an error the call is made again
             self._staged = [entry for entry in self._staged if entry.window > window_id]
-            self._append(due)
             self._recent += due
             self._moved = self._moved and not any(entry.moved for entry in due)
             self._marks = next((one.marks for one in reversed(due) if one.marks is not None), self._marks)
@@ -334,7 +346,8 @@ class QueuePublisher(Publisher):
     def full(self) -> str | None:
         """Why no window may begin: a reader has not read what would have to be dropped."""
         if self._full is not None and self._look_is_due:
-            self._look()
+            with suppress(StoreAwayError):  # the next call that may wait says so
+                self._look()
         return self._full
 
     def _look(self) -> None:
@@ -433,4 +446,16 @@ class QueuePublisher(Publisher):
         self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)
 
     def _failure(self, error: OSError) -> RidgelineError:
-        return write_failure(self._context.operator, self._settings.path, error)
+        """StoreAwayError if the call may be made again: also if all is gone that was there, as with a mount."""
+        operator, path = self._context.operator, self._settings.path
+        failure = publish_failure(operator, path, error)
+        if isinstance(error, FileNotFoundError) and self._is_gone():
+            return StoreAwayError(str(failure), mask_text(path), GONE)
+        return failure
+
+    def _is_gone(self) -> bool:
+        """Whether the queue is not there, which this publisher has opened."""
+        with suppress(OSError, ValueError):
+            return self._settings.path in _OPENED and not self._folder.description
+        return False
+

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -110,6 +111,39 @@ def what_spark_says(error: Exception) -> str | None:
         return None
     text = re.sub(r"^An error occurred while calling \w+\.\w+\.?\s*:?\s*([\w.$]+: )?", "", str(error))
     return mask_text(re.split(r"\s*\n\s*at |\s*JVM stacktrace", text, maxsplit=1)[0].strip())
+
+
+_AWAY = re.compile(
+    r"java\.net\.(?:Connect|NoRouteToHost|PortUnreachable|Socket|SocketTimeout|UnknownHost)Exception"
+    r"|java\.nio\.channels\.ClosedChannelException|org\.apache\.http\.NoHttpResponseException"
+    r"|org\.apache\.http\.conn\.\w*(?:Timeout|HttpHostConnect)Exception|javax\.net\.ssl\.SSLException"
+    r"|hadoop\.ipc\.(?:Standby|Retriable)Exception|namenode\.SafeModeException"
+    r"|hadoop\.fs\.s3a\.(?:AWSApiCallTimeout|AWSServiceThrottled|AWSStatus500)Exception"
+    r"|Unable to execute HTTP request|HTTP (?:response code |status )?(?:500|502|503|504)"
+    r"|org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotEnoughReplicas)Exception"
+    r"|No space left on device|Disk quota exceeded|Stale file handle|Transport endpoint is not connected"
+    r"|Connection (?:refused|reset|timed out|attempt failed)|Communications link failure"
+)
+_MOST_CAUSES = 20
+
+
+def why_away(error: Exception) -> str:
+    """The cause, in one line, if Spark could not write since a store is away or a disk is full; else ""."""
+    for text in _causes(error):
+        if found := _AWAY.search(text):
+            line = text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0]
+            return mask_text(" ".join(line.split())[:500])
+    return ""
+
+
+def _causes(error: Exception) -> Iterator[str]:
+    """What Java says of an error, and of its causes, the last one first."""
+    thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    found: list[str] = []
+    while thrown is not None and len(found) < _MOST_CAUSES:
+        found.append(str(thrown.toString()))
+        thrown = thrown.getCause()
+    yield from reversed(found)
 
 
 def _decimal(text: str) -> tuple[int, int]:

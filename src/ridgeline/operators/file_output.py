@@ -99,6 +99,7 @@ class FileOutput(WindowOutput):
     def setup(self, context: OperatorContext) -> None:
         """Resolve the file system. Raises RidgelineError if it cannot be reached."""
         self._files = OutputFiles(str(self.path))
+        self._on_disk = is_local(str(self.path))
         self._hidden = f"{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
 
     def write(self, rows: pa.Table) -> None:
@@ -115,9 +116,12 @@ class FileOutput(WindowOutput):
     def _write(self, rows: pa.Table, root: str) -> tuple[str, int, int, str, int]:
         """Write a segment for a folder. Returns name, rows, bytes, fingerprint of the columns, checksum."""
         name, folder = f"{self.file_stem}.segment", f"{root}/{self._hidden}"
+        lasting = self._lasting(folder)
 
         def write() -> SummedStream:
             if self.partition_by and folder not in self.made:
+                if lasting and not self._files.is_folder(lasting):
+                    raise FileNotFoundError(f"`{lasting}` is not there any more")
                 self._files.make_folder(folder)
                 self.made.add(folder)
             with self._files.writing(f"{folder}/{name}") as out:
@@ -128,12 +132,18 @@ class FileOutput(WindowOutput):
             return out
 
         try:
-            out = waiting_for_store(write, self.context.clock)
+            out = waiting_for_store(write, self.context.clock, lasting=lasting)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._files.delete(f"{folder}/{name}")
             raise write_failure(self.context.name, str(self.path), error) from error
         return name, rows.num_rows, out.size, _fingerprint(rows.schema), out.crc32
+
+    def _lasting(self, folder: str) -> str:
+        """A folder that was made before, without which a mount is gone; "" if none is known."""
+        if not self._on_disk:
+            return ""
+        return folder if not self.partition_by or folder in self.made else min(self.made, default="")
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a column that is named twice, and merging where it cannot be done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
+from ridgeline.api.support.files import waiting_for_store
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_names import find
@@ -29,6 +30,7 @@ from ridgeline.operators._queue_rows import divided_times
 from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
 
 T = TypeVar("T", default=Any)
+_Result = TypeVar("_Result")
 
 
 class _Place:
@@ -42,7 +44,10 @@ class _Place:
         self.attempt: tuple[int, str] | None = None
 
     def entries(self, first: int, end: int) -> list[Entry]:
-        """The entries from `first` up to, and without, `end`. Raises RidgelineError if they are not there."""
+        """The entries from `first` up to, and without, `end`.
+
+        Raises RidgelineError if they are not there, FileNotFoundError if the queue is not, OSError.
+        """
         if self._log.next != first:
             self._log = self.folder.log_reader(first)
         found: list[Entry] = []
@@ -50,7 +55,7 @@ class _Place:
             if not (more := self._log.read(end - self._log.next)):
                 msg = f"queue `{self.folder.path}`: entry {self._log.next} is not there, though the driver "
                 msg += "has read it; `path` must be a folder that all hosts share"
-                raise RidgelineError(msg)
+                raise RidgelineError(msg) if self.folder.description else FileNotFoundError(msg)
             found += more
         return found
 
@@ -199,7 +204,7 @@ class QueueInput(PushInput, Emits[T]):
             self.context.engine.marks_read = marks[self.context.partition :: self.context.partitions]
         if offsets.start is not None and offsets.end["next"] == offsets.start["next"]:
             return
-        entries = self._place.entries(offsets.end["first"], offsets.end["next"])
+        entries = self._waiting(lambda: self._place.entries(offsets.end["first"], offsets.end["next"]))
         self._pass_on_controls(entries)
         own = [
             part
@@ -207,10 +212,32 @@ class QueueInput(PushInput, Emits[T]):
             for part in entry.parts
             if part.partition % self.context.partitions == self.context.partition
         ]
-        for part, batch in self._place.segments.read_all(own):
+        for part, batch in self._rows(own):
             self._emit(batch, part)
         if offsets.end["ended"]:
             self.finish()
+
+    def _waiting(self, operation: Callable[[], _Result]) -> _Result:
+        """Read something of the queue, and wait while its store is away. Raises OSError."""
+        return waiting_for_store(operation, self.context.clock, lasting=self._place.folder.lasting)
+
+    def _rows(self, parts: Sequence[Part]) -> Iterator[tuple[Part, pa.RecordBatch]]:
+        """The batches of some parts, each once. While their store is away they are waited for."""
+        left, reading = list(parts), iter(())
+
+        def following() -> tuple[Part, pa.RecordBatch] | None:
+            nonlocal reading
+            try:
+                return next(reading, None)
+            except OSError:  # before a part, which is read as a whole
+                reading = self._place.segments.read_all(list(left))
+                raise
+
+        reading = self._place.segments.read_all(list(left))
+        while (found := self._waiting(following)) is not None:
+            if found[0] in left:
+                del left[: left.index(found[0]) + 1]
+            yield found
 
     def _pass_on_controls(self, entries: Sequence[Entry]) -> None:
         """Send the control tuples on; all partitions do, and each is delivered once."""

@@ -14,6 +14,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.ports import InputPort
 from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.files import waiting_for_store
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import WindowOutput, write_failure
 from ridgeline.operators._queue_objects import folder_of, settled_path
@@ -123,7 +124,8 @@ class QueueOutput(WindowOutput):
 
     def setup(self, context: OperatorContext) -> None:
         """A segment is opened when there are rows."""
-        self._segment = folder_of(str(self.path)).segment_writer(context.partition)
+        folder = folder_of(str(self.path))
+        self._segment, self._lasting = folder.segment_writer(context.partition), folder.lasting
         self._said = _Said()
         self._trust = QueueTrust(str(self.path), context.staging)
         context.engine.on_control = self._take_control
@@ -135,14 +137,16 @@ class QueueOutput(WindowOutput):
     def end_window(self) -> None:
         """Append the window's rows to a segment, and hand their place and the watermark over.
 
-        Raises RidgelineError if the file system refuses.
+        Raises RidgelineError if the file system refuses. A store that is away, or a full disk, is waited for.
         """
         part, schema = None, ""
         if self.waiting:
             batches = united(list(self.waiting))
             del self.waiting[:]
             try:
-                part = self._segment.write(batches)
+                part = waiting_for_store(
+                    lambda: self._segment.write(batches), self.context.clock, lasting=self._lasting
+                )
             except OSError as error:
                 raise write_failure(self.context.name, str(self.path), error) from error
             schema = base64.b64encode(plain_schema(batches[0]).serialize()).decode()

@@ -17,12 +17,18 @@ from ridgeline.api.columns.casting import cast_exactly, with_microseconds
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.support.files import is_local, local_path, may_recover, waiting_for_store
+from ridgeline.api.support.files import (
+    StoreAwayError,
+    is_local,
+    local_path,
+    may_recover,
+    waiting_for_store,
+)
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows
-from ridgeline.operators._spark_types import spark_type, what_spark_says
+from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
 
 Option = bool | int | float | str
 Transform = Callable[[Any, int], Any]
@@ -48,6 +54,9 @@ class SparkOutput(WindowOutput):
       `transform` gets it.
 
     It is at least once for Kafka, and for files or tables that are appended to.
+
+    Where Spark has written before, and then a store does not answer or a disk is full, the run waits and
+    writes the window again. Other errors of Spark end it.
 
     Example:
         In process there is no Spark to write with, but the application can be validated.
@@ -148,6 +157,8 @@ class SparkPublisher(Publisher):
         self._format, self._options, self._mode, self._transform = format, options, mode, transform
         self._staged: list[Segment] = []
         self._window = self._written = -1
+        self._reached = False
+        """Whether Spark has written a window: if it cannot later, where it writes is away."""
 
     def place(self) -> str:
         """Wherever Spark writes: `rewind` refuses if it has written anything."""
@@ -246,6 +257,7 @@ class SparkPublisher(Publisher):
             if self._transform is not None:
                 frame = self._transform(frame, window_id)
             frame.write.format(self._format).options(**self.options(window_id)).mode(self._mode).save()
+            self._reached = True
         except Exception as error:
             if (reason := what_spark_says(error)) is None:
                 raise
@@ -254,6 +266,8 @@ class SparkPublisher(Publisher):
                 f"Spark says: {reason}; "
                 "mend that, then start it again: the rows are in the checkpoint and will be written"
             )
+            if self._reached and (why := why_away(error)):
+                raise StoreAwayError(message, "", why) from error
             raise RidgelineError(message) from error
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
+from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.window_output import safe_name
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
 from ridgeline.operators._queue_files import LogReader, LostError
@@ -55,6 +56,7 @@ class QueueLog:
         self._read_by: dict[str, int] = dict.fromkeys(readers, 0)
         self._reader: LogReader | None = None
         self._looked = -math.inf
+        self._failing = False
         self._clear(0)
 
     def _clear(self, first: int) -> None:
@@ -74,8 +76,12 @@ class QueueLog:
             self._looked = now
             try:
                 self._read()
-            except (OSError, ValueError, RidgelineError):
-                _log.warning("queue `%s` cannot be read for its figures", self.folder.path, exc_info=True)
+                self._failing = False
+            except (OSError, ValueError, RidgelineError) as error:
+                if not self._failing:  # once, however long it lasts
+                    text = mask_text(str(error))
+                    _log.warning("queue `%s` cannot be read for its figures: %s", self.folder.path, text)
+                self._failing = True
 
     def _read(self) -> None:
         """Take in what was appended; the caller holds the lock. Raises OSError, ValueError."""

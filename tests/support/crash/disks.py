@@ -36,6 +36,39 @@ def full(folder):
         ballast.unlink()
 
 
+class Mounted:
+    """A folder that is a mount of another one, and can lose it: what is there then is empty."""
+
+    def __init__(self, folder, real):
+        self.folder, self._real = folder, real
+        self.there = False
+
+    def put_back(self):
+        """Mount it; skips the test where that cannot be done."""
+        if not self.there and _run("mount", "--bind", self._real, self.folder):
+            pytest.skip("a mount that goes away needs one, and this user may not mount")
+        self.there = True
+
+    def take_away(self):
+        """Unmount it at once, whoever has files open in it."""
+        assert not _run("umount", "--lazy", self.folder)
+        self.there = False
+
+
+@contextlib.contextmanager
+def mounted(folder, real):
+    """A `Mounted`, whose files lie in the folder `real`."""
+    for one in (folder, real):
+        one.mkdir(parents=True, exist_ok=True)
+    found = Mounted(folder, real)
+    found.put_back()
+    try:
+        yield found
+    finally:
+        if found.there:
+            _unmount(folder)
+
+
 @contextlib.contextmanager
 def read_only(folder):
     """Make a folder unwritable, by its mode or for root by a mount; skip the test where neither works."""

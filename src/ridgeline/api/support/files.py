@@ -36,8 +36,12 @@ _ERRORS = frozenset(
         errno.ETIMEDOUT,
     }
 )
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.ENOTCONN})
-"""A disk or quota is full, a mounted folder has lost its server."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""A disk or quota is full."""
+_PASSING = FULL | {errno.ESTALE, errno.ENOTCONN}
+"""The same, or a mounted folder has lost its server."""
+_found: set[str] = set()
+"""What this process has found of `waiting_for_store`: without it later, a mount is gone."""
 _TEXTS = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING"
     r"|INTERNAL_FAILURE)"  # of pyarrow
@@ -207,20 +211,27 @@ def store_pause(tries: int) -> float:
 
 
 def waiting_for_store(
-    operation: Callable[[], _Result], clock: Clock, seconds: float = STORE_SECONDS
+    operation: Callable[[], _Result], clock: Clock, seconds: float = STORE_SECONDS, *, lasting: str = ""
 ) -> _Result:
     """Do something with files, and do it again while their store does not answer, or their disk is full.
 
-    Raises UnavailableError after `seconds`, and at once what does not pass by itself.
+    `lasting`: the local path of what is never removed beside the files. If it was there and is not, a mount
+    is gone, and files that are missing are waited for, too. Raises UnavailableError after `seconds`, and at
+    once what does not pass by itself.
     """
     began, tries = clock.monotonic(), 0
     while True:
         try:
-            return operation()
+            result = operation()
         except OSError as error:
-            if not may_recover(error):
+            gone = isinstance(error, FileNotFoundError) and lasting in _found
+            if not may_recover(error) and not (gone and not os.path.exists(lasting)):  # noqa: PTH110
                 raise
             lasted, tries = clock.monotonic() - began, tries + 1
             if lasted >= seconds:
                 raise unavailable(lasted, tries, " ".join(mask_text(str(error)).split())) from error
             clock.wait(store_pause(tries - 1))
+        else:
+            if lasting:
+                _found.add(lasting)
+            return result

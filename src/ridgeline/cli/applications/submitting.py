@@ -160,9 +160,9 @@ def _check_mode(mode: str, master: str) -> None:
         )
     elif master.startswith("k8s://"):
         msg = (
-            "`--deploy-mode cluster` on Kubernetes is not there: Spark starts such drivers from an image "
-            "that has the application; install the Helm chart `deploy/helm/ridgeline`, whose pod runs the "
-            "driver"
+            "`--deploy-mode cluster` on Kubernetes is not there: Spark makes a pod for the driver that is "
+            "never started again once it has ended; install the Helm chart `deploy/helm/ridgeline`, whose "
+            "driver is"
         )
     elif master.startswith("yarn"):
         return

@@ -1,0 +1,304 @@
+"""Queues whose folder is away for a while: calls are made again, and readers get each row once, in order."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from ridgeline.api import PublisherContext
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.files import waiting_for_store
+from ridgeline.engine.driver.output_stores import OutputStores
+from ridgeline.operators import _queue_files
+from ridgeline.operators._queue_files import LogReader, LogWriter, QueueFolder
+from ridgeline.operators._queue_objects import ObjectFolder
+from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
+from ridgeline.testing import run_local
+from support.operators.harness import HandClock
+from support.operators.queues import orders, reader, writer
+
+WINDOWS = 5
+AWAY = [
+    OSError(errno.ENOSPC, "No space left on device"),
+    OSError(errno.ESTALE, "Stale file handle"),
+    OSError(errno.ENOTCONN, "Transport endpoint is not connected"),
+]
+
+
+class Half:
+    """A file that is appended to: an error comes after the first half of what is written."""
+
+    def __init__(self, file: Any, steps: Steps) -> None:
+        self._file, self._steps = file, steps
+
+    def __enter__(self) -> Half:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data[: len(data) // 2])
+        self._file.flush()
+        self._steps("append")
+        self._file.write(data[len(data) // 2 :])
+
+
+class Steps:
+    """Calls `each(number, what)` before each operation on the files of a queue."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.number = 0
+        self.each: Callable[[int, str], None] = lambda _number, _what: None
+        patch.setattr(os, "fsync", lambda _file: self("fsync"))
+        for owner, name in (
+            (_queue_files, "sync_folder"),
+            (_queue_files, "sync_above"),
+            (_queue_files, "replace_file"),
+            (Path, "read_text"),
+            (Path, "unlink"),
+        ):
+            patch.setattr(owner, name, self._counted(name, getattr(owner, name)))
+        for name in ("get", "put", "names", "_remove"):
+            patch.setattr(ObjectFolder, name, self._counted(name, getattr(ObjectFolder, name)))
+        opens = Path.open
+
+        def open_file(path: Path, mode: str = "r", *given: Any, **more: Any) -> Any:
+            file = opens(path, mode, *given, **more)
+            return Half(file, self) if mode == "ab" else file
+
+        patch.setattr(Path, "open", open_file)
+
+    def __call__(self, what: str) -> None:
+        number, self.number = self.number, self.number + 1
+        self.each(number, what)
+
+    def _counted(self, what: str, function: Any) -> Any:
+        def call(*given: Any, **more: Any) -> Any:
+            self(what)
+            return function(*given, **more)
+
+        return call
+
+
+class Driver:
+    """A writer of a queue, whose calls are made as those of a run on Spark: of one partition, a row a window."""
+
+    def __init__(self, folder: Path, keep_bytes: int = 2**30, kind: type[QueueFolder] = QueueFolder) -> None:
+        self.path, self.clock = str(folder / "queue"), HandClock()
+        self.folder = kind(self.path)
+        self.settings = Settings(self.path, 3600.0, keep_bytes, "wait")
+        self.stores = OutputStores(self.clock)
+        self.stores.be_patient(lambda: False)
+        self.segments = self.folder.segment_writer(0)
+        self.window, self.states = 0, list[str]()
+        self.begin()
+
+    def begin(self) -> None:
+        """Another driver opens the queue, as after a restart."""
+        self.publisher = QueuePublisher(self.settings)
+        self.publisher._opened = self.folder
+        context = PublisherContext(
+            "shop", "queue", "run1", self.clock, Console(), "staging", lambda: None, 1, lambda: None
+        )
+        self._call(self.publisher.open, context, json.loads(self.states[-1]) if self.states else None)
+
+    def _call(self, function: Callable[..., Any], *given: Any) -> Any:
+        return self.stores.call("queue", "place", function, *given, silent=True, new=False)
+
+    def run(self) -> None:
+        """Write a window, commit and publish it."""
+        batch = pa.RecordBatch.from_pydict({"n": [self.window]})
+        part = waiting_for_store(lambda: self.segments.write([batch]), self.clock)
+        schema = base64.b64encode(batch.schema.serialize()).decode()
+        written = Written((0, 1), part=part, schema=schema)
+        self.states.append(json.dumps(self._call(self.publisher.stage, self.window, [written])))
+        self._call(self.publisher.publish, self.window)
+        self._call(self.publisher.idle)
+        self.window += 1
+        self.clock.seconds += 0.6  # a sync is due in every second window
+
+
+def read(folder: QueueFolder, first: int = 0) -> list[int]:
+    """The rows of a queue from an entry on."""
+    entries, segments = LogReader(folder, first).read(), folder.segment_reader()
+    parts = [part for entry in entries for part in entry.parts]
+    return [number for _, batch in segments.read_all(parts) for number in batch["n"].to_pylist()]
+
+
+def away(steps: Steps, numbers: set[int], error: OSError) -> None:
+    """Let these operations fail."""
+
+    def each(number: int, _what: str) -> None:
+        if number in numbers:
+            raise error
+
+    steps.number, steps.each = 0, each
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [(QueueFolder, AWAY[0]), (QueueFolder, AWAY[1]), (ObjectFolder, AWAY[2])]
+)
+def test_a_folder_that_is_away_at_any_step_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[QueueFolder], error: OSError
+) -> None:
+    steps = Steps(monkeypatch)
+    for first in range(300):
+        steps.each = lambda _number, _what: None
+        driver = Driver(tmp_path / str(first), kind=kind)
+        away(steps, {first, first + 1, first + 3}, error)
+        while driver.window < WINDOWS:
+            driver.run()
+        driver._call(driver.publisher.close)
+        ends = steps.number <= first
+        steps.each = lambda _number, _what: None
+        assert read(driver.folder) == list(range(WINDOWS)), first
+        driver.begin()  # the state fits to what is there
+        driver.folder.close(wait=True)
+        if ends:
+            break
+    assert 20 < first < 299
+
+
+def test_a_folder_that_is_away_while_old_entries_are_dropped_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each entry is a file of the log of its own, and all but the last ones are dropped."""
+    monkeypatch.setattr(_queue_files, "ROLL_ENTRIES", 1)
+    monkeypatch.setattr(_queue_files, "SEGMENT_BYTES", 1)
+    steps = Steps(monkeypatch)
+    for first in range(0, 600, 2):
+        steps.each = lambda _number, _what: None
+        driver = Driver(tmp_path / str(first), keep_bytes=500)
+        away(steps, {first, first + 1, first + 3}, AWAY[1])
+        while driver.window < 2 * WINDOWS:
+            driver.run()
+            if driver.window == WINDOWS:
+                driver.begin()
+        driver._call(driver.publisher.close)
+        ends = steps.number <= first
+        steps.each = lambda _number, _what: None
+        folder = driver.folder
+        logs = folder.logs()
+        assert logs == list(range(logs[0], 2 * WINDOWS)), first
+        assert len(logs) < WINDOWS, first
+        assert LogWriter(folder).next == 2 * WINDOWS
+        assert read(driver.folder, logs[0]) == logs
+        assert len(folder.segment_names()) <= len(logs) + 2  # of the last partition, and of failed attempts
+        if ends:
+            break
+    assert 50 < first < 599
+
+
+def test_lines_whose_sync_has_failed_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system reports such an error once: the next sync alone says nothing of pages that are lost."""
+    driver = Driver(tmp_path)
+    failing, written = [True], list[int]()
+    write = os.pwrite
+
+    def sync(_file: int) -> None:
+        if failing.pop() if failing else False:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    def note(file: int, data: Any, place: int) -> int:
+        written.append(len(data))
+        return write(file, data, place)
+
+    for _ in range(2):
+        driver.run()
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "pwrite", note)
+    driver._call(driver.publisher.close)
+    [log] = driver.publisher._folder.log.iterdir()
+    assert written == [log.stat().st_size]
+    assert read(driver.folder) == [0, 1]
+
+    driver.run()
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])  # as a disk that has lost them
+    failing.append(True)
+    with pytest.raises(RidgelineError, match="is damaged: entries are gone that were written to it"):
+        driver._call(driver.publisher.close)
+
+
+def test_a_queue_whose_folder_loses_its_mount_is_waited_for(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.run()
+    root = Path(driver.path)
+    hidden = root.rename(tmp_path / "unmounted")
+    tries = 0
+
+    def wait(seconds: float, *_: object) -> None:
+        nonlocal tries
+        driver.clock.seconds += seconds
+        tries += 1
+        trouble = driver.stores.trouble(0)
+        assert trouble is not None
+        assert trouble.error == "its folder is not there any more: is it mounted?"
+        assert trouble.place == driver.path
+        if tries == 3:
+            if root.exists():
+                root.rmdir()
+            hidden.rename(root)
+
+    driver.clock.wait = wait  # type: ignore[method-assign]
+    root.mkdir()  # the empty folder below the mount
+    for _ in range(2):
+        driver._call(driver.publisher.publish, driver.window)
+        driver._call(driver.publisher.idle)
+    assert tries == 3
+    driver.run()
+    assert read(driver.folder) == [0, 1]
+
+
+def test_a_queue_that_is_not_there_at_the_start_is_an_error(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.run()
+    Path(driver.path, "queue.json").unlink()
+    _queue_files_opened(driver.path)
+    with pytest.raises(RidgelineError, match=r"cannot write to .*queue.json.* is not there any more"):
+        driver.begin()
+
+
+def _queue_files_opened(path: str) -> None:
+    """Forget that this process has had the queue open."""
+    from ridgeline.operators import _queue_publisher
+
+    _queue_publisher._OPENED.discard(path)
+
+
+def test_a_reader_waits_for_a_queue_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = orders(6)
+    run_local(writer(tmp_path / "queue", rows, 2))
+    opens, maps = Path.open, pa.memory_map
+    left = {"log": 4, "segments": 3}
+
+    def fails(kind: str) -> None:
+        if left[kind] > 0:
+            left[kind] -= 1
+            raise OSError(errno.ESTALE, "Stale file handle")
+
+    def open_file(path: Path, mode: str = "r", *given: Any, **more: Any) -> Any:
+        if path.parent.name == "log":
+            fails("log")
+        return opens(path, mode, *given, **more)
+
+    def memory_map(path: str, *given: Any) -> Any:
+        fails("segments")
+        return maps(path, *given)
+
+    monkeypatch.setattr(Path, "open", open_file)
+    monkeypatch.setattr(pa, "memory_map", memory_map)
+    found = run_local(reader(tmp_path / "queue", 2)).collected("sink")
+    assert sorted(found) == sorted(rows)
+    assert left == {"log": 0, "segments": 0}
