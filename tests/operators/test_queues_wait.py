@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
@@ -19,7 +19,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.engine.driver.output_stores import OutputStores
 from ridgeline.operators import _queue_files
-from ridgeline.operators._queue_files import LogReader, LogWriter, QueueFolder
+from ridgeline.operators._queue_files import QueueFolder
 from ridgeline.operators._queue_objects import ObjectFolder
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
 from ridgeline.testing import run_local
@@ -40,7 +40,7 @@ class Half:
     def __init__(self, file: Any, steps: Steps) -> None:
         self._file, self._steps = file, steps
 
-    def __enter__(self) -> Half:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,7 +91,7 @@ class Steps:
 
 
 class Driver:
-    """A writer of a queue, whose calls are made as those of a run on Spark: of one partition, a row a window."""
+    """A writer of a queue, whose calls are made as those of a run on Spark: one partition, a row a window."""
 
     def __init__(self, folder: Path, keep_bytes: int = 2**30, kind: type[QueueFolder] = QueueFolder) -> None:
         self.path, self.clock = str(folder / "queue"), HandClock()
@@ -130,7 +130,7 @@ class Driver:
 
 def read(folder: QueueFolder, first: int = 0) -> list[int]:
     """The rows of a queue from an entry on."""
-    entries, segments = LogReader(folder, first).read(), folder.segment_reader()
+    entries, segments = folder.log_reader(first).read(), folder.segment_reader()
     parts = [part for entry in entries for part in entry.parts]
     return [number for _, batch in segments.read_all(parts) for number in batch["n"].to_pylist()]
 
@@ -191,7 +191,7 @@ def test_a_folder_that_is_away_while_old_entries_are_dropped_keeps_the_rest(
         logs = folder.logs()
         assert logs == list(range(logs[0], 2 * WINDOWS)), first
         assert len(logs) < WINDOWS, first
-        assert LogWriter(folder).next == 2 * WINDOWS
+        assert folder.log_writer().next == 2 * WINDOWS
         assert read(driver.folder, logs[0]) == logs
         assert len(folder.segment_names()) <= len(logs) + 2  # of the last partition, and of failed attempts
         if ends:

@@ -112,6 +112,12 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
         again = "" if isinstance(error, UnavailableError) else ", then start it again"
         what, remedy = "no space is left on the device", f"free some space{again}"
+    elif isinstance(error.__cause__ if isinstance(error, UnavailableError) else error, FileNotFoundError):
+        what = "its folder, or a file that a container wrote, is missing"
+        remedy = (
+            "mount it again, or give a `path` on a file system that all hosts share, "
+            "and do not touch its `.ridgeline` folder"
+        )
     elif isinstance(error, UnavailableError):
         what, remedy = "its store does not answer", "see whether it runs and can be reached"
     elif (
@@ -120,12 +126,6 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
         or "Read-only file system" in str(error)
     ):
         what, remedy = "permission is denied", "let the user that runs it write there, or give another `path`"
-    elif isinstance(error, FileNotFoundError):
-        what = "its folder, or a file that a container wrote, is missing"
-        remedy = (
-            "mount it again, or give a `path` on a file system that all hosts share, "
-            "and do not touch its `.ridgeline` folder"
-        )
     elif isinstance(error, (FileExistsError, NotADirectoryError)):
         what, remedy = "a file is where a folder should be", "remove it, or give another `path`"
     else:

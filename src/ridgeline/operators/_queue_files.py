@@ -618,6 +618,8 @@ class SegmentWriter:
                 sync_folder(str(self._folder.segments))
             except OSError:
                 os.close(file)
+                with contextlib.suppress(OSError):
+                    path.unlink()
                 raise
             self._file = file
         return self._file

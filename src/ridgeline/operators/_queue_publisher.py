@@ -458,4 +458,3 @@ class QueuePublisher(Publisher):
         with suppress(OSError, ValueError):
             return self._settings.path in _OPENED and not self._folder.description
         return False
-

@@ -13,7 +13,7 @@ OPERATORS = "rows", "pass_on", "sent", "fast", "slow", "fast_files", "slow_files
 
 
 class Regions(OnStore):
-    """Runs of it. `store`: an S3 that has its checkpoint, and with it the queues; None: they are on the disk."""
+    """Runs of it. `store`: an S3 that has its checkpoint, and with it the queues; None: all is on the disk."""
 
     def __init__(self, start, wait_until, folder, store=None):
         self.output, self.checkpoint = folder / "output", folder / "checkpoint"
