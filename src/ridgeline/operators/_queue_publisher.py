@@ -446,7 +446,7 @@ class QueuePublisher(Publisher):
         self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)
 
     def _failure(self, error: OSError) -> RidgelineError:
-        """StoreAwayError if the call may be made again: also if all is gone that was there, as with a mount."""
+        """StoreAwayError if the call may be made again: also if what was there is gone, as with a mount."""
         operator, path = self._context.operator, self._settings.path
         failure = publish_failure(operator, path, error)
         if isinstance(error, FileNotFoundError) and self._is_gone():

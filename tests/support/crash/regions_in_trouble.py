@@ -13,7 +13,7 @@ OPERATORS = "rows", "pass_on", "sent", "fast", "slow", "fast_files", "slow_files
 
 
 class Regions(OnStore):
-    """Runs of it. `store`: an S3 that has its checkpoint, and with it the queues; None: all is on the disk."""
+    """Runs of it. `store`: an S3 with its checkpoint, and with it the queues; None: all is on the disk."""
 
     def __init__(self, start, wait_until, folder, store=None):
         self.output, self.checkpoint = folder / "output", folder / "checkpoint"
@@ -55,7 +55,7 @@ class Regions(OnStore):
         """It says what it waits for. Ctrl-C ends it meanwhile, with an error."""
         self.says(pattern, self.said(pattern) + 1)
         application = self.ask("progress")["application"]
-        assert application["verdict"] == "stuck", application
+        assert application["verdict"] in {"stuck", "unreachable"}, application
         assert application["stuckStores"], application
         self.driver.process.send_signal(signal.SIGINT)
         assert self.driver.wait() != 0
