@@ -87,6 +87,22 @@ def pytest_runtest_makereport(call):
     return report
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_makereport")
+def pytest_runtest_makereport_undisturbed(call):
+    """Collect no garbage while pytest parses the file of a failed test.
+
+    Python 3.11 counts the depth of syntax trees in one place for all threads. A finalizer whose error is
+    formatted meanwhile parses too, after which pytest ended with an INTERNALERROR.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        if collects:
+            gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Where several processes share the tests, files that take long begin first."""
