@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -39,6 +39,8 @@ class Duck:
 
     `memory_mb`: it may take so many megabytes. Not for several threads.
     """
+
+    _aggregates: ClassVar[frozenset[str] | None] = None
 
     def __init__(self, memory_mb: int) -> None:
         duckdb = imported()
@@ -91,7 +93,13 @@ class Duck:
             return None
 
     def aggregates(self) -> frozenset[str]:
-        """The names of functions that are aggregates, and of macros that call one."""
+        """The names of functions that are aggregates, and of macros that call one: those of DuckDB itself."""
+        if Duck._aggregates is None:
+            Duck._aggregates = self._found_aggregates()
+        return Duck._aggregates
+
+    def _found_aggregates(self) -> frozenset[str]:
+        """Look them up, which takes longer than all else that is asked of a SELECT."""
         sql = "select distinct function_name, macro_definition from duckdb_functions() where "
         own = self.connection.execute(f"{sql} function_type = 'aggregate'").fetchall()
         macros = self.connection.execute(f"{sql} function_type = 'macro'").fetchall()
