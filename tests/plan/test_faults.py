@@ -63,10 +63,13 @@ def test_exactly_its_faults(case: Faulty) -> None:
     assert case.faults
 
 
+PLAIN = {str, int, bool, bytes, type(None)}
+
+
 def picture(value: Any, above: frozenset[int] = frozenset()) -> Any:
     """All that is reached from a draft, to see whether something of it was written."""
-    if id(value) in above:
-        return "above"
+    if type(value) in PLAIN or id(value) in above:
+        return "above" if id(value) in above else (type(value), value)
     inside = above | {id(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [getattr(value, one.name, None) for one in dataclasses.fields(value)]
