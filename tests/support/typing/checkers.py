@@ -19,6 +19,7 @@ def mypy(files, folder, paths=()):
     options = [
         "--strict",
         "--config-file=",
+        "--explicit-package-bases",  # paths are the roots: `tests` is a package
         "--no-error-summary",
         f"--cache-dir={folder}",
         "--python-version=3.11",
