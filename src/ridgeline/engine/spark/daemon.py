@@ -22,6 +22,7 @@ import pyspark.worker
 
 import ridgeline.engine.slot.task  # noqa: F401
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.process.freed_memory import keep_freed_memory
 from ridgeline.engine.process.log_channel import open_worker_channel
 from ridgeline.engine.process.worker_output import mark_output
 from ridgeline.engine.spark.seeding import seed_after_fork, watched_seeds
@@ -158,6 +159,7 @@ def main() -> None:
         del os.environ["PYTHONSAFEPATH"]
     # partitions run in parallel: threads of polars would wait for each other
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    keep_freed_memory()
     mark_output()
     open_worker_channel()
     preload(os.environ.get("RIDGELINE_PRELOAD", ""))
