@@ -11,6 +11,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import NO_TIME, Times
 from ridgeline.engine.operator.ages import AgeMeter, places
+from ridgeline.engine.operator.input import times_of
 from ridgeline.testing import SteppingClock
 
 
@@ -83,7 +84,7 @@ def test_a_window_begun_again_forgets_what_the_attempt_before_saw():
 def test_a_source_is_read_once():
     meter = AgeMeter(("source",))
     meter.begin(Timeline(CLOCK))
-    meter.emitted([tuples(1), tuples(None), tuples(2, 3)], START + 1)
+    meter.emitted(times_of([tuples(1), tuples(None), tuples(2, 3)]), START + 1)
     assert [figures(sample) for sample in meter.ages(START + 9)] == [("source", "INFO", 3, 2, 4, 9, 4)]
 
 

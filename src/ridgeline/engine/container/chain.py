@@ -144,12 +144,15 @@ class Relay:
     def _handed_on(self, place: int) -> Iterator[Tuples]:
         """Batches that an operator emits for the next one; runs it as far as needed."""
         consumer, route = self._chain.operators[place + 1], self._chain.routes[place]
-        point = self._chain.operators[place].outputs[route.source_port]
+        producer = self._chain.operators[place]
         forwards = True
         while forwards:
             self._begin_turn(place)
             forwards = self._forwards(place)
-            parts = point.take() if forwards else self._ended[place][1].pop(route.source_port)
+            if forwards:
+                parts = producer.hand_on(route.source_port)
+            else:
+                parts = self._ended[place][1].pop(route.source_port)
             self._begin_turn(place + 1)
             for part in parts:
                 consumer.running.arrived(route.sink_port, part)

@@ -12,7 +12,7 @@ from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, is_stateless
 from ridgeline.api.times import NO_TIME, Microseconds, Times
-from ridgeline.engine.operator.input import emitted_tuples
+from ridgeline.engine.operator.input import emitted_times
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 from ridgeline.measure.age.record_age import LEVELS, sample
@@ -39,7 +39,7 @@ class AgeMeter:
 
     def __init__(self, places: Sequence[str]) -> None:
         self._places = places
-        self._seen: list[tuple[Tuples, float]] = []
+        self._seen: list[tuple[Tuples | Times, float]] = []
         self._timeline: Timeline | None = None
 
     def begin(self, timeline: Timeline) -> None:
@@ -51,15 +51,16 @@ class AgeMeter:
         if self._places and self._timeline is not None and tuples.timed and self._places[0] != "source":
             self._seen.append((tuples, self._timeline.now()))
 
-    def emitted(self, parts: Iterable[Tuples], now: float) -> None:
-        """An input operator has emitted this by then."""
+    def emitted(self, parts: Iterable[Times], now: float) -> None:
+        """An input operator has emitted records of these times by then."""
         if "source" in self._places:
-            self._seen += [(tuples, now) for tuples in parts if tuples.timed]
+            self._seen += [(times, now) for times in parts]
 
     def ages(self, ended: float) -> list[AgeSample]:
         """The ages of the window that ended then; nothing if it failed."""
         seen, self._seen = self._seen, []
-        parts = [(tuples.times, now) for tuples, now in seen if tuples.times is not None]
+        every = ((one.times if isinstance(one, Tuples) else one, now) for one, now in seen)
+        parts = [(times, now) for times, now in every if times is not None]
         if not parts:
             return []
         now = parts[-1][1]
@@ -117,7 +118,7 @@ class _EmittedAges(RecordAges):
 
     def report(self, turn: Turn, emitted: Emitted) -> None:
         """All that it has emitted was emitted by then."""
-        self.meter.emitted(emitted_tuples(self.instance, emitted), self._done)
+        self.meter.emitted(emitted_times(self.instance, emitted), self._done)
 
 
 def _shifted(

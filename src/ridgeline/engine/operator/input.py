@@ -11,6 +11,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, SparkSource, has_finished, mark_finished
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.push_input import PushInput
+from ridgeline.api.times import Times
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 from ridgeline.measure.events import SourceProgress, SourceTaken
@@ -125,7 +126,15 @@ def poll_input(
     return not count
 
 
-def emitted_tuples(instance: Instance, emitted: Emitted) -> list[Tuples]:
-    """The tuples that an input operator has emitted at its own ports, without errors and dead letters."""
+def emitted_times(instance: Instance, emitted: Emitted) -> list[Times]:
+    """The times of what an operator has emitted in its window, without errors and dead letters.
+
+    `emitted`: what it has not handed on before.
+    """
     ports = [name for name in emitted if not instance.outputs[name].port.error and name != DEAD_LETTERS]
-    return [part for name in ports for part in emitted[name]]
+    return [*instance.handed_on, *times_of(part for name in ports for part in emitted[name])]
+
+
+def times_of(parts: Iterable[Tuples]) -> list[Times]:
+    """The times of sequences of tuples, of those that have any."""
+    return [times for part in parts if part.timed and (times := part.times) is not None]

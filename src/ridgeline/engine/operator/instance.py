@@ -20,6 +20,7 @@ from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import PLATFORM, Change
+from ridgeline.api.times import Times
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.operator.progress import Handler, Running
 from ridgeline.engine.operator.signals import Signals
@@ -81,6 +82,8 @@ class Instance:
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
         context.engine.on_expected = self.running.expect
         self.undeclared = Undeclared(self.operator)
+        self.handed_on: list[Times] = []
+        """The times of what was handed on before the window's end, of an operator that makes a watermark."""
         self.failed = False
         """Whether a callback has raised since it was started."""
         self._inspect = inspect

@@ -14,12 +14,13 @@ from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError
+from ridgeline.api.operator import makes_watermark
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.operator.ages import RecordAges
 from ridgeline.engine.operator.application_window import ends_with
 from ridgeline.engine.operator.controls import ControlTuples
 from ridgeline.engine.operator.delivery import Delivery, decoded, delivered
-from ridgeline.engine.operator.input import InputTuples
+from ridgeline.engine.operator.input import InputTuples, times_of
 from ridgeline.engine.operator.instance import Inspect, Instance
 from ridgeline.engine.operator.part import Turn
 from ridgeline.engine.operator.parts import Parts
@@ -190,7 +191,7 @@ class OperatorRuntime:
     ) -> Steps:
         """Run the operator's part of a window; its cells must be at the window before.
 
-        Yields after `begin_window` and after each sequence of tuples. What its ports `take` then is handed
+        Yields after `begin_window` and after each sequence of tuples. What `hand_on` returns then is handed
         over already. Returns its report and what else it emitted by port. Inputs whose tuples are still to
         come announce each run by `running.arrived`.
 
@@ -208,6 +209,7 @@ class OperatorRuntime:
         # Its tuples become objects that live until the end of the window: there is no garbage among them.
         collect_after(sum(n for port, n in window.tuples_in.items() if not instance.handlers[port][0]))
         context.engine.take_handed_over()  # what a failed attempt left
+        instance.handed_on.clear()
         try:
             for begin in parts.begin:
                 begin(turn)
@@ -274,6 +276,13 @@ class OperatorRuntime:
                     note(turn, tuples)
                 yield
         delivery.check()
+
+    def hand_on(self, port: str) -> list[Tuples]:
+        """The sequences of tuples that it has emitted at a port so far, without those handed on before."""
+        parts = self.outputs[port].take()
+        if makes_watermark(self.operator):
+            self.instance.handed_on += times_of(parts)
+        return parts
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
         """Route what the window just run emitted.

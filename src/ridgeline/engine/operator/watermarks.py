@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import (
     InputOperator,
     Operator,
@@ -17,9 +16,9 @@ from ridgeline.api.operator import (
     makes_watermark,
 )
 from ridgeline.api.state import ENDED, WATERMARK, ValueCell
-from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark
+from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark, Times
 from ridgeline.engine.operator.application_window import gathers
-from ridgeline.engine.operator.input import emitted_tuples
+from ridgeline.engine.operator.input import emitted_times
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 from ridgeline.measure.events import OperatorWindow, WatermarkReading
@@ -65,7 +64,7 @@ class Watermark(TurnPart):
         operator = self.instance.operator
         if makes_watermark(operator):
             self._emitted(
-                operator, emitted_tuples(self.instance, emitted), finished=self._has_finished(operator)
+                operator, emitted_times(self.instance, emitted), finished=self._has_finished(operator)
             )
         self._fill_in(turn.report.window)
 
@@ -117,8 +116,8 @@ class Watermark(TurnPart):
         ended = self.instance.cells[ENDED]
         return isinstance(ended, ValueCell) and bool(ended.get())
 
-    def _emitted(self, operator: Operator, parts: Iterable[Tuples], *, finished: bool) -> None:
-        """An operator has emitted this in a window, and gave it times. `finished`: with it, or before.
+    def _emitted(self, operator: Operator, parts: Iterable[Times], *, finished: bool) -> None:
+        """An operator has emitted records of these times in a window. `finished`: with it, or before.
 
         Records that are further ahead of the clock than `time_ahead_limit` count as if they had no time.
         """
@@ -155,11 +154,11 @@ class Watermark(TurnPart):
         self._marks[self.instance.spec.id] = self.instance.context.engine.mark = left, idle
 
 
-def _newest(parts: Iterable[Tuples], limit: int) -> tuple[int, int]:
+def _newest(parts: Iterable[Times], limit: int) -> tuple[int, int]:
     """The newest time that is not after `limit`, or `NO_TIME`; and how many records are after it."""
     newest, ahead = NO_TIME, 0
-    for part in parts:
-        if (times := part.times) is None or not len(times):
+    for times in parts:
+        if not len(times):
             continue
         found = int(times.newest.max())
         if found > limit:
