@@ -242,6 +242,7 @@ class OperatorRuntime:
         turn.report.handed_over = context.engine.take_handed_over()
         for report in parts.report:
             report(turn, emitted)
+        instance.handed_on.clear()
         self.running.report(window)
         return turn.report, emitted
 
