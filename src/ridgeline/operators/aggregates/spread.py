@@ -46,6 +46,8 @@ class _Moments(Rules):
     terms: ClassVar[tuple[tuple[int, ...], ...]] = ()
     times: ClassVar[bool] = False
     """The second column may have times."""
+    most_without = 1
+    """Of so many records there is no result."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,6 +93,8 @@ class _Moments(Rules):
         return [part if part[0] else None for part in zip(*[values or [] for values in sums], strict=True)]
 
     def result(self, part: Part) -> Any:
+        if part[0] <= self.most_without:
+            return None
         try:
             integers, *scale = to_common_scale(part[1:], list(map(len, self.terms)))
             return self.computed(part[0], integers, Scale(*scale))
@@ -110,26 +114,25 @@ class _Variance(_Moments, kinds=("variance", "stddev")):
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self.ddof = self.option("ddof")
+        self.most_without = self.option("ddof")
         self.is_root = aggregate.kind == "stddev"
 
     def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
-        if count <= self.ddof:
-            return None
         total, squares = sums
-        found = scale.of(count * squares - total * total, count * (count - self.ddof), 2)
+        found = scale.of(count * squares - total * total, count * (count - self.most_without), 2)
         return math.sqrt(found) if self.is_root else found
 
 
 class _Covariance(_Moments, kinds=("covariance",)):
     terms = ((0,), (1,), (0, 1))
 
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self.most_without = self.option("ddof")
+
     def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
-        ddof = self.option("ddof")
-        if count <= ddof:
-            return None
         x, y, xy = sums
-        return scale.of(count * xy - x * y, count * (count - ddof), 2)
+        return scale.of(count * xy - x * y, count * (count - self.most_without), 2)
 
 
 class _Line(_Moments, kinds=("slope", "intercept")):
