@@ -32,6 +32,7 @@ from ridgeline.operators import (
 from ridgeline.operators.patterns import Pattern
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_value
+from ridgeline.plan.validation import find_faults
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -232,14 +233,29 @@ def test_absence_by_the_times_of_records() -> None:
     ]
     for partitions in (1, 3):
         pattern = absence("4s", by_clock=False, cleared=True)
-        run = run_local(application(readings(windows), Detect(pattern, "device"), partitions))
-        found = sorted((row[0], row[1], row[2] - START.timestamp()) for row in rows(run))
+        run = run_local(application(readings(windows), Detect(pattern, "device", at="found"), partitions))
+        begin = START.timestamp()
+        found = sorted((row[0], row[1], row[2] - begin, row[3] - begin) for row in rows(run))
         assert found == [
-            ("a", "absent", 1.0),
-            ("a", "absent", 9.0),
-            ("a", "present", 9.0),
-            ("a", "present", 20.0),
+            ("a", "absent", 1.0, 5.0),
+            ("a", "absent", 9.0, 13.0),
+            ("a", "present", 9.0, 9.0),
+            ("a", "present", 20.0, 20.0),
         ]
+
+
+def test_the_time_of_a_finding_is_a_column_if_asked_for() -> None:
+    given_rows = readings([[("a", 1.0, "x", 0)], [("a", 2.0, "x", 0)], [("a", 9.0, "x", 0)]])
+    app = Application("times")
+    source = app.read(
+        "source", ListInput(Reading, [row for window in given_rows for row in window], "time", "1s")
+    )
+    steps = source.group_by("device").detect("rise", sequence("value = 2", "value = 9", within="1m"), at="at")
+    assert [row["since"] - START for row in steps.collect()] == [timedelta(seconds=1)]
+    assert [row["at"] - START for row in steps.collect()] == [timedelta(seconds=2)]
+    wrong = app.add_operator("wrong", Detect(absence("1s"), "device", at="since"))
+    source.into(wrong.input)
+    assert "wrong.at" in [fault.where for fault in find_faults(app)]
 
 
 def test_absence_by_the_clock_when_nothing_comes_any_more() -> None:

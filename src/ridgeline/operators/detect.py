@@ -26,7 +26,8 @@ class Detect(DividedOperator):
 
     Input: any stream with columns. Output: the key's columns, `what` was found, and `since` when it holds.
     With `value="celsius"` also a column of this name: a float that says how much, or null. A finding has the
-    time of the record that showed it.
+    time of the record that showed it; one of silence the moment at which it was long enough. With
+    `at="found"` that time is a column, too.
 
     `pattern`: `hysteresis`, `streak`, `absence`, `sequence`, `rate`, `burst`, `zscore`, `ewma` or
     `change_point`, see docs/patterns.md. `key`: a column, or several.
@@ -67,6 +68,7 @@ class Detect(DividedOperator):
     pattern: Pattern
     key: Columns
     value: str | None = Field(default=None, kw_only=True)
+    at: str | None = Field(default=None, kw_only=True)
 
     memories = KeyedState(tuple)
     """By key, what the pattern remembers."""
@@ -81,10 +83,11 @@ class Detect(DividedOperator):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and columns of one name."""
         faults = self.key_faults("key")
-        names = [*columns_of(self.key), "what", "since", *([self.value] if self.value else [])]
+        more = {name: given for name in ("value", "at") if (given := getattr(self, name))}
+        names = [*columns_of(self.key), "what", "since", *more.values()]
         double = next((name for name in names if names.count(name) > 1), None)
         if double is not None:
-            which = "value" if double == self.value else "key"
+            which = next((name for name, given in more.items() if given == double), "key")
             faults.append((which, double, "must not have the name of another column of the output"))
         return faults
 
@@ -103,6 +106,8 @@ class Detect(DividedOperator):
         fields.append(pa.field("since", TIMESTAMP, nullable=False))
         if self.value is not None:
             fields.append(pa.field(self.value, pa.float64()))
+        if self.at is not None:
+            fields.append(pa.field(self.at, TIMESTAMP, nullable=False))
         return pa.schema(fields)
 
     def setup(self, context: OperatorContext) -> None:
@@ -133,7 +138,7 @@ class Detect(DividedOperator):
         for code in sorted(seen):
             self._keep(keys[code], before[code], memories[code])
         if findings:
-            self.output.emit_batch(self._batch(findings), rows=rows)
+            self.output.emit_batch(self._batch(findings, [times[row] for row in rows]), rows=rows)
 
     def _times(self, count: int) -> Microseconds:
         """The records' times; that of the window's beginning for one without."""
@@ -184,20 +189,23 @@ class Detect(DividedOperator):
         elif memory != before:
             self.memories[key] = memory
         if found:
-            when = moment(self.context.window_time_microseconds if time is None else time)
-            for row in self._batch([(key, one) for one in found]).to_pylist():
-                self.output.emit(row, timestamp=when)
+            time = self.context.window_time_microseconds if time is None else time
+            for row in self._batch([(key, one) for one in found], [time] * len(found)).to_pylist():
+                self.output.emit(row, timestamp=moment(time))
 
-    def _batch(self, findings: list[tuple[Any, Found]]) -> pa.RecordBatch:
-        """Findings as a batch of the output."""
+    def _batch(self, findings: list[tuple[Any, Found]], times: list[int]) -> pa.RecordBatch:
+        """Findings as a batch of the output, with the times at which they were made."""
         keys = [key if len(self.names) > 1 else (key,) for key, _ in findings]
         columns: list[Any] = list(zip(*keys, strict=True))
         columns += [[one.what for _, one in findings], [one.since for _, one in findings]]
         if self.value is not None:
             columns.append([one.value for _, one in findings])
+        if self.at is not None:
+            columns.append(times)
         schema = self.output.schema.arrow
+        when = "since", self.at
         arrays = [
-            as_column(values, field.type) if field.name == "since" else pa.array(values, field.type)
+            as_column(values, field.type) if field.name in when else pa.array(values, field.type)
             for values, field in zip(columns, schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -273,14 +273,17 @@ class GroupedStream:
         pattern: Pattern,
         *,
         value: str | None = None,
+        at: str | None = None,
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """Find a pattern in the records of each key, see `Detect`: `detect("silent", absence("10s"))`.
 
-        Results have the columns of the key, `what` and `since`; with `value` also a column of this name.
+        Results have the columns of the key, `what` and `since`; with `value` and `at` also columns of these
+        names: how much, and when it was found.
         """
         key = self.columns[0] if len(self.columns) == 1 else self.columns
-        stream: Stream[Any] = self.stream.process(name, Detect(pattern, key, value=value), **attributes)
+        detect = Detect(pattern, key, value=value, at=at)
+        stream: Stream[Any] = self.stream.process(name, detect, **attributes)
         return stream
 
     def top(
