@@ -53,6 +53,14 @@ from ridgeline.testing.local_run import LocalRun
 from ridgeline.testing.muting import silence
 
 
+def _refuse_spark(checkpoint: Checkpoint, window: Manifest) -> None:
+    """Raise CheckpointError for a rewind in process of a run with Spark sources."""
+    if window.offsets is not None:
+        what = f"cannot rewind `{checkpoint.storage.uri}` to window {window.window_id} in process"
+        msg = f"{what}: its Spark sources have a log of their own; rewind it on Spark"
+        raise CheckpointError(msg)
+
+
 def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     app: Application,
     *,
@@ -223,12 +231,7 @@ class InProcessRun:
         plan = self._planner.settled(owned.last())
         if (back := self._planner.from_window) is not None:
             try:
-                context, settled = self._context(owned, plan), self._planner.settled
-
-                def check(other: Plan, window: Manifest) -> None:
-                    check_states_of(other, owned, self._planner, window)
-
-                rewind(owned, plan, back, self._clock, context, settled, check)
+                self._rewind(owned, plan, back)
                 plan = self._planner.settled(owned.last())
             except BaseException:
                 owned.close()
@@ -269,6 +272,16 @@ class InProcessRun:
             owned.close()
             self._observe(result, ApplicationEnded(self._clock.wall(), outcome, reason))
         return result
+
+    def _rewind(self, owned: Checkpoint, plan: Plan, window_id: int) -> None:
+        """Let the run begin again after a window. Raises CheckpointError, RidgelineError."""
+
+        def check(other: Plan, window: Manifest) -> None:
+            _refuse_spark(owned, window)
+            check_states_of(other, owned, self._planner, window)
+
+        context, settled = self._context(owned, plan), self._planner.settled
+        rewind(owned, plan, window_id, self._clock, context, settled, check)
 
     def _ask_again(self, result: LocalRun, lost: Sequence[Asked]) -> None:
         """Ask the next driver, before its first window, for the changes that waited when this one died."""

@@ -171,15 +171,16 @@ def test_the_command_lists_the_windows_that_can_be_gone_back_to(tmp_path: Path) 
     assert missing.exit_code != 0
 
 
-def test_a_run_with_a_spark_source_is_refused(tmp_path: Path) -> None:
+def test_a_run_with_a_spark_source_is_refused_in_process(tmp_path: Path) -> None:
     run_local(application(), windows=3, checkpoint=tmp_path)
     owned = Checkpoint(LocalStorage(str(tmp_path)), "rewound")
     last = owned.last()
     assert last is not None
-    owned.commit(replace(last, window_id=3, offsets=SourceOffsets(["numbers"], "", "", {}, {})))
+    for window in (3, 4):
+        owned.commit(replace(last, window_id=window, offsets=SourceOffsets(["numbers"], "", "", {}, {})))
     owned.close()
-    with pytest.raises(CheckpointError, match="its Spark sources have a log of their own"):
-        run_local(application(), checkpoint=tmp_path, from_window=1)
+    with pytest.raises(CheckpointError, match="to window 3 in process: its Spark sources have a log of"):
+        run_local(application(), checkpoint=tmp_path, from_window=3)
 
 
 def test_a_rewind_takes_changes_of_the_plan_back(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ def rewind(
         raise _not_kept(checkpoint, window_id, [manifest.window_id for manifest in kept])
     if target.window_id == last.window_id:
         return last
-    _check(checkpoint, target, last)
     outputs = going = Outputs(plan, clock)
     if list(target.edits) != list(last.edits):
         plan = plan if settled is None else settled(target)
@@ -96,7 +95,10 @@ def replace_states(
     """
     last = checkpoint.last()
     assert last is not None  # noqa: S101  callers have looked
-    _check(checkpoint, last, last)
+    if last.offsets is not None:
+        what = f"states of `{checkpoint.storage.uri}` cannot be replaced"
+        msg = f"{what}: its Spark sources have a log of their own; import into a fresh `--checkpoint`"
+        raise CheckpointError(msg)
     outputs = Outputs(plan, clock)
     back = TakingBack([last], outputs, outputs)
     back.check()
@@ -171,15 +173,6 @@ def not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
         before = manifest.window_id
         if manifest.rewound_to is not None:
             left = min(left, manifest.rewound_to)
-
-
-def _check(checkpoint: Checkpoint, target: Manifest, last: Manifest) -> None:
-    """Raise CheckpointError if something else than states and outputs would have to be rewound."""
-    what = f"cannot rewind `{checkpoint.storage.uri}` to window {target.window_id}"
-    if target.offsets is not None or last.offsets is not None:
-        why = "its Spark sources have a log of their own, which only goes forward"
-        msg = f"{what}: {why}; start anew with another `--checkpoint`"
-        raise CheckpointError(msg)
 
 
 def _void(target: Manifest, kept: Iterable[Manifest]) -> list[Manifest]:

@@ -34,6 +34,7 @@ from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.reporter import Observe
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has_ended
+from ridgeline.engine.driver.spark_source.offset_log import SparkLog
 from ridgeline.engine.files.patience import Patience, PatientDriverStorage, PatientLocalStorage
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
@@ -216,6 +217,7 @@ def _rewound(
     settled = planner.settled if planner else None
 
     def check(other: Plan, window: Manifest) -> None:
+        _check_sources(other, checkpoint, window)
         check_states_of(other, checkpoint, planner, window)
 
     rewound = rewind(checkpoint, plan, window_id, clock, context, settled, check)
@@ -226,6 +228,25 @@ def _rewound(
         extra={"application": plan.logical.application},
     )
     return _settled(planner, plan, checkpoint)
+
+
+def _check_sources(plan: Plan, checkpoint: Checkpoint, window: Manifest) -> None:
+    """Before a rewind: raise CheckpointError if Spark sources cannot begin again after a window."""
+    operators = plan.logical.operators
+    names = [operator.name for operator in operators if isinstance(operator.operator, SparkSource)]
+    known = window.offsets
+    if not names and known is None:
+        return
+    what = f"cannot rewind `{mask_text(checkpoint.storage.uri)}` to window {window.window_id}"
+    if known is None or list(known.sources) != names:
+        found = "none" if known is None else ", ".join(f"`{name}`" for name in known.sources)
+        msg = f"{what}: its Spark sources were {found}; run it with these, in this order"
+        raise CheckpointError(msg)
+    SparkLog(checkpoint.storage, names, _unsaid).check_back(known, what)
+
+
+def _unsaid(_text: str) -> None:
+    pass
 
 
 def start_spark(

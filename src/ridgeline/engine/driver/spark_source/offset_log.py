@@ -47,8 +47,11 @@ class SparkLog:
         self._sources = list(sources)
         self._warn = warn
         self._window = self._done = -1
-        self._ran = self._stateless = False
-        """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark."""
+        self._ran = self._stateless = self._rewound = False
+        """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark.
+
+        `_rewound`: Spark's log is to be made that of a window to which the run was rewound.
+        """
         self._last: SourceOffsets | None = None
 
     def check(self, last: Manifest | None) -> None:
@@ -68,9 +71,30 @@ class SparkLog:
                 self._restart_log()
                 return
             self._window, self._last = committed, self._comparable(last)
+            self._rewound = last.rewound_to is not None and done < committed
             self._mend_files(self._last)
             self._drop_planned(self._last)
             self._mend_entries(self._last, done)
+
+    def check_back(self, known: SourceOffsets, what: str) -> None:
+        """Before a rewind: check that sources can begin again where a window with these offsets ended.
+
+        `what`: the rewind, for the error. Raises CheckpointError if they cannot, or if Spark keeps a state.
+        """
+        with self._explained():
+            if self._has_state():
+                why = "a `transform` keeps a state in Spark, of which there is the newest only"
+                msg = f"{what}: {why}; start anew with another `--checkpoint`"
+                raise CheckpointError(msg)
+            for name, wanted in known.files.items():
+                data = self._read(f"sources/{name}")
+                if (data is None or checksum(name, data) != wanted) and name not in known.texts:
+                    log = self._where(f"sources/{name}")
+                    why = f"Spark has merged its list `{log}` of files that were read"
+                    msg = (
+                        f"{what}: {why}; rewind to a later window, or start anew with another `--checkpoint`"
+                    )
+                    raise CheckpointError(msg)
 
     def offsets(self, window_id: int) -> SourceOffsets:
         """Where the sources of a window end that Spark is about to run.
@@ -153,7 +177,10 @@ class SparkLog:
             if self._text(f"commits/{done}") != text:
                 self._rewrite(f"commits/{done}", text)
         readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
-        startable = window_id == 0 or _is_entry(self._text(f"offsets/{window_id - 1}"), known.entry)
+        before = self._text(f"offsets/{window_id - 1}")
+        startable = window_id == 0 or _is_entry(before, known.entry)
+        if self._rewound:  # Spark asks once more for the last window, from where the one before it ended
+            startable = before == known.entry
         if readable and startable:
             return
         if (
@@ -324,6 +351,8 @@ class SparkLog:
     def _rewrite(self, name: str, text: str) -> None:
         self._remove(name)
         self._storage.write(f"{FOLDER}/{name}", text.encode())
+        if self._rewound:
+            return
         log = f"Spark's log `{self._where(name)}`"
         remedy = "it was written again from the last commit, nothing is lost"
         self._warn(f"{log} was missing or damaged; {remedy}")
