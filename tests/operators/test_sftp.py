@@ -122,6 +122,34 @@ def test_a_server_that_goes_away_is_waited_for(server: SftpServer) -> None:
     again.join()
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_an_output_whose_server_goes_away_waits_for_it(
+    server: SftpServer, partitions: int, tmp_path: Path
+) -> None:
+    """It goes while windows are written, and before one of them is published."""
+    items = [one for row in ROWS[:60] for one in (row, END_WINDOW)]
+    stops, again = [10, 30], []
+
+    def seen(row: Row) -> Row:
+        if stops and row.n >= stops[0]:
+            stops.pop(0)
+            server.stop()
+            again.append(threading.Timer(0.7, server.start))
+            again[-1].start()
+        return row
+
+    app = Application("write", window="1s")
+    rows = app.read("source", ListInput(Row, items)).map("seen", seen)
+    out = FileOutput(f"{server.uri}/out", format="jsonl", roll_seconds=2)
+    rows.write("out", out, partitions=partitions)
+    run_local(app, checkpoint=tmp_path / "state")
+    for timer in again:
+        timer.join()
+    assert len(again) == 2
+    lines = [line for path in (server.root / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert sorted(Row(**json.loads(line)) for line in lines) == ROWS[:60]
+
+
 def test_a_file_of_a_connection_that_broke_leaves_the_next_one(server: SftpServer) -> None:
     for name in ("one", "other"):
         (server.root / name).write_bytes(bytes(100_000))

@@ -15,6 +15,8 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.sftp import sftp
+from ridgeline.api.support.stores.azure import SCHEMES as AZURE_SCHEMES
+from ridgeline.api.support.stores.azure import azure
 from ridgeline.api.support.stores.hdfs import SCHEMES as HDFS_SCHEMES
 from ridgeline.api.support.stores.hdfs import hdfs
 
@@ -46,10 +48,13 @@ _TEXTS = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING"
     r"|INTERNAL_FAILURE)"  # of pyarrow
     r"|HTTP (?:response code |status )?(?:500|502|503|504)"
-    r"|^(?:AWSApiCallTimeout|AWSStatus500|AWSServiceThrottled|BindOn|Connect|ConnectTimeout|ConnectionPoolTimeout"
-    r"|EOF|HttpChannelEOF|HttpHostConnect|NoHttpResponse|NoRouteToHost|PortUnreachable|Retriable|SafeMode"
+    r"|^(?:AWSApiCallTimeout|AWSStatus500|AWSServiceThrottled|BindOn|BlockMissing|ClosedChannel|Connect"
+    r"|ConnectTimeout|ConnectionPoolTimeout|EOF|HttpChannelEOF|HttpHostConnect|NoHttpResponse|NoRouteToHost|PortUnreachable|Retriable|SafeMode"
     r"|Socket|SocketTimeout|SSL|Standby|UnknownHost)Exception:"  # of Hadoop, see `HadoopStorage`
-    r"|^AWSClientIOException:.*(?:Unable to execute HTTP request|[Tt]imed out|[Cc]onnection)",
+    r"|^AWSClientIOException:.*(?:Unable to execute HTTP request|[Tt]imed out|[Cc]onnection)"
+    r"|could only be (?:written|replicated) to \d+ (?:of|nodes)|All datanodes .* are bad"  # of HDFS
+    r"|Fail to get a new connection for|Azure Error: \[(?:InternalError|OperationTimedOut|ServerBusy)\]"
+    r"|Unable to create new block|Unable to close file because|Name node is in safe mode",
     re.DOTALL,
 )
 
@@ -125,6 +130,8 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
             uri = uri.replace("?", "%3F").replace("#", "%23")
         if scheme in HDFS_SCHEMES:
             return hdfs(uri)
+        if scheme in AZURE_SCHEMES:
+            return azure(uri)
         filesystem, path = pyarrow.fs.FileSystem.from_uri(_ALIASES.get(scheme, scheme) + uri[len(scheme) :])
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         remedy = (

@@ -243,7 +243,7 @@ class EntryFolder:
         """Write a file; where writing is no single step, under another name first."""
         filesystem, base = self._reached()
         path = f"{base}/{place}"
-        if filesystem.type_name not in _FOLDERS_NEEDED:
+        if filesystem.type_name.removeprefix("py::") not in _FOLDERS_NEEDED:
             with filesystem.open_output_stream(path) as stream:
                 stream.write(data)
             return

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import re
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import pyarrow as pa
 import pyarrow.fs
 
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask_text
+from ridgeline.api.support.stores.delegating import DelegatingFiles
+
 SCHEMES = frozenset({"hdfs", "viewfs"})
 _OWN = "fs.hdfs.impl.disable.cache=true&fs.viewfs.impl.disable.cache=true"
 _open: dict[str, pyarrow.fs.FileSystem] = {}
 _lock = threading.Lock()
+_Result = TypeVar("_Result")
+_WITHOUT_NUMBER = 255
+"""The error number of `libhdfs` for all exceptions of Java that it has none for: most are of the network."""
+_NO_TICKET = re.compile(
+    r"SIMPLE authentication is not enabled|Client cannot authenticate via|Failed to find any Kerberos tgt|[Tt]icket expired"
+    r"|credentials have been revoked"
+)
+_library: list[Any] = []
+"""The `libhdfs` of this process, once it was looked for; None if it does not say what Java has said."""
 
 
 def hdfs(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
@@ -26,6 +42,7 @@ def hdfs(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     which no other code of the process can close.
     Raises OSError, ValueError or pyarrow.ArrowException if it cannot be reached.
     """
+    _leave_signals()
     parts = urlsplit(uri)
     query = f"{parts.query}&{_OWN}" if parts.query else _OWN
     place = urlunsplit((parts.scheme, parts.netloc, "/", query, ""))
@@ -39,82 +56,137 @@ def hdfs(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
         return _open[place], unquote(parts.path) or "/"
 
 
-class HdfsFiles(pyarrow.fs.FileSystemHandler):
-    """pyarrow's HDFS, with FileNotFoundError where `libhdfs` calls a missing file an input/output error."""
+def _leave_signals() -> None:
+    """Let the Java machine of this process leave Ctrl-C and SIGTERM to Python: by itself it ends at them."""
+    given = os.environ.get("LIBHDFS_OPTS", "")
+    if "-Xrs" not in given.split():
+        os.environ["LIBHDFS_OPTS"] = f"{given} -Xrs".strip()
 
-    def __init__(self, files: pyarrow.fs.FileSystem) -> None:
-        self._files = files
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HdfsFiles) and self._files == other._files
+class HdfsFiles(DelegatingFiles):
+    """pyarrow's HDFS, with errors that say what Java has said.
 
-    __hash__ = None  # type: ignore[assignment]
+    `libhdfs` calls a missing file an input/output error, and most other errors have one number. So `said`
+    asks for the exception, by which it is known that a name node is away, for example.
+    """
 
-    def get_type_name(self) -> str:
-        """The name of the kind of file system."""
-        return "hdfs"
+    kind = "hdfs"
 
-    def normalize_path(self, path: str) -> str:
-        """The path as it is."""
-        return path
+    def done(self, do: Callable[[], _Result]) -> _Result:
+        """Do something with the files. Raises as `said`."""
+        return said(do)
 
-    def get_file_info(self, paths: Sequence[str]) -> list[pyarrow.fs.FileInfo]:
-        """Kind, size and time of the files at these paths."""
-        return list(self._files.get_file_info(list(paths)))
-
-    def get_file_info_selector(self, selector: pyarrow.fs.FileSelector) -> list[pyarrow.fs.FileInfo]:
-        """The files and folders in a folder."""
-        return list(self._files.get_file_info(selector))
-
-    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001  pyarrow's
-        """Make a folder, unless it is there."""
-        self._files.create_dir(path, recursive=recursive)
-
-    def delete_dir(self, path: str) -> None:
-        """Delete a folder with all that is in it. Raises FileNotFoundError."""
-        self._files.delete_dir(path)
-
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Delete all that is in a folder."""
-        self._files.delete_dir_contents(path, missing_dir_ok=missing_dir_ok)
-
-    def delete_root_dir_contents(self) -> None:
-        """Refuse: it would delete all files of the cluster. Raises PermissionError."""
-        raise PermissionError(errno.EPERM, "all files of an HDFS are not deleted")
+    def opened(self, mode: str, do: Callable[[], pa.NativeFile]) -> pa.NativeFile:
+        """Open a file whose errors say what Java has said."""
+        return pa.PythonFile(_Stream(said(do)), mode=mode)
 
     def delete_file(self, path: str) -> None:
         """Delete a file. Raises FileNotFoundError."""
-        self._on(path, lambda: self._files.delete_file(path))
+        self._on(path, lambda: self.files.delete_file(path))
 
     def move(self, src: str, dest: str) -> None:
         """Rename a file; one that is there is replaced. Raises FileNotFoundError."""
-        self._on(src, lambda: self._files.move(src, dest))
+        self._on(src, lambda: self.files.move(src, dest))
 
     def copy_file(self, src: str, dest: str) -> None:
         """Copy a file. Raises FileNotFoundError."""
-        self._on(src, lambda: self._files.copy_file(src, dest))
-
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file to read it from its beginning. Raises FileNotFoundError."""
-        return self._files.open_input_stream(path, compression=None)
-
-    def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file to read it at any place. Raises FileNotFoundError."""
-        return self._files.open_input_file(path)
-
-    def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
-        """Make a file, or replace it."""
-        return self._files.open_output_stream(path, compression=None, metadata=metadata)
-
-    def open_append_stream(self, path: str, metadata: Any) -> pa.NativeFile:
-        """Open a file to write at its end."""
-        return self._files.open_append_stream(path, compression=None, metadata=metadata)
+        self._on(src, lambda: self.files.copy_file(src, dest))
 
     def _on(self, path: str, do: Callable[[], None]) -> None:
         """Do something with a file. If that fails and the file is missing, raises FileNotFoundError."""
         try:
-            do()
+            said(do)
         except OSError as error:
-            if self._files.get_file_info(path).type is not pyarrow.fs.FileType.NotFound:
+            if said(lambda: self.files.get_file_info(path)).type is not pyarrow.fs.FileType.NotFound:
                 raise
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+
+
+class _Stream:
+    """An open file, with errors that say what Java has said."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return bool(self._file.closed)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so many bytes, or all."""
+        return said(lambda: bytes(self._file.read(None if size < 0 else size)))
+
+    def read_buffer(self, size: int = -1) -> pa.Buffer:
+        """As `read`, without a copy."""
+        return said(lambda: self._file.read_buffer(None if size < 0 else size))
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        """Go to a place."""
+        return said(lambda: int(self._file.seek(place, whence)))
+
+    def tell(self) -> int:
+        """The place."""
+        return int(self._file.tell())
+
+    def write(self, data: Any) -> int:
+        """Write all bytes."""
+        return said(lambda: int(self._file.write(data)))
+
+    def flush(self) -> None:
+        """Send what was written."""
+        said(self._file.flush)
+
+    def close(self) -> None:
+        """Close it: what was written is there only then."""
+        said(self._file.close)
+
+
+def said(do: Callable[[], _Result]) -> _Result:
+    """Do something with HDFS. An error without a number of its own says what Java has said, as OSError.
+
+    Its text begins with the name of Java's exception, as that of errors of Hadoop in the driver does. Raises
+    RidgelineError where HDFS wants to know the user by Kerberos, and there is no ticket.
+    """
+    try:
+        return do()
+    except OSError as error:
+        if error.errno not in (_WITHOUT_NUMBER, errno.EROFS, errno.EACCES):
+            raise
+        cause = mask_text(_last_cause())
+        if _NO_TICKET.search(cause):
+            remedy = "get a ticket with `kinit`, or set `KRB5PRINCIPAL` and `KRB5KEYTAB`, on all hosts"
+            msg = f"HDFS asks for a user by Kerberos, and there is no valid ticket: {cause}; {remedy}"
+            raise RidgelineError(msg) from error
+        if (
+            not cause
+            or error.errno == errno.EACCES
+            or (error.errno == errno.EROFS and "SafeMode" not in cause)
+        ):
+            raise
+        text = f"{cause} ({error.strerror or error})"
+        raise OSError(text) from error
+
+
+def _last_cause() -> str:
+    """The last exception of Java in this thread, as "ConnectException: Connection refused"; "" if unknown."""
+    if not _library:
+        _library.append(_found_library())
+    if _library[0] is None:
+        return ""
+    text = _library[0].hdfsGetLastExceptionRootCause()
+    return text.decode(errors="replace").strip() if text else ""
+
+
+def _found_library() -> Any:
+    """The `libhdfs` that pyarrow has loaded, as it is asked; None if there is none that can be."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return None
+    for path in {line.split(maxsplit=5)[5] for line in lines if "libhdfs" in line}:
+        library = ctypes.CDLL(path)
+        if hasattr(library, "hdfsGetLastExceptionRootCause"):
+            library.hdfsGetLastExceptionRootCause.restype = ctypes.c_char_p
+            return library
+    return None

@@ -1,0 +1,59 @@
+"""Files on an HDFS with Kerberos: read and written with a keytab, refused without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.depth import DEPTH
+from support.operators import copy_files
+from support.operators.hdfs import Hdfs
+from support.operators.kerberos import Kdc
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(DEPTH < 2, reason="HDFS without Kerberos: test_hdfs.py"),
+]
+
+ROWS = [(n, f"müller {n}") for n in range(400)]
+SCRIPT = Path(copy_files.__file__)
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kdc, Hdfs]]:
+    home = tmp_path_factory.mktemp("hdfs")
+    lines = "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in ROWS)
+    (home / "rows.jsonl").write_text(lines)
+    with Kdc(home / "kdc") as kdc, Hdfs(home / "cluster", kdc.settings, kdc.options, "localhost") as made:
+        made.shell("-mkdir", "/in", **kdc.user)
+        made.shell("-put", str(home / "rows.jsonl"), "/in/rows.jsonl", **kdc.user)
+        yield kdc, made
+
+
+def copied(cluster: Hdfs, out: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    words = [f"{cluster.uri}/in/*.jsonl", f"{cluster.uri}{out}", "jsonl", "2", str(folder / "state")]
+    given = {**os.environ, **cluster.environment, **environment}
+    return subprocess.run(
+        [sys.executable, SCRIPT, *words], env=given, capture_output=True, text=True, check=False
+    )
+
+
+def test_files_are_copied_with_a_keytab(secure: tuple[Kdc, Hdfs], tmp_path: Path) -> None:
+    kdc, cluster = secure
+    ran = copied(cluster, "/out", tmp_path, **kdc.user)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    lines = cluster.shell("-cat", "/out/*.jsonl", **kdc.user).splitlines()
+    assert sorted((row["n"], row["text"]) for row in map(json.loads, lines)) == ROWS
+
+
+def test_a_user_without_a_ticket_is_refused(secure: tuple[Kdc, Hdfs], tmp_path: Path) -> None:
+    _, cluster = secure
+    ran = copied(cluster, "/other", tmp_path, KRB5CCNAME=str(tmp_path / "none"))
+    assert ran.returncode != 0
+    assert "KRB5KEYTAB" in ran.stderr, ran.stderr[-3000:]
