@@ -27,8 +27,8 @@ _Result = TypeVar("_Result")
 _WITHOUT_NUMBER = 255
 """The error number of `libhdfs` for all exceptions of Java that it has none for: most are of the network."""
 _NO_TICKET = re.compile(
-    r"SIMPLE authentication is not enabled|Client cannot authenticate via|Failed to find any Kerberos tgt|[Tt]icket expired"
-    r"|credentials have been revoked"
+    r"SIMPLE authentication is not enabled|Client cannot authenticate via|Failed to find any Kerberos tgt"
+    r"|[Tt]icket expired|credentials have been revoked"
 )
 _library: list[Any] = []
 """The `libhdfs` of this process, once it was looked for; None if it does not say what Java has said."""
@@ -108,10 +108,9 @@ class _Stream:
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
 
-    @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return bool(self._file.closed)
+    def __getattr__(self, name: str) -> Any:
+        """All else is that of the file."""
+        return getattr(self._file, name)
 
     def read(self, size: int = -1) -> bytes:
         """Read so many bytes, or all."""
@@ -124,10 +123,6 @@ class _Stream:
     def seek(self, place: int, whence: int = 0) -> int:
         """Go to a place."""
         return said(lambda: int(self._file.seek(place, whence)))
-
-    def tell(self) -> int:
-        """The place."""
-        return int(self._file.tell())
 
     def write(self, data: Any) -> int:
         """Write all bytes."""
