@@ -154,6 +154,12 @@ class ClockOffsets:
         """The same for the events of a window, by the offsets as they are known now."""
         return Corrected(events, {host: self._line(host) for host in {one.host for one in events.values()}})
 
+    def skew_ms(self) -> dict[str, float]:
+        """By host, `offsetMs` of `as_dict`."""
+        return {
+            host: 1000 * self.offset(host, points[-1][0]) for host, points in sorted(self._points.items())
+        }
+
     def as_dict(self) -> dict[str, dict[str, float | int]]:
         """By host: `offsetMs` as of its last message, `averageMs`, and the number of `samples`."""
         return {

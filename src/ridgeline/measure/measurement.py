@@ -599,7 +599,7 @@ class Measurement:
             "heartbeatsReceived": self.counts.heartbeats,
             "messagesRefused": self.counts.refused.total(),
             "messagesRefusedByReason": dict(self.counts.refused),
-            "clockSkew": {host: skew["offsetMs"] for host, skew in self._clocks.as_dict().items()},
+            "clockSkew": self._clocks.skew_ms(),
         }
 
     def run(self) -> RunAnswer:
@@ -731,13 +731,12 @@ class Measurement:
         progress = self._progress.progress(self._working(now), together=True)
         doing = self._progress.doing(self._working(now)) if self._windows.attempts else None
         moment = self._moment(now, (), latency, doing)
-        numbers = dict(zip(topology.places, topology.numbers_of_labels.tolist(), strict=True))
         rows = operators_together(
             topology,
             self._statuses.operators,
             self._statuses.containers,
             moment,
-            self._throughput.together(numbers, moment.now),
+            self._throughput.together(topology, moment.now),
         )
         by_id: dict[int, Any] = {row["id"]: row for row in rows}
         for row in latency["operators"]:

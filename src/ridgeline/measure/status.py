@@ -6,6 +6,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from ridgeline.measure.events import (
     ContainerHeartbeat,
@@ -17,6 +18,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.topology import OperatorNode, Topology
 
+_SECONDS = itemgetter(1)
 AVERAGE_WINDOWS = 10
 """Windows that moving averages are over, as Apex's."""
 _FAILED = re.compile(r"operator `([^`]*)` \(partition (\d+)\) of application ")  # how a failure's text begins
@@ -78,7 +80,7 @@ class OperatorStatus:
         """Processor time per wall time over the last windows, in percent; None before the second window."""
         if len(self._cpu) < 2 or self._cpu[-1][0] <= self._cpu[0][0]:  # noqa: PLR2004  a duration has two ends
             return None
-        busy = sum(seconds for _, seconds in list(self._cpu)[1:])
+        busy = sum(map(_SECONDS, self._cpu)) - self._cpu[0][1]  # of very many operators each time
         return 100 * busy / (self._cpu[-1][0] - self._cpu[0][0])
 
 

@@ -48,6 +48,7 @@ from ridgeline.measure.deciding.present import application_figures
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
+    ContainerHeartbeat,
     ContainerWindow,
     RunEvent,
     WindowCommitted,
@@ -65,6 +66,8 @@ _MOST_WAITING = 256
 """Events that may wait to be folded: some windows of a small application."""
 _MOST_AT_ONCE = 5_000
 """Events that `settle` takes in at once: some milliseconds."""
+_SHARED_SECONDS = 0.25
+"""For so long an overview of very many operators is the newest."""
 _MOST_WINDOWS = 4
 """The most windows of a large application that may wait: fewer would make it wait for a long reading."""
 
@@ -96,6 +99,10 @@ class Watch:
         self._most_waiting = _MOST_WAITING
         self._steps: Iterator[None] | None = None
         """The steps left of folding a commit. Before they are done nothing else is folded, nor asked."""
+        self._news = 0
+        """How many events were folded, without heartbeats."""
+        self._shared: tuple[int, OverviewAnswer] | None = None
+        """The last overview of very many operators, and how much news there was then."""
         self._fault: Exception | None = None
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
@@ -178,6 +185,7 @@ class Watch:
             event = self._waiting.popleft()
         except IndexError:
             return None
+        self._news += not isinstance(event, ContainerHeartbeat)
         if isinstance(event, WindowCommitted):
             self._steps = self._measurement.commit_in_steps(event)
             self._step()
@@ -444,9 +452,21 @@ class Watch:
         return trace_text(run_of(plan.application_id), window_id)
 
     def overview(self) -> OverviewAnswer:
-        """All that a view shows, of one moment."""
+        """All that a view shows, of one moment.
+
+        Of very many operators several who ask within a quarter of a second share one, unless there is news.
+        """
         with self._settled() as figures:
-            return figures.overview(self._now())
+            now, shared = self._now(), self._shared
+            if (
+                shared is not None
+                and shared[0] == self._news
+                and 0 <= now - shared[1]["at"] < _SHARED_SECONDS
+            ):
+                return shared[1].copy()
+            overview = figures.overview(now)
+            self._shared = (self._news, overview) if overview.get("together") else None
+            return overview.copy()
 
     def scrapes(self) -> list[tuple[str, Scrape]]:
         """The name of each region, empty for the only one, and what its metrics are made of."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from ridgeline.measure.answers.operators import OperatorAnswer, PortAnswer, operator_state
 from ridgeline.measure.moment import RUNNING, Moment
+from ridgeline.measure.progress.throughput import Together
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 from ridgeline.measure.topology import Topology
@@ -14,8 +15,6 @@ from ridgeline.measure.topology import Topology
 _STATES = ("SILENT", "ACTIVE", "WAITING", "DONE", "PENDING", "INACTIVE")
 """The status of several operators is the first of these that one of them has."""
 _ERROR_TUPLES = 10
-Tuples = Mapping[tuple[int, str, str], tuple[int, float]]
-"""As `Throughput.together`."""
 
 
 class _Group(NamedTuple):
@@ -27,6 +26,8 @@ class _Group(NamedTuple):
     latency: Mapping[str, Any]
     ports: Sequence[tuple[str, str, int, float]]
     """Kind, name, tuples in sum and per second."""
+    counts: Sequence[Mapping[str, int]]
+    """Those of operators that have any."""
 
     def tuples(self, kind: str) -> int:
         """The tuples of all ports of a kind since the start."""
@@ -76,7 +77,7 @@ _READ: Mapping[str, Callable[[_Group], Any]] = {
         for name in ("latencyMs", "computeMs", "cpuMs", "waitMs", "transferMs", "p50Ms", "p99Ms")
     },
     "windowsBehind": lambda group: max(group.moment.behind.get(one.node.id, 0) for one in group.members),
-    "failureCount": lambda group: sum(one.counts.get("failureCount", 0) for one in group.members),
+    "failureCount": lambda group: sum(counts.get("failureCount", 0) for counts in group.counts),
     "lastHeartbeat": lambda group: _present([one.last_seen for one in group.containers], min),
     "errorTuples": _last_error_tuples,
     "queueSizeMA": lambda group: _present([one.queue for one in group.members], sum),
@@ -89,7 +90,7 @@ def _reader(row: Any) -> Callable[[_Group], Any]:
         return _READ[row.name]
     if (last := row.last) is not None:
         return lambda group: sum(last(one.last) for one in group.members if one.last is not None)
-    return lambda group: sum(one.counts.get(row.name, 0) for one in group.members)
+    return lambda group: sum(counts.get(row.name, 0) for counts in group.counts)
 
 
 _VALUES = [(row.name, _reader(row)) for row in OPERATOR_METRICS]
@@ -100,12 +101,12 @@ def operators_together(
     operators: Mapping[int, OperatorStatus],
     containers: Mapping[int, ContainerStatus],
     moment: Moment,
-    tuples: Tuples,
+    tuples: Together,
 ) -> list[OperatorAnswer]:
     """A row for each label, in the topology's order: sums, and the times of the slowest.
 
     Its id is that of the first operator. `partitions` says how many they are. Host and process are those of
-    all, else null. `tuples`: by numbers of labels.
+    all, else null. `tuples`: as `Throughput.together`.
     """
     ports: dict[int, list[tuple[str, str, int, float]]] = {}
     for (number, kind, name), (count, rate) in tuples.items():
@@ -113,12 +114,14 @@ def operators_together(
     rows = []
     for number, (label, places) in enumerate(topology.labels.items()):
         nodes = [topology.operators[place] for place in places.tolist()]
+        members = [operators[node.id] for node in nodes]
         group = _Group(
-            [operators[node.id] for node in nodes],
+            members,
             [containers[one] for one in dict.fromkeys(node.container for node in nodes)],
             moment,
             moment.latencies.get(nodes[0].id, {}),
             ports.get(number, ()),
+            [one.counts for one in members if one.counts],
         )
         rows.append(_row(label, group))
     return rows

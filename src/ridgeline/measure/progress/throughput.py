@@ -5,12 +5,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.progress.counts import Counts, PortNumbers, Ports
+from ridgeline.measure.topology import Topology
 
+Together: TypeAlias = dict[tuple[int, str, str], tuple[int, float]]
+_Keys: TypeAlias = tuple[
+    list[tuple[int, str, str]], npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.float64]
+]
+"""Keys of `Together`; of ports: the key's place, the number, and when its operator began."""
 _SHORTEST_SECONDS = 0.001  # so that it is not lost beside seconds since 1970
 
 
@@ -78,6 +85,7 @@ class Throughput:
         self._ends: list[float] = []
         self._totals: list[npt.NDArray[np.float64]] = []
         """When windows ended, and the tuples by port since the start as of then; first those before all."""
+        self._found: tuple[Topology, tuple[int, int], _Keys] | None = None
 
     def add(
         self, at: float, operators: list[int], tuples_in: Sequence[Counts], tuples_out: Sequence[Counts]
@@ -125,6 +133,7 @@ class Throughput:
 
     def forget(self, operators: Collection[int]) -> None:
         """Drop all that is known of operators: a new plan has them no more."""
+        self._found = None
         for operator in operators:
             self._begun.pop(operator, None)
             self._inherited.pop(operator, None)
@@ -171,43 +180,50 @@ class Throughput:
             sums[number] += self._sum_per_second(numbers, since, until - since)
         return sums[0], sums[1]
 
-    def together(
-        self, groups: Mapping[int, int], now: float
-    ) -> dict[tuple[int, str, str], tuple[int, float]]:
-        """The tuples since the start and per second of operators put together, by group, kind and port.
+    def together(self, topology: Topology, now: float) -> Together:
+        """The tuples since the start and per second of operators together, by label's number, kind and port.
 
-        `groups`: the number of each operator's group. `kind`: `input` or `output`. It is the sum of their
-        `totals` and `rates`.
+        `kind`: `input` or `output`. They are the sums of `totals` and `rates`.
         """
         if not self._ends:
             return {}
-        keys: dict[tuple[int, str, str], int] = {}
-        size = len(self._ports)
-        key_of, since_of = np.full(size, -1, np.intp), np.zeros(size)
+        keys, key_of, counted, begun = self._keys(topology)
         until = self._until(now)
-        earliest = max(self._ends[0], until - self._interval)
-        begins = {operator: max(begun, earliest) for operator, begun in self._begun.items()}
-        for kind, known in (("input", self._ports.inputs), ("output", self._ports.outputs)):
-            for operator, ports in known.items():
-                group = groups.get(operator, -1)
-                for name, number in ports.items() if group >= 0 else ():
-                    key_of[number] = keys.setdefault((group, kind, name), len(keys))
-                    since_of[number] = begins.get(operator, until)
-        counted = np.flatnonzero(key_of >= 0)
-        totals = np.bincount(key_of[counted], self._padded(-1)[counted], minlength=len(keys))
+        since_of = np.maximum(begun, max(self._ends[0], until - self._interval))
+        totals = np.bincount(key_of, self._padded(-1)[counted], minlength=len(keys))
         rates = np.zeros(len(keys))
-        for since in np.unique(since_of[counted]).tolist():
-            numbers = counted[since_of[counted] == since]
-            rate = self._rates_of(numbers, since, until - since)
-            rates += np.bincount(key_of[numbers], rate, minlength=len(keys))
+        for since in np.unique(since_of).tolist():
+            there = since_of == since
+            rate = self._rates_of(counted[there], since, until - since)
+            rates += np.bincount(key_of[there], rate, minlength=len(keys))
         found = dict(zip(keys, zip(map(int, totals), rates.tolist(), strict=True), strict=True))
         for operator, before in self._inherited.items():
-            group = groups.get(operator, -1)
+            place = topology.places.get(operator)
             for kind, ports in zip(("input", "output"), before, strict=True):
-                for name, count in ports.items() if group >= 0 else ():
-                    whole, rate = found.get((group, kind, name), (0, 0.0))
-                    found[group, kind, name] = whole + count, rate
+                for name, count in ports.items() if place is not None else ():
+                    key = int(topology.numbers_of_labels[place]), kind, name
+                    whole, rate = found.get(key, (0, 0.0))
+                    found[key] = whole + count, rate
         return found
+
+    def _keys(self, topology: Topology) -> _Keys:
+        """What ports of operators together are, in a plan. They are found again when there are more."""
+        known = len(self._ports), len(self._begun)
+        if self._found is None or self._found[0] is not topology or self._found[1] != known:
+            keys: dict[tuple[int, str, str], int] = {}
+            rows: list[tuple[int, int, float]] = []
+            for kind, ports_of in (("input", self._ports.inputs), ("output", self._ports.outputs)):
+                for operator, ports in ports_of.items():
+                    place = topology.places.get(operator)
+                    if place is None or operator not in self._begun:
+                        continue
+                    label, begun = int(topology.numbers_of_labels[place]), self._begun[operator]
+                    for name, number in ports.items():
+                        rows.append((keys.setdefault((label, kind, name), len(keys)), number, begun))
+            key_of, counted, begins = np.array(rows, np.float64).reshape(-1, 3).T
+            found = list(keys), key_of.astype(np.intp), counted.astype(np.intp), begins
+            self._found = topology, known, found
+        return self._found[2]
 
     def _rates_of(
         self, numbers: npt.NDArray[np.intp], since: float, seconds: float

@@ -33,7 +33,7 @@ class WindowInFlight:
     operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of the last ones, by
     container. `processes`: the container that each process works for. `finished`: containers that have ended
     their part. `reports`, `figures`: of a large plan, what was reported as arrays, and the progress once it
-    is committed and does not change any more.
+    is committed and does not change any more. `at_last`: the reports of operators from then on.
     """
 
     id: int
@@ -51,6 +51,7 @@ class WindowInFlight:
     finished: set[int] = field(default_factory=set)
     reports: Reports | None = None
     figures: ProgressColumns | None = None
+    at_last: dict[int, RunningOperator] | None = None
 
     @property
     def running(self) -> bool:
@@ -60,18 +61,23 @@ class WindowInFlight:
     @property
     def operators(self) -> dict[int, RunningOperator]:
         """The last reports of operators, at last that they are done."""
+        if self.at_last is not None:
+            return self.at_last
         done = {
             event.operator: RunningOperator(
                 event.operator, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
             )
             for event in self.ended
         }
-        return self.reported | done
+        found = self.reported | done
+        if not self.running:  # nothing is reported of it any more
+            self.at_last = found
+        return found
 
     def clear(self) -> None:
         """A new attempt begins, or a new plan: reports of the one before do not count."""
         self.ended, self.first_heartbeat_at, self.last_heartbeat_at = (), None, -math.inf
-        self.reports = self.figures = None
+        self.reports = self.figures = self.at_last = None
         for reports in (self.reported, self.heartbeats, self.processes, self.finished):
             reports.clear()
 
