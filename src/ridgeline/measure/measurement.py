@@ -664,7 +664,7 @@ class Measurement:
         return streams_answer(self.topology)
 
     def _doing(self, now: float) -> Doing | None:
-        """What operators do, if that is known: a window runs and a heartbeat of it has arrived."""
+        """The states of operators, if they are known: a window runs and a heartbeat of it has arrived."""
         reported = bool(self._windows.attempts) and any(
             container.has_heartbeat for container in self._statuses.containers.values()
         )

@@ -334,7 +334,7 @@ class _Interval:
 
 
 class Ages(NamedTuple):
-    """What is exact of ages: of a sample, or of several together. As in `AgeSample`, in seconds."""
+    """The exact figures of ages, of a sample or of several together. As in `AgeSample`, in seconds."""
 
     level: str
     count: int

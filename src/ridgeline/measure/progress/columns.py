@@ -56,10 +56,15 @@ class Reports:
     """The reports of operators in one window, as arrays. Only those that are new are read.
 
     `states`: numbers of `names`, -1 without a report. `shown`: tuples of active elements, over all ports.
-    `work`: rows consumed, remaining and consumed before the window, NaN for what is not reported. By output
-    port: `present` in the report, tuples produced `before` the active elements and for them (`now`), those
-    `expected` for them (NaN: not reported; infinite ones too), `promised`: that is reported, whatever it is.
-    By input port: tuples `read` and `queued`, NaN for what is not reported.
+    `work`: rows consumed, remaining and consumed before the window, NaN where nothing is reported.
+
+    By output port:
+    - `present`: in the report
+    - `before`, `now`: tuples produced before the active elements, and for them
+    - `expected`: tuples for active elements, NaN where nothing is reported
+    - `promised`: some are reported, be it NaN
+
+    By input port: tuples `read` and `queued`, NaN where nothing is reported.
     """
 
     def __init__(self, shape: ProgressShape) -> None:
@@ -144,7 +149,7 @@ class Reports:
             self._read_ports(report)
 
     def _read_ports(self, report: RunningOperator) -> None:
-        """What a report says of ports, beside the tuples that were produced."""
+        """Read the ports of a report, without the tuples that were produced."""
         ports, readers, one = self._shape.ports, self._shape.readers, report.id
         for name, expected in report.active_remaining.items():
             port = ports.get((one, name))
@@ -261,7 +266,7 @@ class _Pass:
         self._waiting, self._left = nothing(size), nothing(size)
         self._outputs, self._oldest = nothing(ports), np.full(ports, np.nan)
         self._before, self._followed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-        """Somebody before it still works, to whom it matters; the same of it or before it. As `work_done`."""
+        """An operator before it still works, and is no input; the same of it or before it. As `work_done`."""
 
     def _state(self, finished: Collection[int]) -> Places:
         """The states of operators, with what follows from the stages."""
@@ -335,7 +340,7 @@ class _Pass:
         return done, np.where(known, np.fmin(usual, rest), np.nan)
 
     def _unless_reported(self, expected: Estimates) -> Estimates:
-        """What is expected at output ports for active elements: as reported, else this."""
+        """The tuples expected at output ports for active elements: as reported, else these."""
         reported = self._reports.expected
         return chosen(np.isnan(reported), expected, estimates(reported, ESTIMATED))
 
@@ -406,7 +411,7 @@ class _Pass:
         )
 
     def _read(self, level: Level) -> Numbers:
-        """What waits before operators and what they will begin; the oldest times that come to them.
+        """Find the elements that operators have not begun or will get, and the oldest times before them.
 
         The times are by operator, NaN for none.
         """

@@ -55,7 +55,7 @@ def estimates(value: Numbers, rank: int | Ranks = EXACT) -> Estimates:
 
 
 def nothing(size: int) -> Estimates:
-    """So many exact zeros."""
+    """Exact zeros."""
     return Estimates(np.zeros(size), np.zeros(size, np.int8))
 
 

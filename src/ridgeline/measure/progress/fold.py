@@ -73,7 +73,7 @@ _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keep
 
 
 class Doing(NamedTuple):
-    """What operators do: their states by id, and the containers that work and have long said nothing."""
+    """The states of operators by id, and the containers that work and have long said nothing."""
 
     states: Mapping[int, str]
     silent: frozenset[int]

@@ -207,7 +207,7 @@ class Throughput:
         return found
 
     def _keys(self, topology: Topology) -> _Keys:
-        """What ports of operators together are, in a plan. They are found again when there are more."""
+        """The keys of all ports in a plan. They are found again when there are more ports."""
         known = len(self._ports), len(self._begun)
         if self._found is None or self._found[0] is not topology or self._found[1] != known:
             keys: dict[tuple[int, str, str], int] = {}
