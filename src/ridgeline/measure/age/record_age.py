@@ -337,7 +337,7 @@ class Ages(NamedTuple):
     """The exact figures of ages, of a sample or of several together. As in `AgeSample`, in seconds."""
 
     level: str
-    count: int
+    records: int
     minimum: float
     maximum: float
     total: float
@@ -388,7 +388,7 @@ class _Series:
         if negative:
             interval.ahead = interval.ahead or Histogram()
             interval.ahead.add(early, early_counts)
-        interval.count += sample.count
+        interval.count += sample.records
         interval.negative += negative
         interval.minimum = min(interval.minimum, sample.minimum)
         interval.maximum = max(interval.maximum, sample.maximum)

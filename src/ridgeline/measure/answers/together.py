@@ -63,6 +63,10 @@ def _last_error_tuples(group: _Group) -> list[str]:
     return [text for one in group.members for text in one.error_tuples][-_ERROR_TUPLES:]
 
 
+def _time(name: str) -> Callable[[_Group], Any]:
+    return lambda group: group.latency.get(name)
+
+
 _READ: Mapping[str, Callable[[_Group], Any]] = {
     "currentWindowId": _current,
     "recoveryWindowId": lambda group: _present([one.last_window for one in group.members], min),
@@ -73,7 +77,7 @@ _READ: Mapping[str, Callable[[_Group], Any]] = {
     "cpuPercentageMA": lambda group: _present([one.cpu_percentage for one in group.members], sum),
     "latencyMA": lambda group: group.latency.get("averageMs"),
     **{
-        name: lambda group, name=name: group.latency.get(name)
+        name: _time(name)
         for name in ("latencyMs", "computeMs", "cpuMs", "waitMs", "transferMs", "p50Ms", "p99Ms")
     },
     "windowsBehind": lambda group: max(group.moment.behind.get(one.node.id, 0) for one in group.members),

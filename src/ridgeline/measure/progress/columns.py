@@ -29,6 +29,7 @@ from ridgeline.measure.progress.estimated import (
     less,
     nothing,
     plus,
+    sums,
     times,
     totals,
 )
@@ -320,7 +321,7 @@ class _Pass:
         remaining = self._unless_reported(expected)
         remaining = chosen(running[owners] & self._present, remaining, nothing(len(owners)))
         reported = ~np.isnan(self._reports.expected) & self._present
-        shown = np.bincount(owners[reported], count[reported], minlength=size)
+        shown = sums(owners[reported], size, count[reported])
         to_come = totals(owners[reported], size, remaining.at(reported)).value
         by_work = np.where((done == 0) & (left == 0), 1.0, _fraction(done, left))
         fraction = np.where(np.isnan(left), _fraction(shown, to_come), by_work)
@@ -346,7 +347,7 @@ class _Pass:
 
     def _of_ports(self, values: Numbers) -> Numbers:
         """Sums over each operator's output ports."""
-        return np.bincount(self._owners, values, minlength=len(self._states))
+        return sums(self._owners, len(self._states), values)
 
     def _seconds_per_element(self) -> Estimates:
         """F2."""
@@ -424,7 +425,7 @@ class _Pass:
             finished = np.logical_and.reduceat(self._done[owners], level.starts)[level.group_of]
             waiting = self._buffered(level, totals(level.reader_of, len(level.readers), sent), finished)
             to_come = Shared(self._outputs.at(level.sources), level.starts).times(level.group_of, shares)
-            both = Estimates(*map(np.concatenate, zip(waiting, to_come, strict=True)))
+            both = waiting.followed_by(to_come)
             found = totals(np.concatenate([np.arange(size), part_of]), size, both)
             self._waiting.put(operators, waiting)
             self._left.put(operators, self._at_least_usual(operators, found))
@@ -451,7 +452,7 @@ class _Pass:
         queued = reports.queued[level.readers]
         counted = ~np.isnan(queued) & ~under_way
         queued = np.nan_to_num(queued)
-        exactly = np.bincount(level.operator_of[counted], queued[counted], minlength=size)
+        exactly = sums(level.operator_of[counted], size, queued[counted])
         came = _rest(delivered, reports.read[level.readers])
         came = chosen(came.known & (came.value < queued), estimates(queued), came)
         others = level.operator_of[~counted]

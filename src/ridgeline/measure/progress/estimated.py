@@ -32,6 +32,10 @@ class Estimates(NamedTuple):
         """Replace those at these places."""
         self.value[places], self.rank[places] = others
 
+    def followed_by(self, others: Estimates) -> Estimates:
+        """These, then the others."""
+        return Estimates(np.concatenate((self.value, others.value)), np.concatenate((self.rank, others.rank)))
+
     def one(self, place: int) -> Estimate:
         """One of them by itself."""
         value = float(self.value[place])
@@ -93,10 +97,15 @@ def less(these: Estimates, amounts: Numbers) -> Estimates:
     return Estimates(value, np.where(goes, np.maximum(these.rank, ESTIMATED), these.rank).astype(np.int8))
 
 
+def sums(owners: Places, size: int, values: Numbers) -> Numbers:
+    """The sum of each owner's numbers."""
+    return np.asarray(np.bincount(owners, values, minlength=size), np.float64)
+
+
 def totals(owners: Places, size: int, given: Estimates) -> Estimates:
     """The sum of each owner's estimates, as `total`. `owners`: whose each is, below `size`."""
     known = given.known
-    value = np.bincount(owners[known], given.value[known], minlength=size)
+    value = sums(owners[known], size, given.value[known])
     return _combined(owners, size, given, known, value)
 
 

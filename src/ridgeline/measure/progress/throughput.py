@@ -194,8 +194,8 @@ class Throughput:
         rates = np.zeros(len(keys))
         for since in np.unique(since_of).tolist():
             there = since_of == since
-            rate = self._rates_of(counted[there], since, until - since)
-            rates += np.bincount(key_of[there], rate, minlength=len(keys))
+            own = self._rates_of(counted[there], since, until - since)
+            rates += np.bincount(key_of[there], own, minlength=len(keys))
         found = dict(zip(keys, zip(map(int, totals), rates.tolist(), strict=True), strict=True))
         for operator, before in self._inherited.items():
             place = topology.places.get(operator)
