@@ -1,12 +1,13 @@
 """What `checkpoint export-state` and `import-state` cost beside a bare read and write of the same Parquet.
 
-`python -m benchmarks.state_tables [KEYS ...]` prints keys a second and the memory of each process. Memory is
-that of the process alone, without mapped files, sampled from outside.
+`python -m benchmarks.state_tables [KEYS ...]` prints keys a second, and the memory and processor time of each
+process. Memory is that of the process alone, without mapped files, sampled from outside.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -65,15 +66,16 @@ _ROWS = 100_000
 
 
 class Cost(NamedTuple):
-    """The seconds that a process has taken, and the most memory of its own, in MB."""
+    """The seconds that a process has taken, those of processors, and the most memory of its own, in MB."""
 
     seconds: float
+    cpu_seconds: float
     megabytes: float
 
 
 def measured(words: Sequence[str], folder: Path) -> Cost:
     """Run a command in a folder. Raises RuntimeError if it fails."""
-    began, most = time.perf_counter(), 0
+    began, most, before = time.perf_counter(), 0, resource.getrusage(resource.RUSAGE_CHILDREN)
     with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         while process.poll() is None:
             status = Path(f"/proc/{process.pid}/status").read_text()
@@ -86,7 +88,9 @@ def measured(words: Sequence[str], folder: Path) -> Cost:
     if process.returncode:
         message = f"{' '.join(words)}: {text[-2000:]}"
         raise RuntimeError(message)
-    return Cost(seconds, most / 1024)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(round(seconds, 2), round(cpu, 2), round(most / 1024, 1))
 
 
 def python(code: str) -> list[str]:
@@ -143,11 +147,8 @@ def main(*given: str) -> None:
     """Print the comparison for each number of keys."""
     for keys in map(int, given or ("250000", "1000000")):
         for name, cost in compare(keys).items():
-            print(
-                json.dumps(
-                    {"keys": keys, "what": name, "keys_s": round(keys / cost.seconds), **cost._asdict()}
-                )
-            )
+            found = {"keys": keys, "what": name, "keys_s": round(keys / cost.seconds), **cost._asdict()}
+            print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

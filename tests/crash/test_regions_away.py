@@ -114,7 +114,8 @@ class BySpark(OnStore):
     """`to_spark.py`, whose rows Spark itself writes into the store; the checkpoint is on the disk."""
 
     def start(self, log):
-        settings = s3_settings(self.store)
+        settings = s3_settings(self.store)  # Spark's own tries would take minutes
+        settings |= {f"spark.hadoop.fs.s3a.{name}": "1" for name in ("retry.limit", "attempts.maximum")}
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         self.driver = self._start(
             SUPPORT / "crash" / "to_spark.py",
