@@ -13,9 +13,11 @@ import pytest
 
 from ridgeline.api import RidgelineError
 from ridgeline.api.errors import FencedError
+from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.properties import check_properties
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.operators import SparkOutput
+from support.crash.disks import full, small_disk
 from support.operators.harness import Driven, Published, batch
 
 
@@ -342,6 +344,33 @@ def test_what_spark_refuses_is_reported_and_not_lost(spark_context: Any, tmp_pat
     ):
         driver.commit(0, part.window(batch(n=[1]))[1])
     assert len(staged(tmp_path)) == 1
+
+
+@pytest.mark.spark
+def test_a_disk_that_is_full_is_waited_for_once_spark_has_written(spark_context: Any, tmp_path: Path) -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession(spark_context)
+    with small_disk(tmp_path / "disk", 2) as disk:
+        options = {"path": f"{disk}/out/window={{window_id}}"}
+        output = SparkOutput(format="parquet", options=options, mode="overwrite")
+        driver = Published(output, tmp_path, spark=spark)
+        [part] = parts_of(output, tmp_path, 1)
+        with full(disk):
+            values = part.window(batch(n=[0]))[1]
+            with pytest.raises(RidgelineError, match="No space left on device") as raised:
+                driver.commit(0, values)
+            assert not isinstance(raised.value, StoreAwayError)  # it never could: its options may be wrong
+        driver.publisher.publish(0)
+        driver.stage(1, part.window(batch(n=[1]))[1])
+        with full(disk):
+            with pytest.raises(StoreAwayError, match="cannot write window 1 as `parquet`") as raised:
+                driver.publisher.publish(1)
+            assert "No space left on device" in raised.value.why
+            assert "\n" not in raised.value.why
+        driver.publisher.publish(1)
+        assert staged(tmp_path) == []
+        assert sorted(row.n for row in spark.read.parquet(f"{disk}/out").collect()) == [0, 1]
 
 
 def test_times_that_spark_would_cut_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 
@@ -140,9 +141,10 @@ def _causes(error: Exception) -> Iterator[str]:
     """What Java says of an error, and of its causes, the last one first."""
     thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found: list[str] = []
-    while thrown is not None and len(found) < _MOST_CAUSES:
-        found.append(str(thrown.toString()))
-        thrown = thrown.getCause()
+    with contextlib.suppress(Exception):  # Java may be gone
+        while thrown is not None and len(found) < _MOST_CAUSES:
+            found.append(str(thrown.toString()))
+            thrown = thrown.getCause()
     yield from reversed(found)
 
 
