@@ -44,6 +44,25 @@ class Settings(NamedTuple):
     when_missing: str = "fail"
 
 
+class _Trouble:
+    """Why a queue cannot be read, and why the position cannot be registered; "" if they can."""
+
+    def __init__(self) -> None:
+        self.reading = self.registering = ""
+        self._said = False
+
+    def registered(self) -> None:
+        """The position is registered."""
+        self.registering, self._said = "", False
+
+    def not_registered(self, path: str, error: OSError) -> None:
+        """Note why; the log says it once. A full disk does not keep the queue from being read."""
+        if not self._said:
+            _log.warning("queue `%s`: %s", mask_addresses(path), mask_text(str(error)))
+        self._said = True
+        self.registering = "" if error.errno in FULL else " ".join(str(error).split())
+
+
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
 
@@ -63,10 +82,7 @@ class QueueEnumerator(Enumerator):
         self._committed: int | None = None
         self._registered: tuple[int, float] | None = None
         """The position and the time that the registration says."""
-        self._away = self._unregistered = ""
-        """Why the queue cannot be read, and why the position cannot be registered; "" if they can."""
-        self._said_of = False
-        """Whether the log has the last reason."""
+        self._trouble = _Trouble()
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
@@ -260,16 +276,16 @@ class QueueEnumerator(Enumerator):
         """Read something. While the store of the queue is away there is nothing new. Raises other errors."""
         try:
             read()
-            self._away = self._reader.problem if isinstance(self._reader, ReadAhead) else ""
+            self._trouble.reading = self._reader.problem if isinstance(self._reader, ReadAhead) else ""
         except OSError as error:
             if not may_recover(error):
                 raise
-            self._away = " ".join(str(error).split())
+            self._trouble.reading = " ".join(str(error).split())
 
     @property
     def problem(self) -> str:
         """Why the queue cannot be read now."""
-        why = self._away or self._unregistered
+        why = self._trouble.reading or self._trouble.registering
         return mask_text(f"queue `{self._settings.path}` cannot be read: {why}") if why else ""
 
     def committed(self, window_id: int, offset: Any) -> None:
@@ -303,17 +319,10 @@ class QueueEnumerator(Enumerator):
                     self._context.wake()
                 if looks % _REGISTER_LOOKS == 0:
                     self._register()
-                    self._unregistered, self._said_of = "", False
+                    self._trouble.registered()
             except OSError as error:
-                self._not_registered(error)
+                self._trouble.not_registered(self._settings.path, error)
                 self._stop.wait(1.0)
-
-    def _not_registered(self, error: OSError) -> None:
-        """Note why; say it once. A full disk does not keep the queue from being read."""
-        if not self._said_of:
-            _log.warning("queue `%s`: %s", mask_addresses(self._settings.path), mask_text(str(error)))
-        self._said_of = True
-        self._unregistered = "" if error.errno in FULL else " ".join(str(error).split())
 
     def _register(self) -> None:
         """Write how far the reader has committed, if that has changed, and that it is alive.

@@ -638,6 +638,7 @@ class SegmentWriter:
             raise
 
     def _write(self, batches: Sequence[pa.RecordBatch]) -> Part:
+        """Write at the end of what was written before. Called by `write`."""
         file = self._open()
         offset = self._size
         sink = _SegmentStream(file, offset)  # at `offset`: what a failed write has left is written over

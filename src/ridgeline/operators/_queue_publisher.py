@@ -276,6 +276,7 @@ class QueuePublisher(Publisher):
         }
 
     def _check_schema(self, written: Sequence[Written]) -> None:
+        """Note the schema of the first rows. Raises RidgelineError for rows of another one."""
         for schema in {one.schema for one in written if one.schema}:
             known = self._description.get("schema")
             if known is not None and known != schema:

@@ -138,7 +138,7 @@ def why_away(error: Exception) -> str:
 
 
 def _causes(error: Exception) -> Iterator[str]:
-    """What Java says of an error, and of its causes, the last one first."""
+    """The texts of Java for an error and its causes, the last one first."""
     thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found: list[str] = []
     with contextlib.suppress(Exception):  # Java may be gone

@@ -43,7 +43,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PASSING = FULL | {errno.ESTALE, errno.ENOTCONN}
 """The same, or a mounted folder has lost its server."""
 _found: set[str] = set()
-"""What this process has found of `waiting_for_store`: without it later, a mount is gone."""
+"""Each `lasting` of `waiting_for_store` that was found: one that is missing later has lost its mount."""
 _TEXTS = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING"
     r"|INTERNAL_FAILURE)"  # of pyarrow
