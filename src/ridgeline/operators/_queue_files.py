@@ -479,7 +479,7 @@ class LogWriter:
     def drop(self, first: int) -> None:
         """Remove a file of the log, the oldest one, and the segments that no other names. Raises OSError.
 
-        Not those to which a partition may still append: they go once it has another one. After an error it
+        Not those to which a partition may still append: they stay until it has another one. After an error it
         may be called again.
         """
         path = self._folder.log_file(first)
