@@ -367,7 +367,7 @@ class ObjectLogWriter(LogWriter):
 
         A bundle ends where a file of `LogWriter` does. Raises OSError.
         """
-        self._write()
+        self._write_rest()
         for entry in entries:
             if entry.number < self.next:
                 continue
@@ -377,16 +377,16 @@ class ObjectLogWriter(LogWriter):
             last = self.files[max(self.files)] if self._tail else None
             rolls = last is None or len(self._tail) >= _BUNDLE_ENTRIES
             if last is None or rolls or last.is_full(entry, roll_bytes, roll_seconds):
-                self._write()
+                self._write_rest()
                 self._bundle()
                 if entry.marks is None:  # who begins to read here needs them
                     entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
             self._note([entry], () if self._tail else [entry.number])
             self._tail.append(entry)
             self._unwritten.append(entry)
-        self._write()
+        self._write_rest()
 
-    def _write(self) -> None:
+    def _write_rest(self) -> None:
         """Write the entries that are not there yet; again, if that has failed."""
         names = [_name(entry.number) for entry in self._unwritten]
         list(self._objects.pool.map(self._objects.create, names, map(_line, self._unwritten)))

@@ -223,7 +223,8 @@ class QueueInput(PushInput, Emits[T]):
 
     def _rows(self, parts: Sequence[Part]) -> Iterator[tuple[Part, pa.RecordBatch]]:
         """The batches of some parts, each once. While their store is away they are waited for."""
-        left, reading = list(parts), iter(())
+        left = list(parts)
+        reading = self._place.segments.read_all(list(left))
 
         def following() -> tuple[Part, pa.RecordBatch] | None:
             nonlocal reading
@@ -233,7 +234,6 @@ class QueueInput(PushInput, Emits[T]):
                 reading = self._place.segments.read_all(list(left))
                 raise
 
-        reading = self._place.segments.read_all(list(left))
         while (found := self._waiting(following)) is not None:
             if found[0] in left:
                 del left[: left.index(found[0]) + 1]
