@@ -25,6 +25,9 @@ from support.paths import SUPPORT
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 WAITS = r"`\w+` (?:on `\S+` )?has waited for (?:`\S+`|its files) for \d+ s"
+DEEPER = pytest.mark.skipif(
+    DEPTH < 2, reason="each step: operators/test_queues_wait.py, test_spark_output.py"
+)
 SECONDS = (1, 6) if DEPTH <= 1 else (5, 30)
 
 
@@ -72,6 +75,7 @@ def rounds(run, chance, count, breaks):
         print(f"{number}: {name} for {seconds:.1f} s, five windows {time.monotonic() - began:.1f} s later")
 
 
+@DEEPER
 def test_regions_whose_store_goes_away_at_random_moments(start, wait_until, store, tmp_path, chance):
     run = Regions(start, wait_until, tmp_path, store)
     first = chance.randrange(4)
@@ -144,6 +148,7 @@ class BySpark(OnStore):
         }
 
 
+@DEEPER
 def test_what_spark_writes_waits_for_its_store(start, wait_until, store, tmp_path, chance):
     run = BySpark(start, wait_until, store, tmp_path)
     first = chance.randrange(4)
