@@ -25,6 +25,7 @@ from ridgeline.operators._queue_files import LogWriter, QueueFolder
 from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
 from ridgeline.testing import CollectorSink, Faults, ListInput, SteppingClock, run_local
+from support.depth import deep
 from support.operators.queues import Order, PassOn, in_windows, orders, read_all, reader, writer
 
 
@@ -61,7 +62,7 @@ def test_two_readers_have_it_all(tmp_path):
         assert sorted(run.collected("sink")) == sorted(rows)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=deep(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
     random = Random(seed)

@@ -16,6 +16,7 @@ from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_objects import ObjectFolder, ObjectLogReader, folder_of
 from ridgeline.testing import Faults, SteppingClock, run_local, services
 from ridgeline.testing.services.fixtures import ready
+from support.depth import deep
 from support.operators.queues import orders, read_all, reader, writer
 
 
@@ -57,7 +58,7 @@ def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, path, written_by
     assert sorted(read_all(path, tmp_path / "reader", read_by)) == sorted(rows)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=deep(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, path, seed):
     random = Random(seed)

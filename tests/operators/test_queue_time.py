@@ -17,6 +17,7 @@ from ridgeline.operators import QueueInput, QueueOutput, Windowed, aggregate, tu
 from ridgeline.operators._queue_files import Entry, LogWriter, QueueFolder
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, SteppingClock, run_local
+from support.depth import deep
 from support.paths import SUPPORT
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -140,7 +141,7 @@ def test_windows_by_record_time_are_those_without_the_queue(tmp_path, written_by
     assert results(run_local(read(tmp_path, read_by, 2))) == without_queue(rows)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=ROOM)
+@settings(max_examples=deep(2), deadline=None, suppress_health_check=ROOM)
 @given(seed=st.integers(0, 2**32))
 def test_stops_faults_and_repartition_of_both_sides(tmp_path, seed):
     random = Random(seed)

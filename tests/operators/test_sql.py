@@ -294,7 +294,7 @@ def test_what_is_said_to_be_never_null_is_never_null(seed: int) -> None:
     chance = random.Random(seed)
     joins = ["", " cross join users u", *(f" {how} join users u using (user)" for how in HOWS)]
     checked = 0
-    for _ in range(40):
+    for _ in range(deep(20)):
         listed = [f"{part} as c{place}" for place, part in enumerate(chance.sample(PARTS, 3))]
         group = chance.choice(["", " group by all", " group by kind"])
         sql = f"select {', '.join(listed)} from orders o{chance.choice(joins)}{group}"
@@ -332,7 +332,7 @@ FROMS = [
 def test_sql_that_is_taken_with_a_key_is_the_same_in_partitions(seed: int) -> None:
     chance = random.Random(seed)
     taken = 0
-    for _ in range(50):
+    for _ in range(deep(25)):
         listed, end, source = chance.choice(LISTS), chance.choice(ENDS), chance.choice(FROMS)
         sql = f"select {listed} from {source}{end}"
         rows, others = orders(chance, 2), users(chance, 2)

@@ -20,6 +20,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Filter, Windowed, aggregate, tumbling
 from ridgeline.plan.edits import RemoveOperator, RenameOperator, Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -140,7 +141,7 @@ def check(rows: list[Any], found: dict[str, list[Any]]) -> None:
 SINKS = ("totals_sink", "windows_sink", "evens_sink", "dead_letters")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=deep(5), deadline=None)
 @given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS)))
 def test_results_are_those_of_plain_loops(seed: int, decoupled: set[str]) -> None:
     random = Random(seed)
@@ -149,7 +150,7 @@ def test_results_are_those_of_plain_loops(seed: int, decoupled: set[str]) -> Non
     check(rows, {name: run.collected(name) for name in SINKS})
 
 
-@settings(max_examples=7, deadline=None)
+@settings(max_examples=deep(5), deadline=None)
 @given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS), min_size=1))
 def test_whatever_fails(seed: int, decoupled: set[str]) -> None:
     random = Random(seed)
@@ -160,7 +161,7 @@ def test_whatever_fails(seed: int, decoupled: set[str]) -> None:
     check(rows, {name: run.collected(name) for name in SINKS})
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=deep(3), deadline=None)
 @given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS), min_size=1))
 def test_stops_and_other_partitions_between_runs(
     tmp_path_factory: pytest.TempPathFactory, seed: int, decoupled: set[str]

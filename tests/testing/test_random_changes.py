@@ -7,6 +7,7 @@ import pytest
 
 from ridgeline.plan.edits import Edit
 from ridgeline.testing import Faults, LocalRun, run_local
+from support.depth import deep
 from support.testing.edited import Model, RandomEdits, application, by_hand, unlike
 
 
@@ -30,7 +31,7 @@ def changes_of(seed: int, windows: int, number: int):
     return {window: edits.change() for window in at}
 
 
-@pytest.mark.parametrize(("seed", "interleave"), [(one, 5 if one % 3 else None) for one in range(12)])
+@pytest.mark.parametrize(("seed", "interleave"), [(one, 5 if one % 3 else None) for one in range(deep(6))])
 def test_each_kind_of_change_at_random_windows(seed, interleave):
     windows = 40
     changes = changes_of(seed, windows, 8)
@@ -39,7 +40,7 @@ def test_each_kind_of_change_at_random_windows(seed, interleave):
     check(run, by_hand(windows, made(run, changes)), windows)
 
 
-@pytest.mark.parametrize(("seed", "interleave"), [(one, 3 if one % 3 else None) for one in range(10)])
+@pytest.mark.parametrize(("seed", "interleave"), [(one, 3 if one % 3 else None) for one in range(deep(6))])
 def test_containers_and_drivers_killed_around_the_boundaries(seed, interleave):
     windows = 50
     changes = changes_of(seed, windows, 9)

@@ -12,6 +12,7 @@ from ridgeline.plan import validate
 from ridgeline.plan.change.editing import edited
 from ridgeline.plan.edits import Edit
 from ridgeline.testing import CollectorSink, run_local
+from support.depth import deep
 from support.plan.parts import Payment
 from support.plan.random_applications import Root, Step, applications
 from support.plan.random_edits import edits
@@ -80,7 +81,7 @@ def is_valid(app: Application) -> bool:
 
 
 @settings(
-    max_examples=12,
+    max_examples=deep(8),
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
