@@ -289,7 +289,7 @@ def test_a_server_that_is_back_is_said_with_the_number_of_lost_events(server):
     plan, events = events_of(payments())
     now, said = Now(), []
     watch = Watch(now)
-    server.status = 503
+    server.status = 507  # of 503 the client tries each event for nine seconds
     sender = LineageSender(
         server.url, lambda: plan.logical, watch.operator_totals, said.append, every_seconds=0.01
     )
