@@ -1,4 +1,4 @@
-"""How far tests go that take random cases or kill many times: `TEST_DEPTH=5 make test-slow` goes further."""
+"""How far tests go that take random cases or kill many times: `TEST_DEPTH=5 make test` goes further."""
 
 import os
 
