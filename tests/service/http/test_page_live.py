@@ -128,6 +128,7 @@ def test_windows_that_have_left_the_page_do_not_come_again(monkeypatch):
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
 
 
+@pytest.mark.slow
 def test_a_page_that_is_slow_gets_all_at_once_and_nothing_waits_for_it(rendered):
     async def main():
         with living() as application:
