@@ -136,7 +136,8 @@ def accessible():
     source = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
     def check(page):
-        page.evaluate(source)
+        if not page.evaluate("() => 'axe' in window"):
+            page.evaluate(source)
         found = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
         wrong = [
             (one["id"], one["help"], [node["html"][:200] for node in one["nodes"][:5]])
@@ -155,14 +156,23 @@ def accessible():
 
 
 @pytest.fixture
-def screenshot(tmp_path):
-    """`screenshot(page, name)`: as docs show it; it is kept where `RIDGELINE_SCREENSHOTS` says."""
-    folder = Path(os.environ.get("RIDGELINE_SCREENSHOTS", tmp_path))
+def screenshot():
+    """`screenshot(page, name)`: as docs show it, in the folder `RIDGELINE_SCREENSHOTS`; without it none.
+
+    In each case the page is drawn first, with the size that it has now.
+    """
+    folder = os.environ.get("RIDGELINE_SCREENSHOTS")
 
     def take(page, name, **options):
-        page.screenshot(path=folder / f"{name}.png", animations="disabled", **options)
+        if folder:
+            page.screenshot(path=Path(folder, f"{name}.png"), animations="disabled", **options)
+        else:
+            page.evaluate(_DRAWN)
 
     return take
+
+
+_DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 class Film:
