@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.events import PromiseChanged
+from ridgeline.measure.wording.units import amount
 
 
 def promise_text(event: PromiseChanged) -> str:
     """The state of a promise, in a line for people.
 
     >>> promise_text(PromiseChanged(0.0, "latency_p99:store", "latency", "store", False, 3.0, 2.0, "s"))
-    'promise `latency_p99:store` is broken: 3 s, promised is at most 2 s'
+    'promise `latency_p99:store` is broken: 3.00 s, promised is at most 2.00 s'
     """
     verdict = {True: "is kept", False: "is broken", None: "cannot be judged"}[event.kept]
     side = "least" if event.kind == "throughput" else "most"
-    found = "" if event.figure is None else f"{event.figure:.3g} {event.unit}, "
-    return f"promise `{event.promise}` {verdict}: {found}promised is at {side} {event.limit:g} {event.unit}"
+    found = "" if event.figure is None else f"{amount(event.figure, event.unit)}, "
+    if event.figure is None and event.kept is False and event.kind == "caught_up_within":
+        found = "no end in sight, "
+    limit = amount(event.limit, event.unit)
+    return f"promise `{event.promise}` {verdict}: {found}promised is at {side} {limit}"
 
 
 class PromiseFold:

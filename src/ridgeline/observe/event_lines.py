@@ -42,6 +42,7 @@ from ridgeline.measure.slot_events import (
 )
 from ridgeline.measure.topology import Topology
 from ridgeline.measure.tracing.ids import run_of, trace_text
+from ridgeline.measure.wording.units import plural
 
 _log = logging.getLogger(__name__)
 _LATE = "late"
@@ -196,7 +197,7 @@ class EventLines:
             self._write(logging.WARNING, text, event.window_id, event.operator)
         if event.errors:
             first = f"; {event.error_tuples[0]}" if event.error_tuples else ""
-            text = f"{event.errors} tuples skipped or rejected in window {event.window_id}{first}"
+            text = f"{plural(event.errors, 'tuple')} skipped or rejected in window {event.window_id}{first}"
             self._write(logging.WARNING, text, event.window_id, event.operator)
 
     def _measured(self, event: OperatorMetrics) -> None:

@@ -41,10 +41,13 @@ def test_the_costliest_of_a_long_path_stays():
 def test_the_rest_is_what_the_window_is_made_of_beside_the_path():
     rest = overviews.PATH["explained"]["rest"]
     assert sum(rest.values()) + overviews.PATH["latencyMs"] == overviews.PATH["windowLatencyMs"]
-    assert rest_text(overviews.PATH, 100).plain == "the rest Spark launch 30 ms, barrier 12 ms, commit 9.0 ms"
+    assert (
+        rest_text(overviews.PATH, 100).plain
+        == "the rest Spark launch 30 ms, waiting for others 12 ms, commit 9.0 ms"
+    )
     small = {**rest, "commit": 8.4, "staging": 0.5, "retries": 0.1}
     text = rest_text({**overviews.PATH, "explained": {"rest": small}}, 100).plain
-    assert text == "the rest Spark launch 30 ms, barrier 12 ms, commit 8.4 ms, 2 more 0.6 ms"
+    assert text == "the rest Spark launch 30 ms, waiting for others 12 ms, commit 8.4 ms, 2 more 0.6 ms"
     odd = {**overviews.PATH, "explained": {"rest": {"other": -3.0, "commit": 2.0}}}
     assert rest_text(odd, 100).plain == "the rest unexplained -3.0 ms, commit 2.0 ms"
 
@@ -68,7 +71,7 @@ def test_all_of_the_answer():
     assert lines == [
         "window 1,234",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
-        "the rest Spark launch 30 ms, barrier 12 ms, commit 9.0 ms",
+        "the rest Spark launch 30 ms, waiting for others 12 ms, commit 9.0 ms",
         "slack quote[0] 12 ms, sma 36 ms",
         "on average ticks (100%) > quote[1] (96%) > console (100%) = 50 ms",
         "",

@@ -194,7 +194,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
                 "info": overviews.info("PAUSED"),
                 "progress": {
                     **overviews.progress(asOf=overviews.AT - 60),
-                    "queues": [{"writer": "orders", "backlogRecords": 12_000}],
+                    "queues": [{"writer": "orders", "backlogRecords": 12_000, "backlogSeconds": 4.0}],
                 },
             },
             (
@@ -206,6 +206,19 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
             "behind",
             {"progress": {**progress(windowsBehind=11), "queues": []}},
             f"late: windows begin at least 5.50 s after their time (11 windows behind); {REST}",
+        ),
+        (  # most waits at a source that does not count records: those of a queue do not stand for it
+            "behind",
+            {
+                "progress": {
+                    **overviews.progress(backlogRecords=120.0, backlogSeconds=729.0, basis="estimated"),
+                    "sources": [
+                        source("rides", unit="files", backlogRecords=None, backlogSeconds=729.0),
+                    ],
+                    "queues": [{"writer": "orders", "backlogRecords": 120, "backlogSeconds": 0.4}],
+                },
+            },
+            f"catching up: about 12 min 9 s of work waits at rides, caught up in 40 s; {REST}",
         ),
         (
             "failed",
@@ -241,7 +254,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
                 "info": overviews.info("STOPPED"),
                 "progress": {
                     **overviews.progress(),
-                    "queues": [{"writer": "orders", "backlogRecords": 12_000}],
+                    "queues": [{"writer": "orders", "backlogRecords": 12_000, "backlogSeconds": 4.0}],
                     "because": ["region mail is stopped, queue orders keeps 12,000 tuples for it"],
                 },
                 "recordAge": {"operators": []},

@@ -14,7 +14,7 @@ from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.wording.phrase import Phrase, joined, one_line
 from ridgeline.measure.wording.times import age_phrase, window_phrase
-from ridgeline.measure.wording.units import count, duration, plural, soon
+from ridgeline.measure.wording.units import amount, duration, plural, soon
 from ridgeline.measure.wording.waiting import (
     backlog_phrase,
     left_phrase,
@@ -36,7 +36,6 @@ _STATES = {
 }
 _OVER = {"FINISHED": "finished", "STOPPED": "stopped"}
 _SHOWN = 2
-_WHOLE_PERCENT = 10
 
 
 def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
@@ -133,7 +132,7 @@ def _first_window(overview: OverviewAnswer, info: InfoAnswer) -> SentenceAnswer:
             clause.say(", ").show(f"{fraction:.0%}", "graph").say(" of it done")
     retried = info["stats"]["windowsRetried"]
     if retried:
-        clause.say(", after ").show(f"{plural(retried, 'attempt')} that failed", "changes")
+        clause.say(", after ").show(f"{plural(retried, 'attempt')} that failed", "time")
     return _answer("stuck" if stuck else "starting", Phrase().say("starting"), [clause, *stuck])
 
 
@@ -154,21 +153,9 @@ def _broken(row: PromiseAnswer, now: float, *, over: bool) -> Phrase:
         return phrase.say(" was broken at the end")
     phrase.say(" is broken for ").show(duration(max(0.0, now - row["since"])), "promises", **about)
     if row["figure"] is not None:
-        phrase.say(" (").show(_figure(row, row["figure"]), "promises", **about).say(" instead of ")
-        phrase.show(_figure(row, row["limit"]), "promises", **about).say(")")
+        phrase.say(" (").show(amount(row["figure"], row["unit"]), "promises", **about).say(" instead of ")
+        phrase.show(amount(row["limit"], row["unit"]), "promises", **about).say(")")
     return phrase
-
-
-def _figure(row: PromiseAnswer, value: float) -> str:
-    """A figure of a promise with its unit: `1.20 s`, `12%`, `4,000 tuples/s`."""
-    if row["unit"] == "s":
-        return duration(value)
-    return f"{_percent(value)}" if row["unit"] == "share" else f"{count(value)} {row['unit']}"
-
-
-def _percent(value: float) -> str:
-    percent = 100 * value
-    return f"{percent:,.0f}%" if percent >= _WHOLE_PERCENT or percent == int(percent) else f"{percent:.1f}%"
 
 
 def _idle(overview: OverviewAnswer) -> list[Phrase]:

@@ -24,7 +24,7 @@ STEPS = {
     "compute": "compute",
     "transfer": "transfer",
     "sibling": "siblings",
-    "barrier": "barrier",
+    "barrier": "waiting for others",
     "wait": "waiting for stages",
     "state": "state files",
     "results": "collecting results",

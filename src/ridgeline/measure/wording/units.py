@@ -8,15 +8,20 @@ _MINUTE = 60
 _HOUR = 3600
 _DAY = 86_400
 UNKNOWN = "-"
+_WHOLE_PERCENT = 10
+_LONGEST = 1e15
+"""From here on numbers are shown by their power of ten."""
 
 
 def count(number: float | None) -> str:
-    """A whole number with separators.
+    """A whole number with separators; a very large one by its power of ten.
 
-    >>> count(1234567), count(None)
-    ('1,234,567', '-')
+    >>> count(1234567), count(1e308), count(None)
+    ('1,234,567', '1.00e+308', '-')
     """
-    return UNKNOWN if number is None else f"{number:,.0f}"
+    if number is None:
+        return UNKNOWN
+    return f"{number:.2e}" if abs(number) >= _LONGEST else f"{number:,.0f}"
 
 
 def rate(number: float | None) -> str:
@@ -27,7 +32,7 @@ def rate(number: float | None) -> str:
     """
     if number is None:
         return UNKNOWN
-    return f"{number:.1f}" if 0 < number < 10 else f"{number:,.0f}"  # noqa: PLR2004  two digits do
+    return f"{number:.1f}" if 0 < number < 10 else count(number)  # noqa: PLR2004  two digits do
 
 
 def duration(seconds: float) -> str:
@@ -49,7 +54,8 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     if seconds < _DAY:
         return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
-    return f"{seconds // _DAY:,.0f} d {seconds % _DAY // _HOUR:.0f} h"
+    days = seconds / _DAY
+    return f"{days:.2e} d" if seconds >= _LONGEST else f"{days // 1:,.0f} d {seconds % _DAY // _HOUR:.0f} h"
 
 
 def milliseconds(value: float | None) -> str:
@@ -94,3 +100,17 @@ def plural(number: int, noun: str) -> str:
     ('1 window', '2,000 windows')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A figure of a promise with its unit; of a share the percent.
+
+    >>> amount(1.2, "s"), amount(0.125, "share"), amount(0.004, "share"), amount(4000, "tuples/s")
+    ('1.20 s', '12%', '0.4%', '4,000 tuples/s')
+    """
+    if unit == "s":
+        return duration(value)
+    if unit != "share":
+        return f"{count(value)} {unit}"
+    percent = 100 * value
+    return f"{percent:,.0f}%" if percent >= _WHOLE_PERCENT or percent == int(percent) else f"{percent:.1f}%"

@@ -95,9 +95,13 @@ def _waits(progress: ProgressAnswer) -> list[Phrase]:
         known_as(application["basis"]),
     )
     waiting = [row for row in progress["sources"] if row["backlog"]["value"] or row.get("backlogRecords")]
-    queued = any(row["backlogRecords"] for row in progress.get("queues", ()))
-    elsewhere = queued or application["basis"] == "schedule"
-    worst = None if elsewhere else max(waiting, key=_longest, default=None)
+    queued = [row["backlogSeconds"] or 0.0 for row in progress.get("queues", ()) if row["backlogRecords"]]
+    late = application["basis"] == "schedule"
+    worst = None if late else max(waiting, key=_longest, default=None)
+    if worst is not None and not _has_records(worst) and _longest(worst)[0] > max(queued, default=0.0):
+        records = None  # those of other sources and of queues are the smaller part
+    elif queued:
+        worst = None
     named = {} if worst is None else {"source": worst["operator"]}
     if records:
         noun = "record waits" if records == 1 else "records wait"
@@ -117,6 +121,11 @@ def _waits(progress: ProgressAnswer) -> list[Phrase]:
         most = ", most of it at " if len(waiting) > 1 else " at "
         phrase.say(f"{most}{one_line(worst['operator'])}")
     return [phrase]
+
+
+def _has_records(row: SourceAnswer) -> bool:
+    """Whether the records of a source are in the sum of all."""
+    return row["backlogRecords"] is not None or row["unit"] == "tuples"
 
 
 def _longest(row: SourceAnswer) -> tuple[float, float]:

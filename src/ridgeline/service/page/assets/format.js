@@ -11,13 +11,16 @@ function fixed(number, digits) {
   return ((low % 2 ? low + 1 : low) / unit).toFixed(digits);
 }
 
+const LONGEST = 1e15; // from here on numbers are shown by their power of ten
+
 export function count(number) {
-  return number == null ? UNKNOWN : whole.format(number);
+  if (number == null) return UNKNOWN;
+  return Math.abs(number) >= LONGEST ? number.toExponential(2) : whole.format(number);
 }
 
 export function rate(number) {
   if (number == null) return UNKNOWN;
-  return number > 0 && number < 10 ? fixed(number, 1) : whole.format(number);
+  return number > 0 && number < 10 ? fixed(number, 1) : count(number);
 }
 
 export function duration(seconds) {
@@ -33,6 +36,7 @@ export function duration(seconds) {
     return `${Math.floor(rounded / 60)} min ${rounded % 60} s`;
   }
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  if (seconds >= LONGEST) return `${(seconds / 86400).toExponential(2)} d`;
   return `${whole.format(Math.floor(seconds / 86400))} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
@@ -63,6 +67,11 @@ export function timeOfDay(at, now = Date.now() / 1000) {
 // A name of at most so many characters; its middle is left out where it is longer, as ends tell names apart.
 export function cut(name, most = 48) {
   return name.length <= most ? name : `${name.slice(0, Math.ceil(most / 2) - 1)}…${name.slice(name.length - Math.floor(most / 2))}`;
+}
+
+// A text of which nothing is hidden, and nothing turns what stands around it: such characters are written as their codes.
+export function visible(text) {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 export function plural(number, noun) {

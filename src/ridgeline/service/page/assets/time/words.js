@@ -12,7 +12,7 @@ export const WORDS = {
   compute: "compute",
   transfer: "transfer",
   sibling: "siblings",
-  barrier: "barrier",
+  barrier: "waiting for others",
   wait: "waiting for stages",
   state: "state files",
   results: "collecting results",
