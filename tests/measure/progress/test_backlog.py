@@ -114,6 +114,15 @@ def test_rates_and_seconds_by_hand():
     assert state.caught_up_at == pytest.approx(130.0 + 400.0 / 20.0)
 
 
+@pytest.mark.parametrize(("fewest", "verdict"), [(1.0, Verdict.KEEPING_UP), (0.0, Verdict.HOLDING)])
+def test_the_last_tuple_of_a_rare_stream_is_no_backlog(fewest, verdict):
+    source = SourceBacklog(window_seconds=0.25)
+    source.fewest = fewest
+    for number in range(120):  # a tuple in two seconds, seen before it is read and after
+        source.add(number / 2, number // 4, 1.0 if number % 4 == 3 else 0.0)
+    assert source.state(59.5).verdict is verdict
+
+
 def test_a_file_is_caught_up_with_when_it_is_read():
     source = SourceBacklog(window_seconds=1.0)
     for second in range(11):

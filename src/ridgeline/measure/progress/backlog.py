@@ -119,6 +119,8 @@ class SourceBacklog:
         self._trend: Trend | None = None
         self._verdict = Verdict.UNKNOWN
         self._verdict_since = -math.inf
+        self.fewest = 0.0
+        """So much may be left of a source that keeps up, however little it drains in a window."""
 
     def add(
         self,
@@ -266,7 +268,7 @@ class SourceBacklog:
             return Verdict.UNKNOWN
         kept_up = self._verdict is Verdict.KEEPING_UP
         windows = (_LEAVES_WINDOWS if kept_up else _KEEPS_UP_WINDOWS) * (_LATE if late else 1.0)
-        small = backlog <= self._drained_in(windows)
+        small = backlog <= max(self.fewest, self._drained_in(windows))
         if backlog == 0 or (small and (not late or kept_up or self._does_not_grow())):
             return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
         if self._stuck(at):

@@ -93,7 +93,7 @@ class PartitionedSource:
 
         True if a sample is to be made of it: all partitions have reported for the window.
         """
-        self.unit, self.paced = event.unit, event.paced
+        self._of(event)
         if event.whole:
             self.latest = {event.operator: event}
         else:
@@ -108,9 +108,14 @@ class PartitionedSource:
             one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions
         )
 
+    def _of(self, event: SourceProgress | SourceTaken) -> None:
+        """Note what it counts. A last tuple has just come where few do: it is no backlog."""
+        self.unit, self.paced = event.unit, event.paced
+        self.backlog.fewest = 1.0 if event.unit == "tuples" else 0.0
+
     def ahead(self, event: SourceTaken, *, takes: bool) -> None:
         """Take in what a partition has taken by now. `takes`: in its last window, which is in flight."""
-        self.unit, self.paced = event.unit, event.paced
+        self._of(event)
         if takes:
             self.ledger.taken(event.window_id, event.operator, event.consumed, event.before)
         self.ledger.answer(event.operator, event.asked, event.consumed, event.remaining)
