@@ -1,5 +1,6 @@
 """An application of three regions on Spark, changed by clicks in its last region, until that region fails."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,9 @@ def test_an_operator_of_another_region_is_changed_by_clicks(spark_context, tmp_p
     ) as handle:
         page = open_page(handle.page())
         page.get_by_text("live, ").wait_for()
+        page.get_by_role("link", name="Configuration", exact=True).click()
+        page.get_by_text(re.compile(r"^\d+ of \d+$")).wait_for()
+        expect(page.locator("main")).not_to_contain_text("_queue")  # streams make these, no change
         page.get_by_role("link", name="Graph", exact=True).click()
         expect(page.locator(".graph-queue")).to_have_count(2)
         page.locator('[data-node="post"]').click()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _CHANGED = "change"
 _WHERE = "a change while it runs, or of the checkpoint"
+_DEFAULT = "default"
+_QUEUE = "a decoupled stream makes this operator"
 
 
 def configuration_endpoints(base: str) -> tuple[Endpoint, ...]:
@@ -96,11 +98,16 @@ def _value(one: SourcedValue) -> ConfiguredValueAnswer:
 
 
 def _of_plan(call: Call, without: set[str] | None = None) -> Iterator[ConfiguredAnswer]:
-    """The values of the present plan, of operators that are not in `without`; who set them is not known."""
-    layer = "" if without is None else _CHANGED
-    place = "" if without is None else _WHERE
+    """The values of the present plan, of operators that are not in `without`.
+
+    None: nothing is known of who set them. Else a change did, but for the ends of queues between regions.
+    """
+    queues = call.watch.progress().get("queues", ())
+    ends = {name for one in queues for name in (one["writer"], one["reader"])}
 
     def row(key: str, value: Any, operator: str = "") -> ConfiguredAnswer:
+        said = (_DEFAULT, _QUEUE) if operator in ends else (_CHANGED, _WHERE)
+        layer, place = ("", "") if without is None else said
         return {
             "key": key,
             "operator": operator,
