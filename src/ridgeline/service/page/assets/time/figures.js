@@ -97,3 +97,14 @@ export function beforeAndAfter(windows, windowId, { region, from = -Infinity, to
     after: after.length < few ? null : median(after.map((one) => one.latencyMs)),
   };
 }
+
+// The same from the steps of the last hours, for a change whose windows are not kept any more. `at`: when it was made;
+// `from`, `to`: when those before and after it were. The step in which it was made counts for neither side.
+export function beforeAndAfterSteps(steps, at, { region, from = -Infinity, to = Infinity, most = 30 } = {}) {
+  const own = region == null ? steps : steps.filter((one) => one.region === region);
+  const before = own.filter((one) => one.at < at && one.at - one.seconds >= from).slice(-most);
+  const after = own.filter((one) => one.at - one.seconds >= at && one.at < to).slice(0, most);
+  const few = 3;
+  if (before.length < few || after.length < few) return { before: null, after: null };
+  return { before: median(before.map((one) => one.latencyMs)), after: median(after.map((one) => one.latencyMs)) };
+}

@@ -9,9 +9,12 @@ import { Words } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Table } from "../parts/table.js";
 import { PlanEdits } from "../edits/form.js";
-import { beforeAndAfter } from "../time/figures.js";
+import { beforeAndAfter, beforeAndAfterSteps } from "../time/figures.js";
+import { useHours } from "../parts/hours.js";
 
 const STATES = { QUEUED: "waits", APPLIED: "applied", REFUSED: "refused", WITHDRAWN: "withdrawn", ASKED: "asked for", HELPED: "helped", MISSED: "did not help" };
+const REACHES = [900, 7_200, 86_400]; // seconds, as the charts have them
+const BESIDE_SECONDS = 60; // of the past before a change
 const CLASSES = { REFUSED: "bad", MISSED: "bad", HELPED: "ok", QUEUED: "behind" };
 
 function View() {
@@ -21,9 +24,11 @@ function View() {
   const windows = useStore((state) => state.windows);
   const { params } = useRoute();
   const regions = useStore((state) => state.plan?.queues?.length && state.overview?.operators);
+  const now = useStore((state) => state.overview?.at);
+  const { rows: steps } = useHours("/history", reach(changes.answer?.changes ?? [], now));
   const rows = useMemo(
-    () => together((changes.answer?.changes ?? []).map((one) => inRegion(one, regions)), decisions.answer?.decisions ?? [], windows),
-    [changes.answer, decisions.answer, windows],
+    () => together((changes.answer?.changes ?? []).map((one) => inRegion(one, regions)), decisions.answer?.decisions ?? [], { windows, steps }),
+    [changes.answer, decisions.answer, windows, steps],
   );
   if (!changes.answer) return changes.problem ? html`<${Notice} problem=${changes.problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) {
@@ -43,6 +48,12 @@ function View() {
   </>`;
 }
 
+// How many seconds of the past are asked for, so that the first of the changes is in them.
+function reach(changes, now) {
+  const first = Math.min(...changes.filter((one) => one.state === "APPLIED").map((one) => one.at));
+  return REACHES.find((one) => now - first < one - BESIDE_SECONDS) ?? (changes.length && now ? REACHES.at(-1) : REACHES[0]);
+}
+
 // Ids of a region's changes and operators begin with its number, times a million.
 function inRegion(change, operators) {
   if (!operators || change.region != null) return change;
@@ -52,33 +63,39 @@ function inRegion(change, operators) {
 }
 
 // A row for each change, with the decision that asked for it; and one for each decision without a change.
-function together(changes, decisions, windows) {
+function together(changes, decisions, past) {
   const applied = changes.filter((one) => one.state === "APPLIED" && one.window != null);
   const byChange = new Map(decisions.filter((one) => one.change != null).map((one) => [one.change, one]));
   const rows = changes.map((change) => {
     const decision = byChange.get(change.id) ?? null;
     byChange.delete(change.id);
-    return make(`change-${change.id}`, change, decision, windows, applied);
+    return make(`change-${change.id}`, change, decision, past, applied);
   });
   const taken = new Set(rows.map((row) => row.decision?.id));
   for (const decision of decisions) {
-    if (!taken.has(decision.id)) rows.push(make(`decision-${decision.id}`, null, decision, windows, applied));
+    if (!taken.has(decision.id)) rows.push(make(`decision-${decision.id}`, null, decision, past, applied));
   }
   return rows;
 }
 
-function make(key, change, decision, windows, applied) {
+function make(key, change, decision, past, applied) {
   const window = change?.state === "APPLIED" ? change.window : null;
-  const others = applied.filter((one) => one.region === change?.region).map((one) => one.window);
-  const effect = window == null
-    ? { before: null, after: null }
-    : beforeAndAfter(windows, window, {
-        region: change.region,
-        from: Math.max(...others.filter((one) => one < window)),
-        to: Math.min(...others.filter((one) => one > window)),
-      });
+  const effect = window == null ? { before: null, after: null } : effectOf(change, past, applied);
   const said = decision && ["HELPED", "MISSED"].includes(decision.state) ? decision.state : (change?.state ?? decision.state);
   return { key, change, decision, at: change?.at ?? decision.at, who: change?.who ?? decision.by, what: change?.what ?? decision.what, note: change?.note || decision?.note || "", window, said, ...effect };
+}
+
+// The latency of windows before a change and from it on, up to the changes around it: of windows, else of steps.
+function effectOf(change, { windows, steps }, applied) {
+  const { region, window, at } = change;
+  const others = applied.filter((one) => one.region === region && one !== change);
+  const bounds = (key, own) => ({
+    region,
+    from: Math.max(...others.map((one) => one[key]).filter((one) => one < own)),
+    to: Math.min(...others.map((one) => one[key]).filter((one) => one > own)),
+  });
+  const found = beforeAndAfter(windows, window, bounds("window", window));
+  return found.before != null && found.after != null ? found : beforeAndAfterSteps(steps, at, bounds("at", at));
 }
 
 function state(row) {
