@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from ridgeline.measure.events import WindowRetried
 from ridgeline.plan.edits import RenameOperator, SetProperty
 from ridgeline.stram.changes import EditPlan
 from support.page.shop import shop
@@ -166,11 +167,14 @@ VIEWS = [
 def test_before_the_first_window_each_view_says_what_it_waits_for(open_page, accessible):
     watch, plan, _, _ = watched(until=0)
     with serving(watch, plan) as client:
+        watch.observe(WindowRetried(watch.now(), 0, 1, "the disk is full"))
         page = open_page(f"http://127.0.0.1:{client.port}")
         page.get_by_text("Waiting for the first window").wait_for()
         for view in VIEWS:
             page.evaluate("view => (location.hash = `#/${view}`)", view)
             page.wait_for_function("() => document.querySelector('main').innerText.trim()")
+            if view == "time":
+                page.get_by_text("window 0 runs again (attempt 2): the disk is full").wait_for()
             accessible(page)
 
 

@@ -58,7 +58,7 @@ function Frame() {
       <${Stale} />
       <${NotSignedIn} />
       <${ChosenWindow} />
-      ${refused ? html`<div class="card frame-sign-in"><${SignIn} why="This application asks for its token." problem=${store.codeProblem} onDone=${reconnect} /></div>` : html`<${Place} name=${route.view} />`}
+      ${refused ? html`<div class="card frame-sign-in"><${SignIn} role="read" why="This application asks for its token." problem=${store.codeProblem} onDone=${reconnect} /></div>` : html`<${Place} name=${route.view} />`}
     </main>
     ${open === "search" && html`<${Search} onClose=${() => setOpen(null)} />`}
     ${open === "keys" && html`<${Keys} onClose=${() => setOpen(null)} />`}
@@ -92,11 +92,12 @@ function Name() {
 
 function State() {
   const said = useStore((state) => stateOf(state));
-  return html`<${StateWord} state=${said} />`;
+  return said && html`<${StateWord} state=${said} />`;
 }
 
-// The state in a word: the sentence's, else that of the application and its verdict.
+// The state in a word: the sentence's, else that of the application and its verdict; null: the page may not know.
 function stateOf({ sentence, overview, connection }) {
+  if (connection.refused) return null;
   if (sentence?.state) return sentence.state;
   const state = overview?.info?.state;
   if (state === "FAILED") return "failed";
@@ -117,10 +118,10 @@ function Sentence() {
 }
 
 function Connection() {
-  const { live, since, begun, ended } = useStore((state) => state.connection);
+  const { live, since, begun, ended, refused } = useStore((state) => state.connection);
   const at = useStore((state) => (state.overview ? timeOfDay(state.overview.at) : ""));
   if (ended) return html`<span class="frame-connection frame-ended">ended, as of ${at}</span>`;
-  if (!begun) return html`<span class="frame-connection">connecting</span>`;
+  if (!begun) return html`<span class="frame-connection">${refused ? "not signed in" : "connecting"}</span>`;
   if (!live) return html`<span class="frame-connection stale">stale since ${timeOfDay(since)}</span>`;
   return html`<span class="frame-connection">live, ${at}</span>`;
 }

@@ -31,7 +31,7 @@ export function figuresOf(graph, where, {overview, shown, watermarks = null}) {
     }
     found.source = own.some((row) => row.kind === "input");
     found.sink = own.some((row) => row.kind === "output");
-    found.behind -= least;
+    found.behind = behindOf(own, least);
     found.pressed = found.queue > Math.max(LEAST_QUEUE, PRESSED_WINDOWS * found.in * width);
     return found;
   });
@@ -119,11 +119,17 @@ export function pathSteps(critical, operators) {
   return steps;
 }
 
-/** How many windows even the first operator is behind: the whole application's, not an operator's. */
+/** How many windows even the first operator of each region is behind: the whole region is, not an operator. */
 function leastBehind(overview) {
-  let least = Infinity;
-  for (const row of Object.values(overview?.operators ?? {})) least = Math.min(least, row.windowsBehind ?? 0);
-  return Number.isFinite(least) ? least : 0;
+  const least = new Map();
+  for (const row of Object.values(overview?.operators ?? {})) {
+    least.set(row.region, Math.min(least.get(row.region) ?? Infinity, row.windowsBehind ?? 0));
+  }
+  return least;
+}
+
+function behindOf(rows, least) {
+  return rows.reduce((most, row) => Math.max(most, (row.windowsBehind ?? 0) - (least.get(row.region) ?? 0)), 0);
 }
 
 function timesOf(node, latency) {
@@ -150,7 +156,7 @@ function own(row) {
 
 function sums(rows) {
   const found = {
-    in: 0, out: 0, errors: 0, late: 0, queue: 0, state: 0, behind: 0, failures: 0, dropped: 0,
+    in: 0, out: 0, errors: 0, late: 0, queue: 0, state: 0, failures: 0, dropped: 0,
     partitions: 0, unifiers: 0, silent: 0, waiting: 0,
   };
   for (const row of rows) {
@@ -164,7 +170,6 @@ function sums(rows) {
     found.late += row.lateRecords ?? 0;
     found.queue += row.queueSizeMA ?? 0;
     found.state += (row.stateBytes ?? 0) + (row.heldBytes ?? 0);
-    found.behind = Math.max(found.behind, row.windowsBehind ?? 0);
     found.failures += row.failureCount ?? 0;
     found.dropped += row.droppedWindows ?? 0;
     found.silent += row.status === "SILENT";

@@ -67,7 +67,7 @@ function Keys({name}) {
         <td class="operator-number">${percent(key.share)}</td>
         <td><span class="operator-small-bar"><span class="operator-bar-compute" style=${{width: `${(key.share / (most || 1)) * 100}%`}}></span></span></td>
         <td>${key.partitions.join(", ")}</td></tr>`)}</tbody></table>
-    ${found.fixed && html`<p class="operator-note">Nobody may divide it otherwise: ${found.fixed}</p>`}`;
+    ${found.fixed && html`<p class="operator-note">It cannot be divided otherwise: ${found.fixed}</p>`}`;
 }
 
 function Repartition({name, now}) {

@@ -1,7 +1,7 @@
 // Ports with their rates, and a tail of what flows: a short recording, and its last tuples.
 
 import {get, post} from "../api.js";
-import {bytes, count, rate} from "../format.js";
+import {bytes, count, cut, rate} from "../format.js";
 import {Notice} from "../parts/notice.js";
 import {SignIn} from "../parts/sign_in.js";
 import {useReadOnly, useStore} from "../store.js";
@@ -130,7 +130,7 @@ function Tail({tuples, id}) {
   const names = Object.keys(tuples[0]).sort((one, other) => OWN.includes(one) - OWN.includes(other));
   return html`<div class="operator-scroll"><table class="operator-table operator-tuples"><caption>The last ${tuples.length} tuples, recording ${id}</caption>
     <thead><tr>${names.map((one) => html`<th key=${one} scope="col" class=${OWN.includes(one) ? "operator-faint" : ""}>${one}</th>`)}</tr></thead>
-    <tbody>${[...tuples].reverse().map((tuple, at) => html`<tr key=${at}>${names.map((one) => html`<td key=${one} class=${OWN.includes(one) ? "operator-faint" : ""}>${text(tuple[one])}</td>`)}</tr>`)}</tbody></table></div>`;
+    <tbody>${[...tuples].reverse().map((tuple, at) => html`<tr key=${at}>${names.map((one) => html`<td key=${one} class=${OWN.includes(one) ? "operator-faint" : ""} title=${text(tuple[one])}>${cut(text(tuple[one]), 60)}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 function text(value) {

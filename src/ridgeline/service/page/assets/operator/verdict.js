@@ -37,7 +37,7 @@ export function skew(rows) {
   const share = total ? (fullest.in / total) * rows.length : 1;
   if (mean > 0 && worst.ownMs / mean >= SKEWED) {
     const why = fullest === worst && share >= SKEWED ? `; it gets ${percent(fullest.in / total)} of the tuples` : "";
-    return `${worst.title} is worse: ${milliseconds(worst.ownMs)}, the others ${milliseconds(mean)} on average${why}.`;
+    return `${worst.title} is worse: ${milliseconds(worst.ownMs)} of its own work, the others ${milliseconds(mean)} on average${why}.`;
   }
   if (share >= SKEWED) return `${fullest.title} gets ${percent(fullest.in / total)} of the tuples: ${share.toFixed(1)} times an even share.`;
   return "No partition is worse than the others.";

@@ -8,8 +8,9 @@ const ROLES = ["read", "operate", "admin"];
 export function useNeeds(role, what) {
   const rights = useStore((state) => state.rights);
   if (!rights || rights.readOnly || ROLES.indexOf(rights.role) >= ROLES.indexOf(role)) return "";
-  const has = rights.role ? `with the role ${rights.role}` : "without a role";
-  return `${what} needs the role ${role}. This page is ${rights.name ? `known as ${rights.name}, ${has}` : `not signed in, ${has}`}.`;
+  const who = rights.name ? `known as ${rights.name}` : "not signed in";
+  const has = rights.role ? `, with the role ${rights.role}` : rights.name ? ", without a role" : "";
+  return `${what} needs the role ${role}. This page is ${who}${has}.`;
 }
 
 // The sentence beside a control, which names it by `aria-describedby`.

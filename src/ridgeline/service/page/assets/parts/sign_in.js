@@ -7,10 +7,10 @@ import { Notice } from "./notice.js";
 
 const PRINTED = "The driver printed the token at start, and an address that opens this page without it.";
 
-// `why`: in a sentence. `hint`: where the token is. `problem`: what went wrong before. `onDone()`: there is a session.
-export function SignIn({ why, hint = PRINTED, problem: first, onDone }) {
+// `why`: in a sentence. `role`: that which is needed. `hint`: where the token is. `problem`: what went wrong before. `onDone()`: there is a session.
+export function SignIn({ why, role = "operate", hint = PRINTED, problem: first, onDone }) {
   const [problem, setProblem] = useState(first);
-  const needs = useNeeds("operate", "This");
+  const needs = useNeeds(role, "This");
   const issuer = useStore((state) => state.rights?.login);
   async function send(event) {
     event.preventDefault();

@@ -9,7 +9,7 @@ import { Empty } from "../parts/notice.js";
 import { Table } from "../parts/table.js";
 
 const KINDS = {
-  latency: "how old records are at the operator",
+  latency: "how long the operator takes in a window, its waits too",
   window_latency: "how long a window takes",
   caught_up_within: "how long a backlog may last",
   error_share: "the share of tuples that fail",

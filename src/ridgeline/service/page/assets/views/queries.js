@@ -1,6 +1,6 @@
 // Queries: SQL over the streams of the running application, with results as they come.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { bytes, count, duration, plural } from "../format.js";
+import { bytes, count, duration, plural, visible } from "../format.js";
 import { post } from "../api.js";
 import { go, useRoute } from "../router.js";
 import { store, useStore } from "../store.js";
@@ -220,8 +220,8 @@ const numbers = new Intl.NumberFormat("en-US", { maximumFractionDigits: 4 });
 
 function shown(value) {
   if (value == null) return html`<span class="muted">null</span>`;
-  if (typeof value === "number") return numbers.format(value);
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value === "number") return Math.abs(value) >= 1e15 || (value && Math.abs(value) < 1e-4) ? value.toPrecision(5) : numbers.format(value);
+  return typeof value === "object" ? JSON.stringify(value) : visible(String(value));
 }
 
 // Numbers over the last periods: one line for each number of the first rows, by the first column that is no number.

@@ -22,7 +22,7 @@ function View() {
   const { params } = useRoute();
   const chosen = useMemo(() => placeOf(windows, params), [windows, params.window, params.region]);
   const choose = useChoose(windows);
-  if (!windows.length) return html`<${Empty}>Waiting for the first window. It takes as long as Spark takes to start, and one window.</>`;
+  if (!windows.length) return html`<${BeforeTheFirst} marks=${marks} />`;
   return html`<div class="time">
     <section class="card time-strip">
       ${regionsOf(windows).map((region, number) => html`<${Past} key=${region} ...${{ region, windows, marks, choose }} chosen=${windows[chosen] ?? null}>
@@ -39,6 +39,13 @@ function View() {
         : html`<p class="muted">Nothing since the start: no failure, no change, no decision, no broken promise.</p>`}
     </section>
   </div>`;
+}
+
+// Without a window: what has happened all the same, such as attempts at the first one that failed.
+function BeforeTheFirst({ marks }) {
+  const ended = useStore((state) => state.connection.ended);
+  return html`<${Empty}>${ended ? "The application ended before its first window." : "Waiting for the first window. It takes as long as Spark takes to start, and one window."}</>
+    ${marks.length > 0 && html`<section class="card"><h2>What happened</h2><${MarkList} marks=${marks} /></section>`}`;
 }
 
 // The regions of windows; of an application without regions one, which has no name.
@@ -103,21 +110,26 @@ function Sum({ windows }) {
   </p>`;
 }
 
-// The last turn of all regions: windows of two regions are not compared with each other.
-function lastTurn(windows) {
+// The last turn of each region, the one that adds or saves most first: windows of two regions are not compared.
+function lastTurns(windows) {
   const turns = [...new Set(windows.map((one) => one.region))].map((region) => {
     const own = windows.filter((one) => one.region === region);
     const found = turn(own);
     return found && { ...found, own };
   });
-  return turns.filter(Boolean).sort((one, other) => one.window.triggeredAt - other.window.triggeredAt).at(-1) ?? null;
+  const by = (one) => Math.abs(one.since - one.before);
+  return turns.filter(Boolean).sort((one, other) => by(other) - by(one));
 }
 
 // Since when it is as slow as it is, and what happened then.
 function Turn({ windows, marks }) {
-  const found = useMemo(() => lastTurn(windows), [windows.at(-1)]);
-  if (!found && windows.length < 2 * FEWEST) return html`<p class="time-turn muted">Too few windows to say since when they take as long as they do.</p>`;
-  if (!found) return html`<p class="time-turn muted">Latency is steady over these windows.</p>`;
+  const turns = useMemo(() => lastTurns(windows), [windows.at(-1)]);
+  if (!turns.length && windows.length < 2 * FEWEST) return html`<p class="time-turn muted">Too few windows to say since when they take as long as they do.</p>`;
+  if (!turns.length) return html`<p class="time-turn muted">Latency is steady over these windows.</p>`;
+  return turns.map((found) => html`<${OneTurn} key=${found.window.region ?? ""} found=${found} marks=${marks} />`);
+}
+
+function OneTurn({ found, marks }) {
   const near = marks.filter((mark) => (mark.region == null || mark.region === found.window.region) && Math.abs(indexOf(found.own, mark) - found.index) <= 3 && mark.level !== "good").slice(-3);
   const slower = found.since > found.before;
   return html`<div class="time-turn">
