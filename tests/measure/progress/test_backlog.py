@@ -123,6 +123,17 @@ def test_the_last_tuple_of_a_rare_stream_is_no_backlog(fewest, verdict):
     assert source.state(59.5).verdict is verdict
 
 
+@pytest.mark.parametrize(("left", "verdict"), [(0.4, Verdict.KEEPING_UP), (1.0, Verdict.STUCK)])
+def test_a_part_of_a_tuple_is_not_stuck_and_a_whole_one_is(left, verdict):
+    source = SourceBacklog(window_seconds=0.25)
+    source.fewest = 1.0
+    for number in range(100):
+        source.add(number / 4, min(number, 50), 0.0 if number < 50 else left, basis=Basis.ESTIMATED)
+        if number > 60:
+            source.add(number / 4, 50, left, basis=Basis.ESTIMATED, counts=False)
+    assert source.state(25.0).verdict is verdict
+
+
 def test_a_file_is_caught_up_with_when_it_is_read():
     source = SourceBacklog(window_seconds=1.0)
     for second in range(11):

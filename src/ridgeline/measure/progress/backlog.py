@@ -176,7 +176,7 @@ class SourceBacklog:
             self._unjudged = at, late
         elif self._backlog.value == 0 and basis is Basis.EXACT:
             self._say(Verdict.KEEPING_UP, at)
-        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._drained_in(
+        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._small(
             _LEAVES_WINDOWS
         ):
             self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
@@ -201,9 +201,9 @@ class SourceBacklog:
         self._judge_last()
         return self._drain()
 
-    def _drained_in(self, windows: float) -> float:
-        """How much is drained in this number of windows; 0 if nothing was drained yet."""
-        return windows * self._window * (self._drain(since_change=False) or 0.0)
+    def _small(self, windows: float) -> float:
+        """How much is drained in this number of windows, or else `fewest`."""
+        return max(self.fewest, windows * self._window * (self._drain(since_change=False) or 0.0))
 
     def restart(self, at: float) -> None:
         """From now on the backlog's trend is another one: earlier samples do not count for it."""
@@ -268,7 +268,7 @@ class SourceBacklog:
             return Verdict.UNKNOWN
         kept_up = self._verdict is Verdict.KEEPING_UP
         windows = (_LEAVES_WINDOWS if kept_up else _KEEPS_UP_WINDOWS) * (_LATE if late else 1.0)
-        small = backlog <= max(self.fewest, self._drained_in(windows))
+        small = backlog <= self._small(windows)
         if backlog == 0 or (small and (not late or kept_up or self._does_not_grow())):
             return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
         if self._stuck(at):
@@ -302,6 +302,8 @@ class SourceBacklog:
     def _stuck(self, now: float) -> bool:
         """True if there is a backlog and nothing has been consumed for too long."""
         if not self._backlog.value or self._backlog.infinite or self._consumed is None:
+            return False
+        if self._backlog.value < self.fewest:  # a part of a tuple: what may have come by now
             return False
         if now - self._moved_at <= _STUCK_SECONDS:
             return False
