@@ -205,8 +205,8 @@ class Failure:
 
     def __str__(self) -> str:
         who = f"operator `{self.operator}` (partition {self.partition}) of " if self.operator else ""
-        where = f"window {self.window_id} in `{self.callback}`"
-        text = f"{who}application `{self.application}` failed in {where}: {self.error}"
+        when = f"in window {self.window_id}" if self.window_id >= 0 else "before its first window"
+        text = f"{who}application `{self.application}` failed {when} in `{self.callback}`: {self.error}"
         return text + (f"{_TUPLE}{self.tuple}" if self.tuple else "")
 
     def to_dict(self) -> dict[str, str | int]:

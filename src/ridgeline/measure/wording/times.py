@@ -40,6 +40,7 @@ _PLACES = ("publish", "commit", "emit")
 _NUMBER = re.compile(r"\[\d+\]$")
 _SHOWN = 2
 _LEAST_MS = 0.1
+_LEAST_SHARE = 0.005
 
 
 def logical_name(title: str) -> str:
@@ -125,7 +126,10 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     phrase.say(", ")
     if other[1] > took:
         phrase.show(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
-        phrase.say(f" of it {STEPS.get(other[0], other[0])} and ")
+        phrase.say(f" of it {STEPS.get(other[0], other[0])}")
+        if took / whole < _LEAST_SHARE:
+            return [phrase]
+        phrase.say(" and ")
     name = step_owner(overview, step)
     phrase.show(f"{min(1.0, took / whole):.0%}", "graph", operator=name, **window)
     return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]
