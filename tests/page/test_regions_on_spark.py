@@ -66,8 +66,12 @@ def test_an_operator_of_another_region_is_changed_by_clicks(spark_context, tmp_p
         page.get_by_role("link", name="Configuration", exact=True).click()
         page.get_by_text(re.compile(r"^\d+ of \d+$")).wait_for()
         expect(page.locator("main")).not_to_contain_text("_queue")  # streams make these, no change
+        page.get_by_role("link", name="Checkpoints", exact=True).click()
+        page.get_by_role("table", name="Windows to go back to").get_by_role("row", name="post").first.click()
+        page.get_by_text(re.compile(r"--from-window \d+ --region post$")).wait_for()
+        accessible(page)
         page.get_by_role("link", name="Graph", exact=True).click()
-        expect(page.locator(".graph-queue")).to_have_count(2)
+        expect(page.locator(".graph-edge.graph-queue")).to_have_count(2)
         page.locator('[data-node="post"]').click()
         page.get_by_role("tab", name="Settings").click()
         set_note(page, "slowly", "the third region")

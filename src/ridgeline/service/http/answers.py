@@ -282,8 +282,8 @@ class WindowsAnswer(TypedDict):
     windows: Annotated[list[WindowSummaryAnswer], "The newest last."]
 
 
-class KeptWindowAnswer(TypedDict):
-    """A window to which a run can be rewound."""
+class KeptWindowAnswer(InRegionAnswer, TypedDict):
+    """A window to which a run, or a region of it, can be rewound."""
 
     windowId: Annotated[int, "The window."]
     committedAt: Annotated[float | None, "When it was committed; null if its figures are not kept."]
@@ -300,7 +300,7 @@ class CheckpointsAnswer(TypedDict):
 
     folder: Annotated[str, "The checkpoint's folder; secrets are masked."]
     windowsKept: Annotated[int | None, "How many windows are kept at least (attribute `windows_kept`)."]
-    windows: Annotated[list[KeptWindowAnswer], "The newest first."]
+    windows: Annotated[list[KeptWindowAnswer], "The newest first, by region."]
     note: Annotated[str, "Why there are none, if there are none."]
 
 

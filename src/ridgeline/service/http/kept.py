@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -23,9 +23,10 @@ from ridgeline.service.origin import Origin
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.folder import Checkpoint
     from ridgeline.engine.driver.checkpoint.manifest import Manifest
+    from ridgeline.engine.driver.run.run import ApplicationRun
 
 _MOST, _DEFAULT = 1_000, 50
-_OF_SEVERAL = "a run of several regions cannot go back as a whole"
+_NOT_YET = "the application has not begun its first window"
 _PARTITION = re.compile(r"\[\d+\]$")
 
 
@@ -124,24 +125,43 @@ def _source(call: Call) -> SourceDetailAnswer:
 
 
 def _checkpoints(call: Call) -> CheckpointsAnswer:
-    """The windows of a run of one region. Raises AnswerError if the checkpoint cannot be read."""
+    """The windows of a run, or of each region of it. Raises AnswerError if a checkpoint cannot be read."""
     run = call.run
     kept = call.plan.logical.attributes.get("windows_kept")
-    if run is None or isinstance(run, JoinedRun):
-        folder = "" if run is None else mask_text(run.checkpoint.storage.uri)
-        note = "the application has not begun its first window" if run is None else _OF_SEVERAL
-        return {"folder": folder, "windowsKept": kept, "windows": [], "note": note}
-    checkpoint = run.checkpoint
-    folder = mask_text(checkpoint.storage.uri)
+    if run is None:
+        return {"folder": "", "windowsKept": kept, "windows": [], "note": _NOT_YET}
+    folder = mask_text(run.checkpoint.storage.uri)
+    rows: list[KeptWindowAnswer] = []
+    for region, checkpoint in _folders(run):
+        try:
+            rows += _windows_of(call, checkpoint, folder, region)
+        except (OSError, RidgelineError) as error:
+            raise AnswerError(503, f"the checkpoint cannot be read: {error}", "ask again soon") from None
+    return {"folder": folder, "windowsKept": kept, "windows": rows, "note": "" if rows else _NOT_YET}
+
+
+def _folders(run: ApplicationRun | JoinedRun) -> list[tuple[str | None, Checkpoint]]:
+    """The checkpoint of each region that has begun; of a run without regions one, with None for a name."""
+    if not isinstance(run, JoinedRun):
+        return [(None, run.checkpoint)]
+    return [(one.name, one.run.checkpoint) for one in run.regions if one.run is not None]
+
+
+def _windows_of(
+    call: Call, checkpoint: Checkpoint, folder: str, region: str | None
+) -> Iterator[KeptWindowAnswer]:
+    """The windows that a region can go back to. `folder`: of the whole run. Raises as `offered`."""
     begin = (call.origin or Origin(None, list)).command(folder)
-    committed = {row["windowId"]: row["committedAt"] for row in call.watch.windows()}
-    try:
-        windows = offered(checkpoint, call.get("limit") or _DEFAULT)
-    except (OSError, RidgelineError) as error:
-        raise AnswerError(503, f"the checkpoint cannot be read: {error}", "ask again soon") from None
+    committed = {
+        row["windowId"]: row["committedAt"] for row in call.watch.windows() if row.get("region") == region
+    }
     size_of = cache(partial(_size, checkpoint))  # most windows share most of their files
-    rows = [_kept(one, size_of, begin, committed.get(one.window_id)) for one in windows]
-    return {"folder": folder, "windowsKept": kept, "windows": rows, "note": ""}
+    for one in offered(checkpoint, call.get("limit") or _DEFAULT):
+        row = _kept(one, size_of, begin, committed.get(one.window_id))
+        if region is not None:
+            row["region"] = region
+            row["command"] += f" --region {region}"
+        yield row
 
 
 def _kept(

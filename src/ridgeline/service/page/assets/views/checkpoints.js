@@ -13,22 +13,28 @@ function View() {
   const { answer, problem } = useAsked("/checkpoints", { limit: 100 }, { every: 5000 });
   const at = useStore((state) => state.overview?.at);
   const { params } = useRoute();
-  const columns = useMemo(() => makeColumns(at), [at]);
+  const several = answer?.windows.some((row) => row.region != null) ?? false;
+  const columns = useMemo(() => makeColumns(at, several), [at, several]);
   if (!answer) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Reading the checkpoint.</>`;
   const rows = answer.windows;
-  const chosen = rows.find((row) => String(row.windowId) === params.back);
+  const chosen = rows.find((row) => String(row.windowId) === params.back && (row.region == null || row.region === params.of));
   return html`<${Split} detail=${chosen && html`<${Back} row=${chosen} at=${at} />`}>
     <p class="checkpoints-folder"><span class="muted">Folder</span> <code>${answer.folder || "-"}</code>
       ${answer.windowsKept != null && html`<span class="muted">at least ${count(answer.windowsKept)} windows are kept</span>`}</p>
     <${Notice} problem=${problem} />
     ${rows.length
-      ? html`<${Table} label="Windows to go back to" columns=${columns} rows=${rows} id=${(row) => String(row.windowId)} sort=${{ by: "window", descending: true }} selected=${params.back} onOpen=${(row) => go({ back: row.windowId })} />`
+      ? html`<${Table} label="Windows to go back to" columns=${columns} rows=${rows} id=${idOf} sort=${{ by: "window", descending: true }} selected=${chosen && idOf(chosen)} onOpen=${(row) => go({ back: row.windowId, of: row.region ?? null })} />`
       : html`<${Empty}>${answer.note || "No window is committed yet."}</>`}
   </>`;
 }
 
-function makeColumns(at) {
+function idOf(row) {
+  return `${row.region ?? ""} ${row.windowId}`;
+}
+
+function makeColumns(at, several) {
   return [
+    ...(several ? [{ name: "region", title: "Region", value: (row) => row.region }] : []),
     { name: "window", title: "Window", number: true, value: (row) => row.windowId, cell: (row) => count(row.windowId) },
     { name: "committed", title: "Committed", value: (row) => row.committedAt, cell: (row) => committed(row, at) ?? "-" },
     { name: "size", title: "State", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
@@ -49,7 +55,7 @@ function note(row) {
 }
 
 function Back({ row, at }) {
-  return html`<${Detail} title=${`Back to window ${count(row.windowId)}`} closes=${["back"]}>
+  return html`<${Detail} title=${`Back to window ${count(row.windowId)}${row.region ? ` of ${row.region}` : ""}`} closes=${["back", "of"]}>
     <${Facts} label="Window" rows=${[
       ["Committed", committed(row, at)],
       ["State", row.stateBytes == null ? null : `${bytes(row.stateBytes)} in ${count(row.stateFiles)} files`],

@@ -1,6 +1,6 @@
 // Queries: SQL over the streams of the running application, with results as they come.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { bytes, count, duration, plural, visible } from "../format.js";
+import { bytes, count, cut, duration, plural, visible } from "../format.js";
 import { post } from "../api.js";
 import { go, useRoute } from "../router.js";
 import { store, useStore } from "../store.js";
@@ -233,7 +233,7 @@ function Chart({ results }) {
   if (!lines.length) return html`<${Empty}>No column has numbers.</>`;
   return html`<div class="queries-charts">
     ${lines.map((line) => html`<figure class="card" key=${line.name}>
-      <figcaption><span>${line.name}</span> <b class="number">${shown(line.values.at(-1))}</b></figcaption>
+      <figcaption><span title=${line.name}>${cut(visible(line.name))}</span> <b class="number">${shown(line.values.at(-1))}</b></figcaption>
       <${Spark} values=${line.values} label=${`${line.name} over the last ${results.length} periods`} height=${48} marks=${marks} />
     </figure>`)}
   </div>`;
