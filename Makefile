@@ -74,13 +74,13 @@ test-spark:
 	$(RUN) -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
 	$(call AGAIN,spark,$(call MARKED,spark))
 
-# Five processes on two cores: for two thirds of their time slow tests wait, for what starts, dies or comes
+# Four processes on two cores: for two thirds of their time slow tests wait, for what starts, dies or comes
 # at a rate.
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, slow tests
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
-	$(RUN) -n 5 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
+	$(RUN) -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
 	$(call AGAIN,slow,$(call MARKED,crash|slow))
 	$(RUN) $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
 endif

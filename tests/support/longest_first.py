@@ -111,7 +111,7 @@ SECONDS = {
     "tests/engine/state/test_damaged_files.py": 20,
     "tests/engine/driver/test_converting_crashes.py": 15,
 }
-"""About how long files take on two cores, several at a time: `pytest --durations=0` shows it."""
+"""About how long files take on two cores, four at a time: `pytest --durations=0` shows it."""
 
 
 def longest_first(items):
