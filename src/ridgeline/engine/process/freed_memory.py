@@ -15,8 +15,8 @@ _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 def keep_freed_memory() -> bool:
     """Let glibc keep up to 64 MiB of what is freed; for this process and those that it forks.
 
-    Else the system gets the arrays of each step, and gives their pages again to the next. True if it was done:
-    not with another allocator than glibc's, nor where the environment sets one of these thresholds.
+    Else the system gets the arrays of each step, and gives their pages again to the next. True if it was
+    done: not with another allocator than glibc's, nor where the environment sets one of these thresholds.
     """
     own = any(name in os.environ for name in _SETTINGS)
     if own or "_threshold" in os.environ.get("GLIBC_TUNABLES", ""):
