@@ -278,8 +278,8 @@ class GroupedStream:
     ) -> Stream[Any]:
         """Find a pattern in the records of each key, see `Detect`: `detect("silent", absence("10s"))`.
 
-        Results have the columns of the key, `what` and `since`; with `value` and `at` also columns of these
-        names: how much, and when it was found.
+        Results have the columns of the key, `what` and `since`. `value` and `at` name further columns: how
+        much, and when it was found.
         """
         key = self.columns[0] if len(self.columns) == 1 else self.columns
         detect = Detect(pattern, key, value=value, at=at)
