@@ -7,7 +7,7 @@ from ridgeline.operators import FileInput, FileOutput
 
 
 def application(read: str, write: str) -> Application:
-    app = Application("on_hdfs", window="50ms", windows_kept=40)
+    app = Application("on_hdfs", window="50ms")
     source = FileInput(read, Numbered, format="jsonl", settle=0, window_records=200, discover_every="300ms")
     rows = app.add_operator("rows", source, partitions=2)
     pass_on = app.add_operator("pass_on", PassOn(), partitions=2)
