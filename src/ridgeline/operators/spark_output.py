@@ -261,12 +261,14 @@ class SparkPublisher(Publisher):
         except Exception as error:
             if (reason := what_spark_says(error)) is None:
                 raise
+            why = why_away(error)
+            reason += f" ({why})" if why and why not in reason else ""
             message = (
                 f"`{self._context.operator}` cannot write window {window_id} as `{self._format}`; "
                 f"Spark says: {reason}; "
                 "mend that, then start it again: the rows are in the checkpoint and will be written"
             )
-            if self._reached and (why := why_away(error)):
+            if self._reached and why:
                 raise StoreAwayError(message, "", why) from error
             raise RidgelineError(message) from error
 
