@@ -120,7 +120,7 @@ class SourceBacklog:
         self._verdict = Verdict.UNKNOWN
         self._verdict_since = -math.inf
         self.fewest = 0.0
-        """So much may be left of a source that keeps up, however little it drains in a window."""
+        """The most that a source which keeps up may have left, however little it drains in a window."""
 
     def add(
         self,

@@ -150,7 +150,7 @@ def _folders(run: ApplicationRun | JoinedRun) -> list[tuple[str | None, Checkpoi
 def _windows_of(
     call: Call, checkpoint: Checkpoint, folder: str, region: str | None
 ) -> Iterator[KeptWindowAnswer]:
-    """The windows that a region can go back to. `folder`: of the whole run. Raises as `offered`."""
+    """The windows that a region can rewind to. `folder`: of the whole run. Raises as `offered`."""
     begin = (call.origin or Origin(None, list)).command(folder)
     committed = {
         row["windowId"]: row["committedAt"] for row in call.watch.windows() if row.get("region") == region
