@@ -90,7 +90,7 @@ def test_a_stall_breaks_the_promise_to_catch_up_while_it_lasts(monkeypatch):
     monkeypatch.setattr(promise_thread, "_LOOK_SECONDS", 0.0)
     said = {"verdict": "keeping up", "caughtUpAt": None}
     with Judged(caught_up_within("1m")) as judged:
-        monkeypatch.setattr(judged.watch, "progress", lambda: {"application": said})
+        monkeypatch.setattr(judged.watch, "progress", lambda **_: {"application": said})
         for event in run():
             judged.watch.observe(event)
         wait_until(lambda: ("caught_up_within", True) in judged.changes, "the promise to be kept")

@@ -174,6 +174,7 @@ class SimulatedFileOutput(FileOutput):
 
     def setup(self, context: Any) -> None:
         """Its slot has no files yet."""
+        self._on_disk = False
 
     def write(self, rows: pa.Table) -> None:
         """Write to the files of the slot."""
