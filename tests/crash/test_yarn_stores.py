@@ -1,5 +1,6 @@
 """`submit --deploy-mode cluster` on YARN with a store on S3 or HDFS, which no node has as a folder."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -128,9 +129,11 @@ def test_a_driver_in_the_cluster_continues_from_a_store_that_is_no_folder(
     def windows():
         files, base = resolve(store.uri)
         copy = tmp_path / "copy"
-        shutil.rmtree(copy, ignore_errors=True)
-        pyarrow.fs.copy_files(f"{base}/sums", str(copy), source_filesystem=files, use_threads=False)
-        return committed(copy)
+        while True:
+            shutil.rmtree(copy, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):  # it lives: a file that was listed may be gone
+                pyarrow.fs.copy_files(f"{base}/sums", str(copy), source_filesystem=files, use_threads=False)
+                return committed(copy)
 
     def more(than):
         wait_until(lambda: windows() > than, f"windows after {than}", every=1.0)
@@ -143,7 +146,13 @@ def test_a_driver_in_the_cluster_continues_from_a_store_that_is_no_folder(
     assert "sums" in command("ps")
     more(5)
     os.kill(parent(found.pid), signal.SIGKILL)  # the application master, above the driver's Python
-    wait_until(lambda: entry().epoch == 2 and entry().state == "running", "YARN's second attempt", every=0.5)
+
+    def again():
+        """HDFS replaces no file at once: its entry may be missing for a moment."""
+        now = entry()
+        return now is not None and now.epoch == 2 and now.state == "running"
+
+    wait_until(again, "YARN's second attempt", every=0.5)
     assert (entry().cluster_id, entry().submission) == (found.cluster_id, found.submission)
     more(windows() + 5)
     assert "sums has ended" in command("stop", "sums")
