@@ -7,14 +7,11 @@ import time
 import pyarrow.fs
 import pytest
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
 from support.crash.on_cluster import APPLICATION
-from support.crash.on_store import OnStore
+from support.crash.on_store import OnStore, store_behind_proxy
 from support.crash.processes import committed
 from support.crash.rows import check_published
 from support.depth import DEPTH, deep
-from support.jars import jars
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
@@ -23,12 +20,8 @@ WAITS = r"`store` (?:on `\S+` )?has waited for (?:`\S+`|its files) for \d+ s"
 
 @pytest.fixture
 def store():
-    """A store behind a proxy, whose objects survive a kill where there is one."""
-    jars("s3")
-    kind = services.moto if services.seaweedfs().available() else services.seaweedfs
-    found = ready(kind)
-    yield found
-    found.recover()
+    """See `store_behind_proxy`."""
+    yield from store_behind_proxy()
 
 
 class Writing(OnStore):

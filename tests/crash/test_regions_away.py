@@ -13,13 +13,10 @@ import time
 import pyarrow.fs
 import pytest
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
 from support.crash.disks import full, mounted, small_disk
-from support.crash.on_store import OnStore
-from support.crash.regions_in_trouble import Regions, s3_settings
+from support.crash.on_store import OnStore, s3_settings, store_behind_proxy
+from support.crash.regions_in_trouble import Regions
 from support.depth import DEPTH, deep
-from support.jars import jars
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -40,12 +37,8 @@ def chance():
 
 @pytest.fixture
 def store():
-    """A store behind a proxy, whose objects survive a kill where there is one."""
-    jars("s3")
-    kind = services.moto if services.seaweedfs().available() else services.seaweedfs
-    found = ready(kind)
-    yield found
-    found.recover()
+    """See `store_behind_proxy`."""
+    yield from store_behind_proxy()
 
 
 def broken(store, number):

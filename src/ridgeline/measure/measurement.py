@@ -710,11 +710,10 @@ class Measurement:
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
         doing = self._progress.doing(self._working(now)) if self._windows.attempts else None
         moment = self._moment(now, self._statuses.operators, latency, doing)
-        last = next(iter(self.windows(1)), None)
         return {
             "windowId": self._windows.committed,
             "at": now,
-            "window": last if last is not None and last["windowId"] == self._windows.committed else None,
+            "window": self._newest(),
             "info": self._info(moment),
             "latency": latency,
             "criticalPath": self.critical_path(),
@@ -724,6 +723,11 @@ class Measurement:
             "progress": progress,
             "operators": [self._operator(status, moment) for status in self._statuses.operators.values()],
         }
+
+    def _newest(self) -> WindowSummaryAnswer | None:
+        """The row of the window that was committed last; None without one, or once it is not kept."""
+        last = next(iter(self.windows(1)), None)
+        return last if last is not None and last["windowId"] == self._windows.committed else None
 
     def _overview_together(self, now: float) -> OverviewAnswer:
         """An overview with a row for each label of operators."""
@@ -744,11 +748,10 @@ class Measurement:
             cast("dict[str, Any]", row).update(
                 {one.name: own.get(one.name, one.absent) for one in LATENCY_METRICS}
             )
-        last = next(iter(self.windows(1)), None)
         return {
             "windowId": self._windows.committed,
             "at": now,
-            "window": last if last is not None and last["windowId"] == self._windows.committed else None,
+            "window": self._newest(),
             "info": self._info(moment),
             "latency": latency,
             "criticalPath": self._times.latency.critical_path(together=True),

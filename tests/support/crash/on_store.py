@@ -7,10 +7,33 @@ import urllib.request
 
 import pyarrow.fs
 
+from ridgeline.testing import services
+from ridgeline.testing.services.fixtures import ready
 from support.crash.on_cluster import APPLICATION, PROPERTIES
 from support.crash.processes import committed
 from support.crash.rows import check_published
-from support.jars import class_path
+from support.jars import class_path, jars
+
+
+def store_behind_proxy():
+    """The body of a fixture: a store behind a proxy, whose objects survive a kill where there is one."""
+    jars("s3")
+    kind = services.moto if services.seaweedfs().available() else services.seaweedfs
+    found = ready(kind)
+    yield found
+    found.recover()
+
+
+def s3_settings(store, endpoint=None):
+    """The settings of Spark for a store. `endpoint`: another way to it than its own."""
+    return {
+        "spark.driver.extraClassPath": class_path("s3"),
+        "spark.hadoop.fs.s3a.endpoint": endpoint or store.endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": store.REGION,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": store.KEY,
+        "spark.hadoop.fs.s3a.secret.key": store.SECRET,
+    }
 
 
 class OnStore:
@@ -30,15 +53,7 @@ class OnStore:
 
     def start(self, log):
         """Start it, or start it again. What it prints is in this file."""
-        store = self.store
-        settings = {
-            "spark.driver.extraClassPath": class_path("s3"),
-            "spark.hadoop.fs.s3a.endpoint": self._endpoint,
-            "spark.hadoop.fs.s3a.endpoint.region": store.REGION,
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.access.key": store.KEY,
-            "spark.hadoop.fs.s3a.secret.key": store.SECRET,
-        }
+        settings = s3_settings(self.store, self._endpoint)
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         options += [part for value in (*PROPERTIES, "sums.state_bytes=50000") for part in ("-D", value)]
         for name in ("numbers", "sums", "store"):

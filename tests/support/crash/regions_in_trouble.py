@@ -3,9 +3,8 @@
 import re
 import signal
 
-from support.crash.on_store import OnStore
+from support.crash.on_store import OnStore, s3_settings
 from support.crash.regional_rows import check_rows
-from support.jars import class_path
 from support.paths import SUPPORT
 
 APPLICATION = SUPPORT / "crash" / "regional.py"
@@ -66,15 +65,3 @@ class Regions(OnStore):
         (self.output / "enough").touch()
         assert self.driver.wait() == 0, self.driver.text[-6000:]
         return check_rows(self.output)
-
-
-def s3_settings(store):
-    """The settings of Spark for a store."""
-    return {
-        "spark.driver.extraClassPath": class_path("s3"),
-        "spark.hadoop.fs.s3a.endpoint": store.endpoint,
-        "spark.hadoop.fs.s3a.endpoint.region": store.REGION,
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.access.key": store.KEY,
-        "spark.hadoop.fs.s3a.secret.key": store.SECRET,
-    }
