@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Lent(NamedTuple):
+    """Time that one operator's callback has spent for another operator, in seconds; negative: the rest of it.
+
+    `operator`: the physical operator that it counts for. `estimated`: the time was divided, not measured.
+    """
+
+    operator: int
+    seconds: float
+    cpu_seconds: float
+    estimated: bool
 
 
 @dataclass(slots=True)
@@ -41,6 +53,9 @@ class EngineSide:
         on_wake: Called by `wake`, in the thread that calls it.
         awake: `wake` was called, and the operator has not been polled since.
         handed_over: The values of `hand_over` since the last `take_handed_over`.
+        on_failure: Makes the error to raise for one of a batch: port, the tuples, what was raised.
+        defers: The operator after it takes `PendingTuples`, and nothing else reads what goes between them.
+        lent: The time that the callbacks since the last `take_lent` have spent for other operators.
     """
 
     watermark: int = EARLIEST
@@ -56,6 +71,16 @@ class EngineSide:
     handed_over: list[object] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     late: int = 0
+    on_failure: Callable[[str, Tuples, BaseException], BaseException] | None = None
+    defers: bool = False
+    lent: list[Lent] = field(default_factory=list)
+
+    def take_lent(self) -> list[Lent]:
+        """The time spent for others since the last call."""
+        lent = self.lent
+        if lent:
+            self.lent = []
+        return lent
 
     def take_handed_over(self) -> list[object]:
         """The values of `hand_over` since the last call, in order; called at the window's end."""

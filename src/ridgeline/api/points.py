@@ -223,20 +223,27 @@ class OutputPoint(Generic[T]):
             self._append(batch, self.time_column or (times if self.timed else None))
 
     def pass_on(self, tuples: Tuples) -> None:
-        """Send on what came, as it is; for unifiers of the platform. Raises as `emit_batch`."""
+        """Send on what came, as it is; for unifiers of the platform, and `PendingTuples` of steps.
+
+        Raises as `emit_batch`.
+        """
         if not self._open:
             self._refuse()
         self._batches.append((len(self._rows), tuples))
         self._in_batches += len(tuples)
 
+    def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch in the schema of the port. Raises SchemaError as `emit_batch`."""
+        if not self.connected:
+            return batch  # no stream reads the port: a conversion would cost time for nothing
+        schema = self.schema
+        batch = schema.conform(batch)
+        self._refuse_nulls(schema, batch)
+        return batch
+
     def _append(self, batch: pa.RecordBatch, times: Times | str | None) -> None:
-        if self.connected:
-            schema = self.schema
-            batch = schema.conform(batch)
-            self._refuse_nulls(schema, batch)
-        else:
-            # no stream reads the port: a conversion would cost time for nothing
-            schema = Schema(batch.schema)
+        batch = self.conformed(batch)
+        schema = self.schema if self.connected else Schema(batch.schema)
         self._batches.append((len(self._rows), Tuples.of_batch(schema, batch, times)))
         self._in_batches += batch.num_rows
 

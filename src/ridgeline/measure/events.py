@@ -212,7 +212,8 @@ class OperatorWindow:
     came. `watermark`: None if no input upstream declares a lateness. `late`: records that came too late.
     `held_bytes`: size of the last windows that a slider keeps. `cpu_seconds`: processor time of the
     operator's thread in its callbacks. The rest of `compute_seconds` it slept, or others had the processor.
-    None: not known.
+    None: not known. `estimated`: it ran in one query with its neighbours, so both times are in part shares
+    of what the query took.
     """
 
     at: float
@@ -242,6 +243,7 @@ class OperatorWindow:
     watermark: WatermarkReading | None = None
     late: int = 0
     cpu_seconds: float | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

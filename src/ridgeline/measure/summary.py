@@ -116,6 +116,7 @@ class RunTotals:
             row["tuplesIn"] += sum(chain.from_iterable([own.tuples_in.values() for own in partitions]))
             row["tuplesOut"] += sum(chain.from_iterable([own.tuples_out.values() for own in partitions]))
             row["seconds"] += max([own.compute_seconds for own in partitions], default=0.0)
+            row["estimated"] = row["estimated"] or any(own.estimated for own in partitions)
             row["errors"] += sum([own.errors for own in partitions])
             row["windowsDropped"] += any(own.dropped for own in partitions)
             row["lateRecords"] += sum([own.late for own in partitions])
@@ -185,6 +186,7 @@ def _empty(title: str) -> OperatorTotalsAnswer:
         "tuplesIn": 0,
         "tuplesOut": 0,
         "seconds": 0.0,
+        "estimated": False,
         "errors": 0,
         "windows": 0,
         "windowsDropped": 0,

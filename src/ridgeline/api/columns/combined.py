@@ -68,6 +68,11 @@ class Combined(Tuples):
         """The keys, for people; without columns pyarrow lists none."""
         return self.batch.to_pylist() or [{}] * len(self.counts)
 
+    @property
+    def delivered(self) -> Combined:
+        """Itself: only operators that merge partial results get some."""
+        return self
+
     def take(self, indices: Positions) -> Combined:
         """The rows at these positions, in that order."""
         times = self.times

@@ -94,6 +94,11 @@ class Tuples:
             )
         return self._batch
 
+    @property
+    def delivered(self) -> Any:
+        """What a `process_batch` method gets: the batch, unless tuples of this kind are handed over as such."""
+        return self.batch
+
     def last(self, count: int) -> Tuples:
         """The last `count` tuples, without their times; converts nothing."""
         if self._rows is not None:

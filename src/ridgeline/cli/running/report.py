@@ -50,15 +50,21 @@ class Report:
     ages: RecordAgesAnswer
     progress: ProgressAnswer
     sentence: SentenceAnswer
+    estimated: frozenset[str] = frozenset()
+    """The operators whose `own_ms` are estimates."""
 
 
 def read_report(answers: RunAnswers, at: float) -> Report:
     """Read all that a run's end shows; `at` is STRAM's wall clock."""
     windows = answers.windows()
-    own = own_averages(answers.latencies(AVERAGED))
+    latencies = answers.latencies(AVERAGED)
+    own = own_averages(latencies)
+    estimated = frozenset(
+        row["operator"] for latency in latencies for row in latency["operators"] if row.get("estimated")
+    )
     overview = answers.overview()
     path, ages, progress = overview["criticalPath"], overview["recordAge"], overview["progress"]
-    return Report(at, windows, own, path, ages, progress, sentence_of(overview))
+    return Report(at, windows, own, path, ages, progress, sentence_of(overview), estimated)
 
 
 def own_averages(latencies: Sequence[LatencyAnswer]) -> dict[str, float]:
@@ -77,7 +83,7 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
 
     What is not known is left out.
     """
-    path = average_path(report.path, report.own_ms, width)
+    path = average_path(report.path, report.own_ms, width, report.estimated)
     if path:
         averaged = min(AVERAGED, len(report.windows))
         yield Text()

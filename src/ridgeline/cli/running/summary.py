@@ -14,7 +14,7 @@ from ridgeline.cli.running.report import Report, report_parts
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.measure.answers.application import OperatorTotalsAnswer, RunSummaryAnswer
-from ridgeline.measure.wording.units import count, duration, plural
+from ridgeline.measure.wording.units import about, count, duration, plural
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
@@ -186,8 +186,11 @@ def totals_table(rows: Sequence[OperatorTotalsAnswer], width: int) -> Table:
         "partitions": [Text(count(row["partitions"]) if row["partitions"] else "gone") for row in rows],
         "in": [Text(count(row["tuplesIn"])) for row in rows],
         "out": [Text(count(row["tuplesOut"])) for row in rows],
-        "time": [Text(duration(row["seconds"])) for row in rows],
-        "per window": [Text(duration(row["seconds"] / max(1, row["windows"]))) for row in rows],
+        "time": [Text(about(duration(row["seconds"]), row.get("estimated"))) for row in rows],
+        "per window": [
+            Text(about(duration(row["seconds"] / max(1, row["windows"])), row.get("estimated")))
+            for row in rows
+        ],
     }
     if len(rows) > 1:
         slow = max(range(len(rows)), key=lambda row: rows[row]["seconds"])

@@ -12,7 +12,7 @@ from rich.text import Text
 from ridgeline.cli.views.operators import bar
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.wording.times import logical_name
-from ridgeline.measure.wording.units import count, milliseconds, percentile, rate
+from ridgeline.measure.wording.units import about, count, milliseconds, percentile, rate
 
 ACCENT = "bold #ff8f40"
 """The one colour that stands for the critical path."""
@@ -35,6 +35,8 @@ class OperatorRow:
     p99_ms: float | None
     parts_ms: tuple[float, float, float]
     """Compute, wait and transfer."""
+    estimated: bool
+    """Whether they are in part shares of the time of a common query."""
     tuples_in: float
     tuples_out: float
     errors: int
@@ -58,6 +60,11 @@ class Column:
     left: bool = False
 
 
+def _latency(row: OperatorRow) -> str:
+    """The latency of a row; in so narrow a column `~` stands for `about`."""
+    return about(milliseconds(row.latency_ms), row.estimated).replace("about ", "~")
+
+
 def spark(values: Sequence[float], width: int) -> str:
     """The last values as a line of blocks, from 0 to the greatest; shorter if there are fewer.
 
@@ -75,9 +82,7 @@ def spark(values: Sequence[float], width: int) -> str:
 COLUMNS: tuple[Column, ...] = (
     Column("operator", 0, lambda row, _: Text(row.title), lambda row: row.title, left=True),
     Column("n", 3, lambda row, _: Text(count(len(row.ids))), lambda row: -len(row.ids)),
-    Column(
-        "latency", 8, lambda row, _: Text(milliseconds(row.latency_ms)), lambda row: -(row.latency_ms or 0)
-    ),
+    Column("latency", 8, lambda row, _: Text(_latency(row)), lambda row: -(row.latency_ms or 0)),
     Column("p99", 8, lambda row, _: Text(percentile(row.p99_ms)), lambda row: -(row.p99_ms or 0)),
     Column(
         "where it goes",
@@ -186,6 +191,7 @@ class Board:
             latency_ms=slowest["latencyMs"],
             p99_ms=max((row["p99Ms"] for row in group if row["p99Ms"] is not None), default=None),
             parts_ms=(compute, wait, transfer),
+            estimated=bool(slowest.get("estimated")),
             tuples_in=sum(row["tuplesProcessedPSMA"] or 0.0 for row in group),
             tuples_out=sum(row["tuplesEmittedPSMA"] or 0.0 for row in group),
             errors=sum(row["errors"] or 0 for row in group),

@@ -15,7 +15,7 @@ from ridgeline.cli.views.backlog import sources_table
 from ridgeline.cli.views.lines import NONE, hottest_line, lines_table
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.lines import OperatorLinesAnswer
-from ridgeline.measure.wording.units import count, duration, milliseconds, percentile, rate
+from ridgeline.measure.wording.units import about, count, duration, milliseconds, percentile, rate
 
 _PARTITIONS = 6
 
@@ -44,7 +44,7 @@ def operator_panel(
     if share is not None:
         head.append(f", {share:.0%} of windows", "dim")
     times = Text.assemble(
-        ("compute ", "dim"), milliseconds(row.parts_ms[0]), ("  wait ", "dim"), milliseconds(row.parts_ms[1]),
+        ("compute ", "dim"), about(milliseconds(row.parts_ms[0]), row.estimated), ("  wait ", "dim"), milliseconds(row.parts_ms[1]),
         ("  transfer ", "dim"), milliseconds(row.parts_ms[2]), ("  p99 ", "dim"), percentile(row.p99_ms),
     )  # fmt: skip
     trend = spark(row.trend, min(KEPT, width - 20))

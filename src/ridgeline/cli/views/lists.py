@@ -16,6 +16,7 @@ from ridgeline.measure.registry.operator_metric import Form, TerminalColumn, arr
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
 from ridgeline.measure.wording.units import (
     UNKNOWN,
+    about,
     count,
     duration,
     milliseconds,
@@ -117,8 +118,11 @@ def _metric_columns(operators: Rows, shown: Sequence[tuple[str, TerminalColumn]]
     """Columns of the table of metrics. `shown`: field of the answer, column."""
     return {
         column.title: [
-            Text(_FORMS[column.form](value), ("yellow" if value else "dim") if column.warns else "")
-            for value in values
+            Text(
+                about(_FORMS[column.form](value), column.form in _TIMES and row.get("estimated")),
+                ("yellow" if value else "dim") if column.warns else "",
+            )
+            for row, value in zip(operators, values, strict=True)
         ]
         for name, column in shown
         for values in ([operator.get(name) for operator in operators],)
@@ -178,7 +182,9 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
         ("transfer", "transferMs"),
         ("average", "averageMs"),
     ):
-        columns[title] = [Text(milliseconds(operator.get(name))) for operator in operators]
+        columns[title] = [
+            Text(about(milliseconds(operator.get(name)), operator.get("estimated"))) for operator in operators
+        ]
     for title, name in (("p50", "p50Ms"), ("p99", "p99Ms")):
         columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
     columns |= _metric_columns(operators, _LATENCY_COLUMNS)
@@ -216,6 +222,8 @@ def _ago(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else f"{duration(seconds)} ago"
 
 
+_TIMES = (Form.MILLISECONDS, Form.PERCENT)
+"""The forms of columns that are made of an operator's times."""
 _FORMS: Mapping[Form, Callable[[Any], str]] = {
     Form.NUMBER: _number,
     Form.COUNT: count,

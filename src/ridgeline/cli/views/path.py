@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -11,7 +11,7 @@ from ridgeline.cli.tables import flow
 from ridgeline.cli.views.window_time import SMALL, blame_table
 from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.wording.times import STEPS
-from ridgeline.measure.wording.units import count, milliseconds
+from ridgeline.measure.wording.units import about, count, milliseconds
 
 _LONG = 12
 _KEPT = 8
@@ -32,9 +32,8 @@ def path_text(path: CriticalPathAnswer, width: int) -> Text:
     pieces = []
     for number, step in enumerate(steps):
         title = (step["operator"], "bold red" if number == slowest else "bold")
-        pieces.append(
-            Text.assemble(("> " if number else "", "dim"), title, f" {milliseconds(step['latencyMs'])}")
-        )
+        took = about(milliseconds(step["latencyMs"]), step.get("estimated"))
+        pieces.append(Text.assemble(("> " if number else "", "dim"), title, f" {took}"))
     pieces = _cut(pieces, [step["latencyMs"] or 0.0 for step in steps])
     whole = Text.assemble(("= ", "dim"), (milliseconds(path["latencyMs"]), "bold"))
     if path.get("windowLatencyMs") is not None:
@@ -93,13 +92,16 @@ def _shown(costs: Sequence[float], most: int) -> list[int]:
     return sorted({0, last, *inner[: max(0, most - 2)]})
 
 
-def average_path(path: CriticalPathAnswer, own_ms: Mapping[str, float], width: int) -> Text:
+def average_path(
+    path: CriticalPathAnswer, own_ms: Mapping[str, float], width: int, estimated: Collection[str] = ()
+) -> Text:
     """The critical path of the averages; empty before the first window.
 
     Args:
         path: As `/criticalPath` gives it.
         own_ms: Average own latency (compute and transfer) by operator.
         width: Columns.
+        estimated: The operators of which that is an estimate.
 
     Returns:
         Titles with their own average time and the share of windows in which they were on the path.
@@ -109,7 +111,7 @@ def average_path(path: CriticalPathAnswer, own_ms: Mapping[str, float], width: i
     for number, title in enumerate(titles):
         piece = Text.assemble(("> " if number else "", "dim"), (title, "bold"))
         if title in own_ms:
-            piece.append(f" {milliseconds(own_ms[title])}")
+            piece.append(f" {about(milliseconds(own_ms[title]), title in estimated)}")
         share = path["share"].get(title)
         pieces.append(piece if share is None else piece.append(f" ({share:.0%})", "dim"))
     if not pieces:

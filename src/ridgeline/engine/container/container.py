@@ -21,7 +21,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import OperatorError, StateError
 from ridgeline.api.operator import SparkSource
-from ridgeline.engine.container.chain import Chain, Ran, Relay, chains
+from ridgeline.engine.container.chain import Chain, Chains, Ran, Relay
 from ridgeline.engine.container.exact_recording import record_exactly
 from ridgeline.engine.container.feed import FedRows, count_reading
 from ridgeline.engine.container.inbox import receive
@@ -98,7 +98,7 @@ class Container:
         for operator, runtime in self._operators.items():
             entering = map(Entering._make, spec.entering.get(operator, ()))
             runtime.connect(spec.watermarks.get(operator, ()), entering)
-        self._chains = chains(spec, self._operators)
+        self._chains = Chains(spec, self._operators)
 
     def _make(self, operator: PhysicalOperator) -> OperatorRuntime:
         """An operator that is not set up yet, without its state."""
@@ -260,8 +260,8 @@ class Container:
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
             runtime.context.attempt = request.attempt
         ended = window.restored
-        for chain in self._chains:
-            if chain.relays(request, delivered):
+        for chain, relayed in self._chains.turns(request, delivered):
+            if relayed:
                 turns: Iterable[Ran] = self._relayed(chain, request, delivered, timeline)
             else:
                 turns = self._in_turn(chain, request, batches, delivered, timeline)

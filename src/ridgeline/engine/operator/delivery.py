@@ -9,6 +9,7 @@ from operator import length_hint
 import numpy as np
 
 from ridgeline.api.columns.combined import Combined
+from ridgeline.api.columns.pending import PendingError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples, concatenate
 from ridgeline.api.errors import RidgelineError, shorten
@@ -33,7 +34,7 @@ def delivered(inputs: Mapping[str, Iterable[Tuples]]) -> dict[str, Sequence[Tupl
 def decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: FBT001  called by position
     """Tuples in the form in which a port takes them. Raises what they raise that cannot be had so."""
     tuples = part.read_as(schema)
-    _ = tuples.batch if by_batch else tuples.rows
+    _ = tuples.delivered if by_batch else tuples.rows
     return tuples
 
 
@@ -90,7 +91,7 @@ class Delivery:
     ) -> None:
         """Hand a sequence of tuples to a `process_batch` method. Raises OperatorError.
 
-        Partial results are handed over as such: only operators that merge them get some.
+        Partial results and pending tuples are handed over as such: only operators that take them get some.
         """
         instance, port = self._instance, place[0]
         combined = isinstance(tuples, Combined)
@@ -100,14 +101,10 @@ class Delivery:
         instance.context.engine.batch = tuples
         with inheriting_times(inheriting, processing), instance.running.part(port, len(tuples), None):
             try:
-                handler(tuples if combined else tuples.batch)
+                handler(tuples.delivered)
             except BaseException as error:
-                first = shorten(tuples.rows[0]) if len(tuples) else "none"
-                text = (
-                    first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
-                )
-                callback = f"process_batch of port {port}"
-                raise instance.failure(callback, error, text) from error
+                cause = error.__cause__ if isinstance(error, PendingError) else error
+                raise instance.batch_failure(port, tuples, error) from cause
             finally:
                 instance.context.engine.batch = None
 

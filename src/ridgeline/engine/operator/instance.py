@@ -12,9 +12,18 @@ import pyarrow as pa
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.cell import StateCell
 from ridgeline.api.columns.combined import Combined
+from ridgeline.api.columns.pending import PendingError
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, described
+from ridgeline.api.errors import (
+    CallbackInterrupt,
+    ContainerAbortError,
+    Failure,
+    OperatorError,
+    described,
+    shorten,
+)
 from ridgeline.api.operator import InputOperator, Operator, operator_type, port_schema, state_cells
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
@@ -81,6 +90,7 @@ class Instance:
         """By input port: whether it takes batches, and the method."""
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
         context.engine.on_expected = self.running.expect
+        context.engine.on_failure = self.batch_failure
         self.undeclared = Undeclared(self.operator)
         self.handed_on: list[Times] = []
         """The times of what was handed on before the window's end, of an operator that makes a watermark."""
@@ -158,6 +168,19 @@ class Instance:
             if isinstance(error, (Exception, SystemExit))
             else CallbackInterrupt(failure)
         )
+
+    def batch_failure(self, port: str, tuples: Tuples, error: BaseException) -> BaseException:
+        """As `failure`, of a batch: it names the tuple, or the first of several.
+
+        An error of a step whose columns were computed by a later one is a failure of that step.
+        """
+        if isinstance(error, PendingError):
+            named = error.operator.context.engine.on_failure
+            if named is not None and error.__cause__ is not None:
+                return named(port, error.tuples, error.__cause__)
+        first = shorten(tuples.rows[0]) if len(tuples) else "none"
+        text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
+        return self.failure(f"process_batch of port {port}", error, text)
 
     def connect(self) -> None:
         """It is about to be set up: its ports get their schemas, outputs who reads them and needs times."""

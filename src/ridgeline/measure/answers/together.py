@@ -80,6 +80,7 @@ _READ: Mapping[str, Callable[[_Group], Any]] = {
         name: _time(name)
         for name in ("latencyMs", "computeMs", "cpuMs", "waitMs", "transferMs", "p50Ms", "p99Ms")
     },
+    "estimated": lambda group: bool(group.latency.get("estimated")),
     "windowsBehind": lambda group: max(group.moment.behind.get(one.node.id, 0) for one in group.members),
     "failureCount": lambda group: sum(counts.get("failureCount", 0) for counts in group.counts),
     "lastHeartbeat": lambda group: _present([one.last_seen for one in group.containers], min),

@@ -44,7 +44,9 @@ class OperatorLatencyAnswer(OperatorTimesAnswer, LatencyMetricsAnswer):
     """The latency of a physical operator, and how far behind it is."""
 
     estimated: Annotated[
-        bool, "True if no upstream had reported: then `windowsBehind` times the window's width."
+        bool,
+        "True if no upstream had reported: then `windowsBehind` times the window's width. Also if it is a "
+        "step of a common query: then its times are in part shares of what that took.",
     ]
 
 
@@ -60,6 +62,7 @@ class LogicalLatencyAnswer(InRegionAnswer, TypedDict):
     cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
     transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
+    estimated: Annotated[bool, "True if the times of a partition are estimated."]
 
 
 class LatencyAnswer(TypedDict):
@@ -87,6 +90,7 @@ class PathStepAnswer(InRegionAnswer, TypedDict):
     computeMs: Annotated[float | None, "Time in its own callbacks."]
     cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     transferMs: Annotated[float | None, "Time in which its tuples or its state moved."]
+    estimated: Annotated[NotRequired[bool], "True if its times are estimated: see `/latency`."]
     kind: Annotated[NotRequired[str], "`queue` where records waited in a queue between regions."]
 
 

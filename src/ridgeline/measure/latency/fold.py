@@ -320,6 +320,7 @@ class LatencyFold:
                 **_times_ms(own.get(name, nothing)),
                 "averageMs": _ms(float(mean_of.get(name, nothing)[0])),
                 **self._percentiles(name),
+                "estimated": any(record.estimated[place] for place in topology.rows_of.get(name, ())),
             }
             for name in topology.names
         ]
@@ -372,6 +373,7 @@ class LatencyFold:
                     "computeMs": _ms(computes[columns[operator]]),
                     "cpuMs": _ms(cpus[columns[operator]]),
                     "transferMs": _ms(transfers[columns[operator]]),
+                    "estimated": bool(record.estimated[columns[operator]]),
                 }
                 for operator, title in zip(record.path, record.path_titles, strict=True)
             ],
@@ -540,6 +542,7 @@ class LatencyFold:
                     "cpuMs": _ms(own.cpu if own else None),
                     "waitMs": _ms(own.wait if own else None),
                     "transferMs": _ms(own.transfer if own else None),
+                    "estimated": any(record.estimated[place] for place in topology.rows_of.get(name, ())),
                 }
             )
         return rows

@@ -35,7 +35,8 @@ class OperatorLatency(NamedTuple):
     """The latency of a physical operator in one window, in seconds: compute + wait + transfer.
 
     `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times
-    the width of a window, since no upstream had reported. `clamped`: it ended before its upstream, so the
+    the width of a window, since no upstream had reported; or the operator ran in one query with others, so
+    its time is in part a share. `clamped`: it ended before its upstream, so the
     clocks disagree and the latency was taken as 0. `cpu`: processor time of `compute`, if it is known.
     """
 
@@ -142,13 +143,19 @@ def latency_columns(
     """
     find = _one_by_one if len(topology.operators) <= few else _all_at_once
     found = find(topology, times, window_seconds, behind, lag, stages)
-    return replace(found, figures=np.vstack([found.figures, _cpu(topology, times, found.figures[1])]))
-
-
-def _cpu(topology: Topology, times: WindowTimes, compute: Figures) -> Figures:
-    """The processor time of all operators, as far as it is known; not more than their compute."""
     reported = corrected_events(times.operators).reported
-    found = [reported[node.id].cpu_seconds if node.id in reported else None for node in topology.operators]
+    events = [reported.get(node.id) for node in topology.operators]
+    shares = np.array([event is not None and event.estimated for event in events], np.bool_)
+    return replace(
+        found,
+        figures=np.vstack([found.figures, _cpu(events, found.figures[1])]),
+        estimated=found.estimated | shares,
+    )
+
+
+def _cpu(events: Sequence[OperatorWindow | None], compute: Figures) -> Figures:
+    """The processor time of all operators, as far as it is known; not more than their compute."""
+    found = [None if event is None else event.cpu_seconds for event in events]
     return np.minimum(np.maximum(np.array(found, np.float64), 0.0), compute)
 
 

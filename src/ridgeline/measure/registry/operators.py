@@ -37,7 +37,7 @@ _TIMES_AND_RECORDS = (
         "seconds",
         OPERATOR,
         "Time in an operator's own callbacks, that of a running window included as far as heartbeats "
-        "report it.",
+        "report it. Of expression steps in one query, an estimated share of its time.",
         "A rate near 1 is an operator that is always busy: partition it.",
         aliases=("Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
     ),
@@ -46,7 +46,8 @@ _TIMES_AND_RECORDS = (
         Kind.COUNTER,
         "seconds",
         OPERATOR,
-        "Processor time of an operator's thread in its own callbacks, of windows that are committed.",
+        "Processor time of an operator's thread in its own callbacks, of windows that are committed. Of "
+        "expression steps in one query, an estimated share.",
         "Far below the compute time, it waits for something outside, or others have the processor.",
         aliases=("Apex `cpuPercentageMA`",),
     ),
@@ -179,6 +180,12 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float | None,
         help="The part of `latencyMs` in which tuples or state moved.",
         read=lambda seen: seen.latency.get("transferMs"),
+    ),
+    OperatorMetric(
+        name="estimated",
+        type=bool,
+        help="True if its times in the last window are estimated: see `/latency`.",
+        read=lambda seen: bool(seen.latency.get("estimated")),
     ),
     OperatorMetric(
         name="p50Ms",

@@ -9,7 +9,7 @@ from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.windows import PathStepAnswer
 from ridgeline.measure.wording.phrase import Phrase, one_line
-from ridgeline.measure.wording.units import duration, plural
+from ridgeline.measure.wording.units import about, duration, plural
 
 STEPS = {
     "offsets": "Spark's offsets",
@@ -131,7 +131,8 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
             return [phrase]
         phrase.say(" and ")
     name = step_owner(overview, step)
-    phrase.show(f"{min(1.0, took / whole):.0%}", "graph", operator=name, **window)
+    share = about(f"{min(1.0, took / whole):.0%}", step.get("estimated"))
+    phrase.show(share, "graph", operator=name, **window)
     return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]
 
 

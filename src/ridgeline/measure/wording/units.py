@@ -67,6 +67,15 @@ def milliseconds(value: float | None) -> str:
     return UNKNOWN if value is None else duration(value / 1000)
 
 
+def about(text: str, estimated: object) -> str:
+    """A figure as text; one that is estimated is marked, one that is not known is not.
+
+    >>> about("41 ms", True), about("41 ms", False), about(UNKNOWN, True)
+    ('about 41 ms', '41 ms', '-')
+    """
+    return f"about {text}" if estimated and text != UNKNOWN else text
+
+
 def percentile(value: float | None) -> str:
     """A percentile in milliseconds, from a histogram, which does not distinguish times below 0.1 ms.
 

@@ -57,6 +57,12 @@ class Plan:
         self.needed: list[str] = []
         self.roots: dict[str, tuple[str, ...]] = {}
         """By column that polars computes, the columns of the input that it is made of."""
+        self.computed: list[tuple[str, ...]] = []
+        """By expression, the columns that it makes."""
+        self.dtypes: dict[str, Any] = {}
+        """By column that polars computes, its type there."""
+        self.query: tuple[Any] | None = None
+        """The query that begins with it, or None, once that is known."""
         self._faults: list[str] = []
         self._empty: Any = None
 
@@ -153,6 +159,8 @@ class Plan:
         for name, dtype in found.items():
             self.made.append(Made(pa.field(name, type_of(dtype, name), nullable=nullable), None))
         self.expressions.append(expression)
+        self.computed.append(tuple(found))
+        self.dtypes |= found
         roots = self.roots_of(expression)
         self.roots |= dict.fromkeys(found, tuple(roots))
         self.needed += [one for one in roots if one not in self.needed]
@@ -194,11 +202,11 @@ class Plan:
         """True if the column is passed on under its name."""
         return any(made.source == name == made.field.name for made in self.made)
 
-    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The result of a batch, row by row. Raises what polars raises for a value."""
+    def run(self, batch: pa.RecordBatch, *, alone: bool = False) -> pa.RecordBatch:
+        """The result of a batch, row by row. Raises what polars raises for a value. `alone`: see `compute`."""
         computed: dict[str, pa.Array] = {}
         if self.expressions:
-            computed = compute(batch, self.needed, self.expressions)
+            computed = compute(batch, self.needed, self.expressions, alone=alone)
         if self.functions:
             rows = self.tuples.decode(batch)
             kinds = {made.field.name: made.field.type for made in self.made}
@@ -226,11 +234,18 @@ def columns_of(schema: Schema) -> pa.Schema:
 
 
 def compute(
-    batch: pa.RecordBatch, needed: Sequence[str], expressions: Sequence[pl.Expr]
+    batch: pa.RecordBatch, needed: Sequence[str], expressions: Sequence[pl.Expr], *, alone: bool = False
 ) -> dict[str, pa.Array]:
-    """The columns that expressions make of a batch, a value for each row."""
-    # constants need no columns, and make one row
-    made = frame_of(batch.select(needed)).select(expressions) if needed else imported().select(expressions)
+    """The columns that expressions make of a batch, a value for each row.
+
+    `alone`: in the thread that asks, one expression after the other.
+    """
+    if not needed:  # constants need no columns, and make one row
+        made = imported().select(expressions)
+    elif alone:
+        made = frame_of(batch.select(needed)).select_seq(expressions)
+    else:
+        made = frame_of(batch.select(needed)).select(expressions)
     arrays = {name: array_of(made[name]) for name in made.columns}
     if made.height != len(batch):  # constants only
         rows = pa.array(np.zeros(len(batch), np.int64))

@@ -45,11 +45,11 @@ class Predicate:
             raise SchemaError(msg)
         self.needed = plan.roots_of(self.expression)
 
-    def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        """For each row whether the predicate is true; null where it is not known."""
+    def mask(self, batch: pa.RecordBatch, *, alone: bool = False) -> pa.Array:
+        """For each row whether the predicate is true; null where it is not known. `alone`: see `compute`."""
         if self.function is not None:
             return pa.array([bool(self.function(row)) for row in self.tuples.decode(batch)], pa.bool_())
-        (found,) = compute(batch, self.needed, [self.expression]).values()
+        (found,) = compute(batch, self.needed, [self.expression], alone=alone).values()
         return found
 
     def narrowed(self) -> pa.Schema:
@@ -89,7 +89,9 @@ class PredicateStep(Operator, Generic[T]):
 
     def mask(self, batch: pa.RecordBatch, tuples: Schema) -> pa.Array:
         """For each row of a batch of `tuples` whether the predicate is true; null where it is not known."""
-        made: Predicate = self.memory.of(
-            self.predicate, batch.schema, lambda: Predicate(self.predicate, tuples)
-        )
-        return made.mask(batch)
+        return self.checked(batch.schema, tuples).mask(batch)
+
+    def checked(self, columns: pa.Schema, tuples: Schema) -> Predicate:
+        """The predicate for batches of these columns, which are of `tuples`."""
+        made: Predicate = self.memory.of(self.predicate, columns, lambda: Predicate(self.predicate, tuples))
+        return made

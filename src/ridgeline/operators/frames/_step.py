@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
+from ridgeline.api.columns.pending import PendingTuples, hands_pending, takes_pending
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.points import OutputPoint
 from ridgeline.operators.frames._columns import Plan, columns_of
+from ridgeline.operators.frames._query import Query
 
 
 class Memory:
@@ -49,15 +51,48 @@ class FrameStep(Operator):
         self.memory = Memory()
 
     @input.process_batch
-    def apply(self, batch: pa.RecordBatch) -> None:
-        """Emit the result of a batch."""
+    @takes_pending
+    @hands_pending
+    def apply(self, batch: pa.RecordBatch | PendingTuples) -> None:
+        """Emit the result of a batch; as what is to be computed, where the next step takes that."""
+        pending = isinstance(batch, PendingTuples)
+        columns = batch.schema.arrow if pending else batch.schema
         properties = {name: value for name, value in vars(self).items() if name in self.watched()}
-        plan = self.memory.of(properties, batch.schema, lambda: self.plan(self.input.schema))
-        made, times = plan.run(batch), time_column(self.context, self.output, batch.schema)
-        if times is not None and plan.keeps(times):
+        plan: Plan = self.memory.of(properties, columns, lambda: self.plan(self.input.schema))
+        times = time_column(self.context, self.output, columns)
+        times = times if times is not None and plan.keeps(times) else None
+        made = self._made(batch, plan, times)
+        if made is None:
+            return
+        if times is not None:
             self.output.emit_timed(made, times)
         else:
             self.output.emit_batch(made)
+
+    def _made(
+        self, batch: pa.RecordBatch | PendingTuples, plan: Plan, times: str | None
+    ) -> pa.RecordBatch | None:
+        """The result of a batch; None if it was emitted as what is to be computed."""
+        engine = self.context.engine
+        defers = engine.defers and self.output.time_column is None
+        if isinstance(batch, PendingTuples):
+            source, query = batch.source, batch.query.then(self, plan)
+            if query is None:
+                batch, _ = batch.query.run(source, self)
+                return plan.run(batch)
+        elif defers and plan.expressions and engine.batch is not None and len(batch):
+            source, query = engine.batch, Query.first(self, plan)
+        else:
+            return plan.run(batch)
+        if query is None:
+            return plan.run(batch)
+        if defers and query.can_be_followed:
+            timed = self.output.inherits
+            tuples = PendingTuples(self.output.schema, source, query, timed=timed, time_column=times)
+            self.output.pass_on(tuples)
+            return None
+        made: pa.RecordBatch = query.run(source)[0]
+        return made
 
     def watched(self) -> tuple[str, ...]:
         """The properties that the plan is made of."""

@@ -83,6 +83,20 @@ def _is_odd(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.BaseExtensionType)
 
 
+def keeps_values(dtype: Any) -> bool:
+    """True if a column of this type of polars is the same after it was one of Arrow."""
+    polars = imported()
+    kind = dtype.base_type()
+    if kind in (polars.List, polars.Array):
+        return keeps_values(dtype.inner)
+    if kind is polars.Struct:
+        return all(keeps_values(field.dtype) for field in dtype.fields)
+    plain = (polars.String, polars.Binary, polars.Boolean, polars.Date, polars.Datetime, polars.Duration)
+    floats = (polars.Float32, polars.Float64)
+    whole = (polars.Int8, polars.Int16, polars.Int32, polars.Int64)
+    return kind in (*plain, *floats, *whole, polars.UInt8, polars.UInt16, polars.UInt32, polars.UInt64)
+
+
 def array_of(series: Any) -> pa.Array:
     """A column that polars has made, as one Arrow array."""
     found: Any = series.to_arrow()

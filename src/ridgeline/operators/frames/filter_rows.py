@@ -8,6 +8,7 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort
+from ridgeline.api.columns.pending import PendingTuples, takes_pending
 from ridgeline.operators.frames._predicate import PredicateStep
 from ridgeline.operators.frames._step import time_column
 from ridgeline.operators.frames._types import filtered
@@ -45,9 +46,13 @@ class FilterRows(PredicateStep[T]):
     passes = "output"
 
     @input.process_batch
-    def sift(self, batch: pa.RecordBatch) -> None:
+    @takes_pending
+    def sift(self, batch: pa.RecordBatch | PendingTuples) -> None:
         """Emit the rows of a batch for which the predicate is true."""
-        mask = self.mask(batch, self.input.schema)
+        if isinstance(batch, PendingTuples):
+            batch, mask = self._computed(batch)
+        else:
+            mask = self.mask(batch, self.input.schema)
         kept = mask.true_count
         if kept == len(batch):
             self.output.emit_batch(batch)
@@ -57,3 +62,14 @@ class FilterRows(PredicateStep[T]):
                 self.output.emit_batch(found, rows=mask)
             else:
                 self.output.emit_timed(found, times)
+
+    def _computed(self, tuples: PendingTuples) -> tuple[pa.RecordBatch, pa.Array]:
+        """The batch of tuples that are to be computed, and the predicate, in one query where that can be."""
+        predicate = self.checked(tuples.schema.arrow, self.input.schema)
+        query = tuples.query.filtered(self, predicate)
+        if query is not None:
+            found: tuple[pa.RecordBatch, pa.Array] = query.run(tuples.source)
+            return found
+        batch, _ = tuples.query.run(tuples.source, self)
+        return batch, predicate.mask(batch)
+

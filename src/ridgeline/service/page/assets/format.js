@@ -44,6 +44,11 @@ export function milliseconds(value) {
   return value == null ? UNKNOWN : duration(value / 1000);
 }
 
+// A figure as text; one that is estimated is marked, one that is not known is not.
+export function about(text, estimated) {
+  return estimated && text !== UNKNOWN ? `about ${text}` : text;
+}
+
 // A percentile in milliseconds, from a histogram, which does not distinguish times below 0.1 ms.
 export function percentile(value) {
   return value === 0 ? "<0.1 ms" : milliseconds(value);

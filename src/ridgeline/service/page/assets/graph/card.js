@@ -1,6 +1,6 @@
 // One card of the graph, drawn with SVG: name, kind, bar, rates, and marks where there are any.
 
-import {bytes, duration, milliseconds, rate} from "../format.js";
+import {about, bytes, duration, milliseconds, rate} from "../format.js";
 import {html} from "../vendor/preact.js";
 import {CARD} from "./layout.js";
 import {shortName} from "./model.js";
@@ -13,11 +13,15 @@ const TEXT = `400 11px ${FAMILY}`;
 const PAD = 12;
 const WIDE_GAP = 8;
 
+/** The latency as it is shown; "" if none is known. */
+function timeOf(figures) {
+  return figures?.latencyMs == null ? "" : about(milliseconds(figures.latencyMs), figures.estimated);
+}
+
 /** A card at full size. `figures` may be missing: nothing is known yet. Spaces at ends keep the words apart. */
 export function FullCard({node, figures, most, onPath}) {
   const inner = CARD.width - 2 * PAD;
-  const own = figures?.latencyMs ?? null;
-  const time = own === null ? "" : milliseconds(own);
+  const time = timeOf(figures);
   const side = textWidth(time, NAME) + WIDE_GAP;
   return html`
     <text class="graph-name" x=${PAD} y="22">${fitted(shownName(node), inner - side, NAME)}${" "}</text>
@@ -31,7 +35,7 @@ export function FullCard({node, figures, most, onPath}) {
 /** A card at a small size: its name, its latency where there is room, and its bar. */
 export function SmallCard({node, figures, most, onPath, width, height}) {
   const inner = width - 16;
-  const time = figures?.latencyMs == null ? "" : milliseconds(figures.latencyMs);
+  const time = timeOf(figures);
   const second = height > 48;
   const side = second ? 0 : textWidth(time, LABEL) + WIDE_GAP;
   const beside = second || inner - side > 70;
@@ -92,7 +96,7 @@ export function marksOf(node, figures) {
 
 /** The words that a screen reader says of a card: those that are seen, in their order, and what colours say. */
 export function spoken(node, figures, onPath) {
-  const time = figures?.latencyMs == null ? "" : milliseconds(figures.latencyMs);
+  const time = timeOf(figures);
   const marks = marksOf(node, figures).map((mark) => mark.text);
   const words = [shownName(node), time, kindOf(node, figures), ratesOf(figures), ...marks, onPath && "on the critical path"];
   return words.filter(Boolean).join(" ");

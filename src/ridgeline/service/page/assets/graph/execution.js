@@ -1,6 +1,6 @@
 // The execution view: hosts, the slots on them, the containers in those, and their operators.
 
-import {bytes, cut, milliseconds} from "../format.js";
+import {about, bytes, cut, milliseconds} from "../format.js";
 import {useAnswer} from "../operator/asking.js";
 import {href} from "../router.js";
 import {html} from "../vendor/preact.js";
@@ -24,6 +24,6 @@ export function Execution({overview, figures, selected}) {
         <ul>${container.rows.map((row) => html`<li key=${row.id}>
           <a class=${path.has(row.id) ? "graph-chip graph-chip-path" : "graph-chip"} aria-current=${selected === row.logicalName ? "true" : null}
             href=${href({operator: row.logicalName, part: String(row.id)})} title=${row.operator}>${cut(row.operator, 40)}
-            <span>${milliseconds(latency.operators?.[row.id]?.latencyMs ?? null)}</span></a></li>`)}</ul></div>`)}
+            <span>${about(milliseconds(latency.operators?.[row.id]?.latencyMs ?? null), latency.operators?.[row.id]?.estimated)}</span></a></li>`)}</ul></div>`)}
     </article>`)}</div></section>`)}</div>`;
 }

@@ -107,11 +107,12 @@ export function pathSteps(critical, operators) {
       last.ms += step.latencyMs ?? 0;
       last.computeMs += step.computeMs ?? 0;
       last.transferMs += step.transferMs ?? 0;
+      last.estimated ||= step.estimated === true;
       last.titles.push(step.operator);
     } else {
       steps.push({
         name, ms: step.latencyMs ?? 0, computeMs: step.computeMs ?? 0, transferMs: step.transferMs ?? 0,
-        titles: [step.operator],
+        titles: [step.operator], estimated: step.estimated === true,
         opens: queue ? operators?.[step.id]?.logicalName ?? null : name,
       });
     }
@@ -147,6 +148,7 @@ function timesOf(node, latency) {
   return {
     latencyMs: worst?.latencyMs ?? null, computeMs: worst?.computeMs ?? 0, waitMs: worst?.waitMs ?? 0,
     transferMs: worst?.transferMs ?? 0, ownMs: worst ? own(worst) : null, slowest,
+    estimated: worst?.estimated === true,
   };
 }
 

@@ -1,6 +1,6 @@
 // Beside the picture of a graph: the critical path as a list, and what its colours mean.
 
-import {cut, milliseconds} from "../format.js";
+import {about, cut, milliseconds} from "../format.js";
 import {html} from "../vendor/preact.js";
 import {pathSteps} from "./figures.js";
 
@@ -16,7 +16,7 @@ export function PathStrip({known, critical, operators, selected, pick}) {
       <button type="button" class=${step.ms === most ? "graph-step graph-step-most" : "graph-step"}
         aria-pressed=${selected === step.name} onClick=${() => pick(step.opens)}
         title=${`${step.titles.join(", ")}: compute ${milliseconds(step.computeMs)}, transfer ${milliseconds(step.transferMs)}`}>
-        ${cut(step.name, 40)} <span class="graph-step-ms">${milliseconds(step.ms)}</span></button></li>`)}</ol>
+        ${cut(step.name, 40)} <span class="graph-step-ms">${about(milliseconds(step.ms), step.estimated)}</span></button></li>`)}</ol>
   </div>`;
 }
 

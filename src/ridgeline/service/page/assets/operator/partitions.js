@@ -1,6 +1,6 @@
 // Partitions side by side, the worst named; the keys that many tuples have; more or fewer partitions.
 
-import {count, cut, milliseconds, percent, rate} from "../format.js";
+import {about, count, cut, milliseconds, percent, rate} from "../format.js";
 import {go} from "../router.js";
 import {useReadOnly} from "../store.js";
 import {html, useState} from "../vendor/preact.js";
@@ -39,7 +39,7 @@ function Table({caption, list, most, worst, part}) {
       <th scope="col" class="operator-number">in/s</th><th scope="col" class="operator-number">queue</th><th scope="col">where it runs</th></tr></thead>
     <tbody>${list.map((one) => html`<tr key=${one.id} class=${one === worst ? "operator-worst" : one.id === part ? "operator-chosen" : ""}>
       <td><button type="button" class="operator-link" onClick=${() => go({part: one.id === part ? null : String(one.id), tab: null})} title=${one.title}>${cut(short(one), 32)}</button></td>
-      <td class="operator-number">${milliseconds(one.times.latencyMs ?? null)}</td>
+      <td class="operator-number">${about(milliseconds(one.times.latencyMs ?? null), one.times.estimated)}</td>
       <td><span class="operator-small-bar" title=${one.parts.map(([name, ms]) => `${name} ${milliseconds(ms)}`).join(", ")}>
         ${one.parts.map(([name, ms]) => ms > 0 && html`<span key=${name} class=${`operator-bar-${name}`} style=${{width: `${(ms / (most || 1)) * 100}%`}}></span>`)}</span></td>
       <td class="operator-number">${rate(one.in)}</td><td class="operator-number">${count(one.queueSizeMA ?? null)}</td>

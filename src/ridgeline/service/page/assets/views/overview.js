@@ -1,6 +1,6 @@
 // The first view: whether it keeps up, the critical path, and every operator with where its time goes.
 import { html, useMemo } from "../vendor/preact.js";
-import { count, cut, duration, milliseconds, percentile, plural, rate, timeOfDay } from "../format.js";
+import { about, count, cut, duration, milliseconds, percentile, plural, rate, timeOfDay } from "../format.js";
 import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { Bar, BarLegend } from "../parts/bar.js";
@@ -176,7 +176,7 @@ function makeRows(operators, shown) {
 function makeColumns(most) {
   return [
     { name: "operator", title: "Operator", value: (row) => row.title, cell: (row) => html`<span class=${row.critical ? "accent" : ""} title=${row.title}>${cut(row.title)}</span>` },
-    { name: "latency", title: "Latency", number: true, value: (row) => row.time.latencyMs, cell: (row) => milliseconds(row.time.latencyMs) },
+    { name: "latency", title: "Latency", number: true, value: (row) => row.time.latencyMs, cell: (row) => about(milliseconds(row.time.latencyMs), row.time.estimated) },
     {
       name: "bar",
       title: "Compute, wait, transfer",
