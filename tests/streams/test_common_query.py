@@ -291,7 +291,9 @@ def test_times_of_rows_come_through_a_query(monkeypatch):
 
     def made(minute: int) -> pa.RecordBatch:
         times = [START + timedelta(minutes=minute, seconds=one) for one in (1, 2, 3)]
-        return pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), pa.array(times, schema[1].type)], schema=schema)
+        return pa.RecordBatch.from_arrays(
+            [pa.array([1, 2, 3]), pa.array(times, schema[1].type)], schema=schema
+        )
 
     def found(drops: bool) -> list[Any]:
         app = Application("timed")

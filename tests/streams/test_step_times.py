@@ -49,7 +49,9 @@ def test_the_time_of_a_query_is_divided_as_its_steps_take_alone():
     cheap, dear = sines(4), sines(12)
     app = Application("shares", window=0)
     stream: Any = app.read("numbers", Numbers())
-    stream = stream.with_columns("cheap", a=cheap).with_columns("dear", b=dear).with_columns("least", c="a + b")
+    stream = (
+        stream.with_columns("cheap", a=cheap).with_columns("dear", b=dear).with_columns("least", c="a + b")
+    )
     stream.filter("none", "b > 2").write("out", CollectorSink())
     run = run_local(app, windows=WINDOWS, clock=SystemClock())
     ids = {one.id: one.name for one in run.plan.physical.operators}

@@ -225,6 +225,7 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
             "cpuMs": None,
             "waitMs": 0.0,
             "transferMs": close(0),
+            "estimated": False,
         },
         {
             "operator": "S",
@@ -236,6 +237,7 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
             "cpuMs": None,
             "waitMs": 0.0,
             "transferMs": close(0),
+            "estimated": False,
         },
     ]
 

@@ -34,6 +34,7 @@ class PendingTuples(Tuples):
     """
 
     __slots__ = ("_made", "_timed", "query", "source")
+    _made: pa.RecordBatch | None
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from ridgeline.measure.answers.windows import (
     LogicalLatencyAnswer,
     OperatorLatencyAnswer,
     OperatorTimesAnswer,
+    PathStepAnswer,
     WindowAnswer,
     WindowSummaryAnswer,
 )
@@ -359,22 +360,12 @@ class LatencyFold:
         if record is None:
             return _nothing_yet()
         topology = record.topology
-        columns = topology.places
-        _, computes, _, transfers, _, cpus = record.figures.tolist()
         share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
         return {
             "windowId": record.window_id,
             "latencyMs": as_ms(record.path_seconds),
             "path": [
-                {
-                    "operator": title,
-                    "id": _first_of(topology, operator) if together else operator,
-                    "latencyMs": _ms(computes[columns[operator]] + transfers[columns[operator]]),
-                    "computeMs": _ms(computes[columns[operator]]),
-                    "cpuMs": _ms(cpus[columns[operator]]),
-                    "transferMs": _ms(transfers[columns[operator]]),
-                    "estimated": bool(record.estimated[columns[operator]]),
-                }
+                _path_step(record, title, _first_of(topology, operator) if together else operator, operator)
                 for operator, title in zip(record.path, record.path_titles, strict=True)
             ],
             "slack": _slack(record, together=together),
@@ -589,6 +580,23 @@ def _summary(record: _KeptWindow) -> WindowSummaryAnswer:
         "tuplesOut": record.tuples[1],
         "phases": {what: as_ms(seconds) for what, seconds in record.phases},
     }
+
+
+def _path_step(record: _KeptWindow, title: str, shown_id: int, operator: int) -> PathStepAnswer:
+    """A step of a window's critical path; `shown_id`: the id that it is shown with."""
+    place = record.topology.places[operator]
+    _, compute, _, transfer, _, cpu = record.figures[:, place].tolist()
+    step: PathStepAnswer = {
+        "operator": title,
+        "id": shown_id,
+        "latencyMs": _ms(compute + transfer),
+        "computeMs": _ms(compute),
+        "cpuMs": _ms(cpu),
+        "transferMs": _ms(transfer),
+    }
+    if record.estimated[place]:
+        step["estimated"] = True
+    return step
 
 
 def _key(topology: Topology, operator: int) -> tuple[int, str]:

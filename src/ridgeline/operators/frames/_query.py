@@ -79,6 +79,8 @@ class Query(PendingQuery):
 
     def __init__(self, steps: Sequence[Step], filtering: tuple[Any, Predicate] | None = None) -> None:
         self.steps = tuple(steps)
+        self._filter: Any
+        self._predicate: Predicate | None
         self._filter, self._predicate = filtering or (None, None)
         operators = [step.operator for step in steps] + ([self._filter] if filtering else [])
         self._operators: Sequence[Any] = operators

@@ -72,4 +72,3 @@ class FilterRows(PredicateStep[T]):
             return found
         batch, _ = tuples.query.run(tuples.source, self)
         return batch, predicate.mask(batch)
-
