@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -716,3 +717,66 @@ def test_arrow_streams_that_follow_each_other_are_read_to_the_end(tmp_path):
         file.write(b"more")
     with pytest.raises(RidgelineError, match=r"a\.arrows` is no Arrow IPC file or corrupt, after row 3"):
         found()
+
+
+class Noted(NamedTuple):
+    id: int
+    note: str | None
+
+
+def sheet(rows: pa.Table) -> bytes:
+    import io
+
+    import openpyxl
+
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    for row in (rows.column_names, *(list(one.values()) for one in rows.to_pylist())):
+        book.active.append(row)  # type: ignore[union-attr,unused-ignore]
+    book.save(out)
+    return out.getvalue()
+
+
+def avro_of(rows: pa.Table) -> bytes:
+    import io
+
+    kinds = {"int64": "long", "string": "string"}
+    fields = [{"name": one.name, "type": kinds[str(one.type)]} for one in rows.schema]
+    out = io.BytesIO()
+    fastavro.writer(out, {"type": "record", "name": "Row", "fields": fields}, rows.to_pylist())
+    return out.getvalue()
+
+
+def written(rows: pa.Table, form: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    if form == "parquet":
+        pq.write_table(rows, sink)
+    elif form == "csv":
+        pa_csv.write_csv(rows, sink)
+    elif form == "arrow":
+        with pa.ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows)
+    else:
+        return sheet(rows) if form == "xlsx" else avro_of(rows)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "avro", "csv", "xlsx"])
+def test_a_column_that_a_file_lacks_is_null_if_it_may_be(tmp_path: Path, form: str) -> None:
+    """So a folder to which a column was added is read on; a name that is misspelt is refused."""
+
+    def found(*tables: pa.Table) -> list[Any]:
+        for number, one in enumerate(tables):
+            (tmp_path / f"{number}.{form}").write_bytes(written(one, form))
+        source = FileInput(f"{tmp_path}/*.{form}", Noted, until="end")
+        return sorted(run_local(application(source, kind=Noted)).collected("sink"))
+
+    before = pa.table({"id": [1, 2]})
+    after = pa.table({"note": ["a"], "more": ["b"], "id": [3]})
+    assert found(before, after) == [(1, None), (2, None), (3, "a")]
+    for wrong, what in (
+        ({"id": [1], "noet": ["a"]}, "has no column `note`.* did you mean `noet`"),
+        ({"note": ["a"]}, "has no column `id`"),
+        ({"other": ["a"]}, "has no column `id`"),
+    ):
+        with pytest.raises(RidgelineError, match=what):
+            found(pa.table(wrong))

@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs
 
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.columns.nulls import optional_columns
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import RidgelineError, nearest
 from ridgeline.api.support.files import is_local, resolve
 
 WILDCARDS = frozenset("*?[")
@@ -305,3 +307,17 @@ def _folders(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
         found = folder.resolve()
         if not any(one.is_relative_to(found) for one in here) and not folder.name.startswith("."):
             yield from _folders(folder, here)
+
+
+def columns_in(schema: Schema, found: Sequence[str]) -> tuple[list[str], str]:
+    """The columns of a schema that a file has, and the name of one that it must have and lacks, or "".
+
+    A column that may be null need not be there, unless none is, or the file has one of a similar name.
+    """
+    names = schema.arrow.names
+    there = [name for name in names if name in found]
+    optional, others = optional_columns(schema), set(found) - set(names)
+    for name in names:
+        if name not in found and (not there or name not in optional or nearest(name, others)):
+            return there, name
+    return there, ""

@@ -23,7 +23,7 @@ from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.operators._plain_parquet import plain_columns
-from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
+from ridgeline.operators._replay_files import ReplayFile, Sifted, columns_in, sift
 
 _BATCH_ROWS = 65_536
 _MOST_BATCH_ROWS = 262_144
@@ -75,9 +75,8 @@ class ParquetReader:
         file.check_size(self._raw.size())
         self.place = place
         self._ends = np.cumsum([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
-        names = schema.arrow.names
         local = None if self._int96 else file.local
-        self._plain = None if local is None else plain_columns(local, self._parquet, names)
+        self._plain = None if local is None else plain_columns(local, self._parquet, self._names)
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._held: list[pa.RecordBatch] = []
         self._first, self._next = 0, -1
@@ -135,7 +134,7 @@ class ParquetReader:
             found = None if self._plain is None else self._plain.read(begin, rows)
             if found is None:
                 self._plain = None
-                yield from _batches(self._parquet, groups[place:], self._schema.arrow.names, size)
+                yield from _batches(self._parquet, groups[place:], self._names, size)
                 return
             for batch in found:
                 yield from (batch.slice(first, size) for first in range(0, batch.num_rows, size))
@@ -149,9 +148,7 @@ class ParquetReader:
             if stored.column(place).physical_type == "INT96"
         ]
         return [
-            name
-            for name in self._schema.arrow.names
-            if any(path == name or path.startswith(f"{name}.") for path in paths)
+            name for name in self._names if any(path == name or path.startswith(f"{name}.") for path in paths)
         ]
 
     def _with_times(self, batch: pa.RecordBatch, seconds: pa.RecordBatch) -> pa.RecordBatch:
@@ -193,15 +190,16 @@ class ParquetReader:
         self._raw.close()
 
     def _check_columns(self) -> None:
-        """Refuse a file that has a column of the schema not at all, or twice. Raises RidgelineError."""
+        """Find the columns that the file has. Raises RidgelineError for one that is missing or doubled."""
         found = self._parquet.schema_arrow.names
-        for name in self._schema.arrow.names:
-            if name not in found:
-                message = (
-                    f"file `{self.file.path}` has no column `{name}`; "
-                    f"{did_you_mean(name, found)} Name the columns of `schema` so"
-                )
-                raise RidgelineError(message)
+        self._names, missing = columns_in(self._schema, found)
+        if missing:
+            message = (
+                f"file `{self.file.path}` has no column `{missing}`; "
+                f"{did_you_mean(missing, found)} Name the columns of `schema` so"
+            )
+            raise RidgelineError(message)
+        for name in self._names:
             if found.count(name) > 1:
                 message = f"file `{self.file.path}` has the column `{name}` twice; write it once"
                 raise RidgelineError(message)
@@ -269,6 +267,9 @@ class ParquetChunk:
         """Cast rows to the schema. `first`: the number of their first one in the chunk."""
         arrays = []
         for field in self._schema.arrow:
+            if field.name not in table.column_names:
+                arrays.append(pa.nulls(table.num_rows, field.type))
+                continue
             column = table.column(field.name)
             try:
                 arrays.append(cast_exactly(_whole(column), field.type))

@@ -19,6 +19,7 @@ from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
 from ridgeline.operators._quoted_rows import scan
+from ridgeline.operators._replay_files import columns_in
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
 _NO_OBJECT = "not one object a line"
@@ -75,6 +76,8 @@ class CsvParser:
             field.name for field in schema.arrow if field.name not in optional and _is_text(field.type)
         ]
         self._names: list[str] = []
+        self._there: list[str] = []
+        """The columns of the schema that the file has."""
         self._over_lines = False
 
     def read_header(self, file: str, line: bytes) -> None:
@@ -87,14 +90,15 @@ class CsvParser:
             )
             raise RidgelineError(message)
         self._names = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
-        for name in self._schema.arrow.names:
-            if name not in self._names:
-                message = (
-                    f"file `{file}` has no column `{name}`; its header is {shorten(header)}; "
-                    f"{did_you_mean(name, self._names)} "
-                    "Name the columns of `schema` as the header does, or set `delimiter`"
-                )
-                raise RidgelineError(message)
+        self._there, missing = columns_in(self._schema, self._names)
+        if missing:
+            message = (
+                f"file `{file}` has no column `{missing}`; its header is {shorten(header)}; "
+                f"{did_you_mean(missing, self._names)} "
+                "Name the columns of `schema` as the header does, or set `delimiter`"
+            )
+            raise RidgelineError(message)
+        for name in self._there:
             if self._names.count(name) > 1:
                 message = (
                     f"file `{file}` has the column `{name}` twice; its header is {shorten(header)}; "
@@ -119,7 +123,7 @@ class CsvParser:
         if not count:
             return self._schema.encode([])
         self._over_lines = self._goes_over_lines(lines)
-        table = self._read(lines, self._schema.arrow.names, nulls=True)
+        table = self._read(lines, self._there, nulls=True)
         if table.num_rows != count:
             message = f"{count} lines are {table.num_rows} rows; write one row a line"
             raise ValueError(message)
@@ -128,6 +132,9 @@ class CsvParser:
             for name in texts:
                 table = table.set_column(table.schema.get_field_index(name), name, exact.column(name))
         self._check_numbers(lines, table)
+        for field in self._schema.arrow:
+            if field.name not in self._there:
+                table = table.append_column(field.name, pa.nulls(count, field.type))
         return _finish(self._schema, table)
 
     def _check_numbers(self, lines: bytes, table: pa.Table) -> None:

@@ -51,7 +51,8 @@ class FileInput(PartitionedInput[T]):
       were changed before it;
     - with `on_error=SKIP` a line that cannot be read is left out and becomes a dead letter, with file and
       line. So is the rest of a file that is corrupt, and a file that was removed before it was read. A gzip
-      file is read on at its next member.
+      file is read on at its next member;
+    - an optional column that a file lacks is null, unless the file has one of a similar name.
 
     The checkpoint keeps which files were read, 16 bytes each. `lateness` is that of records of one file:
     files that are read at the same time hold the watermark back.

@@ -83,7 +83,8 @@ class FileReplayInput(InputOperator, Emits[T]):
 
     Data that do not fit the schema stop the application with an error that names file, line and field. Such
     data are text that is not UTF-8, a number out of range, a null where the type is not a union with None. So
-    does a column that is missing or doubled, and a file whose size has changed since the first window. With
+    does a column that is doubled, or missing and not optional, and a file whose size has changed since the
+    first window. An optional column that a file lacks is null, unless it has one of a similar name. With
     `jsonl` the first 256 KiB of a file are searched for a misspelt name of an optional field.
 
     With `on_error=SKIP` such a line, or row of Parquet, is left out. It counts as an error of the window, and

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.operators._replay_files import ReplayFile
+from ridgeline.operators._replay_files import ReplayFile, columns_in
 from ridgeline.operators._replay_lines import decompressed
 from ridgeline.operators._replay_parquet import ParquetChunk
 
@@ -83,11 +83,12 @@ class _BatchReader:
         return batch
 
     def _check(self, names: list[str]) -> None:
-        for name in self._schema.arrow.names:
-            if name not in names:
-                msg = f"file `{self.file.path}` has no column `{name}`; {did_you_mean(name, names)} "
-                msg += "Name the columns of `schema` so"
-                raise RidgelineError(msg)
+        there, missing = columns_in(self._schema, names)
+        if missing:
+            msg = f"file `{self.file.path}` has no column `{missing}`; {did_you_mean(missing, names)} "
+            msg += "Name the columns of `schema` so"
+            raise RidgelineError(msg)
+        for name in there:
             if names.count(name) > 1:
                 msg = f"file `{self.file.path}` has the column `{name}` twice; write it once"
                 raise RidgelineError(msg)
@@ -152,7 +153,6 @@ class AvroReader(_BatchReader):
 
     def _converted(self, records: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         """Records in batches, of a damaged file first those before the damage; then raises what was wrong."""
-        names = self._schema.arrow.names
         damage: Exception | None = None
         while damage is None:
             rows: list[Any] = []
@@ -163,6 +163,7 @@ class AvroReader(_BatchReader):
             if not rows:
                 break
             self._check(list(rows[0]))
+            names, _ = columns_in(self._schema, list(rows[0]))
             columns = {name: [row[name] for row in rows] for name in names}
             yield pa.RecordBatch.from_pydict(
                 {name: self._column(name, values) for name, values in columns.items()}
