@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pytest
 
-from ridgeline import Application, RidgelineError
+from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.sql_files import DuckDbInput, DuckDbOutput, SqliteInput, SqliteOutput
@@ -168,3 +168,23 @@ def test_a_table_that_does_not_fit_is_refused(
     make(kind, tmp_path / "a.db", 3)
     with pytest.raises(RidgelineError, match=f"(?s){what}"):
         run_local(application(kind, tmp_path / "a.db", until="end", **properties))
+
+
+class Must(NamedTuple):
+    id: int
+    cents: int
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_null_that_the_schema_does_not_allow_is_left_out(tmp_path: Path, kind: Any) -> None:
+    path = tmp_path / "a.db"
+    make = "create table orders (id bigint, cents bigint)"
+    execute(kind, path, make, "insert into orders values (1, 5), (2, null), (3, 7)")
+    with pytest.raises(RidgelineError, match=r"record 2 of `orders` cannot be read: .*`cents` is null"):
+        run_local(application(kind, path, schema=Must, until="end"))
+    app = application(kind, path, schema=Must, until="end", on_error="SKIP")
+    app.dead_letters(app.add_operator("letters", CollectorSink(DeadLetter)).input)
+    run = run_local(app)
+    assert run.collected("sink") == [(1, 5), (3, 7)]
+    [letter] = run.collected("letters")
+    assert "record 2 of `orders`" in letter.error

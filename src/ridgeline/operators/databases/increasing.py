@@ -13,6 +13,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import SchemaType
+from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.ports import OutputPort
@@ -254,15 +255,24 @@ class IncreasingReader(SourceReader):
     def _columns(self, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
         columns = list(zip(*rows, strict=True))[1:] if rows else [()] * len(self._schema)
         arrays = [column_of(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        refuse_nulls(self._context.schema, batch)
+        return batch
 
     def _fits(self, part: SourceRange, row: Sequence[Any]) -> bool:
         """Whether a row fits; if not it is left out. Raises RidgelineError unless rows may be left out."""
+        why = ""
         for value, field in zip(row[1:], self._schema, strict=True):
             try:
                 column_of([value], field.type)
             except FAULTS as error:
                 why = f"column `{field.name}` is no {field.type}: {error}"
-                self._context.leave_out(part.partition, row[0], capped(repr(tuple(row[1:])), 300), why)
-                return False
-        return True
+                break
+        else:
+            try:
+                self._columns([row])
+            except MisplacedNullError as error:
+                why = str(error)
+        if why:
+            self._context.leave_out(part.partition, row[0], capped(repr(tuple(row[1:])), 300), why)
+        return not why
