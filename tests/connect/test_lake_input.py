@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from ridgeline import Application, RidgelineError
+from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceRange
 from ridgeline.operators.lake import DeltaInput
 from ridgeline.operators.lake.delta_log import DeltaLog, file_system
@@ -313,3 +315,27 @@ def test_an_s3_store_that_goes_away_is_waited_for(
     found, _ = collect(source, partitions=2)
     struck[0].join()
     assert ids(found) == list(range(200))
+
+
+def test_a_table_that_begins_to_map_columns_ends_the_run(tmp_path: Path) -> None:
+    """Its files have columns under other names from then on: a column that may be null would be so."""
+    write_deltalake(tmp_path, pa.table({"id": [1]}))
+    log = tmp_path / "_delta_log"
+    actions = map(json.loads, (log / f"{0:020}.json").read_text().splitlines())
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    metadata["configuration"] = {"delta.columnMapping.mode": "name"}
+    changed = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": metadata}]
+
+    class More(NamedTuple):
+        id: int
+        more: int | None
+
+    def until(run: Any) -> bool:
+        if run.tuples_out("read") and not (log / f"{1:020}.json").exists():
+            (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, changed)))
+        return False
+
+    app = Application("maps", window="20ms")
+    app.read("read", DeltaInput(tmp_path, More, discover_every=0.0)).write("sink", CollectorSink(More))
+    with pytest.raises(RidgelineError, match="it maps columns to other names"):
+        run_local(app, clock=SystemClock(), until=until)

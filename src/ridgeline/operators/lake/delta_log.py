@@ -43,7 +43,11 @@ class DeltaLog:
         self._files = file_system(self._store)
         table = self._load()
         self._newest = int(table.version())
-        if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        self._check_names(table.metadata().configuration)
+
+    def _check_names(self, configuration: Mapping[str, str]) -> None:
+        """Raise RidgelineError for a table whose files have columns under other names."""
+        if configuration.get("delta.columnMapping.mode", "none") != "none":
             what = "it maps columns to other names"
             raise self._refused(what, "write a table without `delta.columnMapping.mode`")
 
@@ -140,6 +144,8 @@ class DeltaLog:
                 adds.append(add)
             elif (remove := action.get("remove")) and remove.get("dataChange", True):
                 removes += 1
+            elif metadata := action.get("metaData"):
+                self._check_names(metadata.get("configuration") or {})
             operation = (action.get("commitInfo") or {}).get("operation", operation)
         if removes or any(add.get("deletionVector") for add in adds):
             what = f"version {version} of {self._place} has removed or rewritten rows ({operation})"
