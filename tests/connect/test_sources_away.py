@@ -10,7 +10,7 @@ import pytest
 
 from ridgeline import Application, Enumerator, EnumeratorContext, InputOperator, OutputPort
 from ridgeline.api.clock import SystemClock
-from ridgeline.connect import Source
+from ridgeline.connect import PartitionedInput, Source, SourceRange, SourceReader
 from ridgeline.connect._enumerating import PartitionedEnumerator, Settings
 from ridgeline.testing import CollectorSink, run_local
 from support.waiting import wait_until
@@ -122,3 +122,51 @@ def test_the_verdict_while_a_source_does_not_answer(windows: int, problem: str |
     answer = run_local(app, windows=windows).watch.progress()
     assert (answer["application"]["verdict"] == "unreachable") == bool(problem)
     assert (answer["sources"][0].get("problem") or None) == problem
+
+
+class Numbered(Source):
+    def partitions(self) -> Sequence[str]:
+        return ["a"]
+
+    def start(self, partitions: Sequence[str], begin: Any) -> Mapping[str, int]:
+        return {"a": 0}
+
+    def ends(self, wait: float) -> Mapping[str, int]:
+        return {"a": 3}
+
+
+class Unread(SourceReader):
+    """Cannot be read a few times, though the driver's half answers."""
+
+    failures = 3
+
+    def read(self, part: SourceRange) -> Iterator[list[int]]:
+        if Unread.failures:
+            Unread.failures -= 1
+            msg = "the file server is away"
+            raise ConnectionRefusedError(msg)
+        yield list(range(part.start, part.end))
+
+
+class UnreadInput(PartitionedInput[int]):
+    output = OutputPort(object)
+
+    def source(self) -> Source:
+        return Numbered()
+
+    def reader(self) -> SourceReader:
+        return Unread()
+
+
+def test_a_reader_that_waits_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ridgeline.connect._reading._SAID_FIRST_SECONDS", 0.05)
+    app = Application("numbers")
+    app.read("numbers", UnreadInput(until="end")).write("sink", CollectorSink(object))
+    assert run_local(app).collected("sink") == [0, 1, 2]
+    said = [record.getMessage() for record in caplog.records if "connect._reading" in record.name]
+    assert len(said) == 2
+    assert "`numbers` has read nothing for 0 s, and tries again" in said[0]
+    assert "the file server is away" in said[0]
+    assert "`numbers` reads again" in said[1]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api.clock import SystemClock
+from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import shorten
+from ridgeline.api.support.masking import mask_text
 from ridgeline.api.times import NO_TIME, Microseconds, Times, column_times
 from ridgeline.connect._watching import RETRIED
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_SAID_FIRST_SECONDS, _SAID_AGAIN_SECONDS = 5.0, 60.0
+_log = logging.getLogger(__name__)
 Given = Times | str | None
 """The times of records: as such, or as the name of a column."""
 
@@ -32,6 +37,32 @@ class Bounds(NamedTuple):
     known: int | None = None
 
 
+class _Wait:
+    """Says now and then in the operator's log that the other side gives nothing, and why."""
+
+    def __init__(self, clock: Clock, operator: str) -> None:
+        self._clock, self._operator = clock, operator
+        self._since: float | None = None
+        self._said: float | None = None
+
+    def failed(self, error: Exception) -> None:
+        """It cannot be reached."""
+        now = self._clock.monotonic()
+        self._since = now if self._since is None else self._since
+        due = self._since + _SAID_FIRST_SECONDS if self._said is None else self._said + _SAID_AGAIN_SECONDS
+        if now >= due:
+            self._said = now
+            what = "`%s` has read nothing for %.0f s, and tries again: %s"
+            _log.warning(what, self._operator, now - self._since, mask_text(shorten(error)))
+
+    def came(self) -> None:
+        """It has answered."""
+        if self._said is not None and self._since is not None:
+            _log.warning(
+                "`%s` reads again, after %.0f s", self._operator, self._clock.monotonic() - self._since
+            )
+
+
 class Reading:
     """The reader of a container. `attempt`: the one that has emitted last."""
 
@@ -45,6 +76,7 @@ class Reading:
         """Read; where the other side cannot be reached, again and again from the start of the window."""
         notes = [part.note for part in parts]
         pause, clock = _FIRST_PAUSE, SystemClock()
+        wait = _Wait(clock, self.context.operator.name)
         engine = self.context.operator.engine
         while True:
             left_out = len(engine.left_out)
@@ -52,14 +84,18 @@ class Reading:
                 if not self._opened:
                     self.reader.open(self.context)
                     self._opened = True
-                return list(self.reader.read_all(parts))
-            except RETRIED:
+                found = list(self.reader.read_all(parts))
+            except RETRIED as error:
                 self.close()
+                wait.failed(error)
                 del engine.left_out[left_out:]
                 for part, note in zip(parts, notes, strict=True):
                     part.note = note
                 clock.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                wait.came()
+                return found
 
     def close(self) -> None:
         """Close the reader."""
