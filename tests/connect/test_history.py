@@ -14,7 +14,7 @@ from tests.connect.memory_source import LOGS, START, Entry, Log, MemoryInput, Me
 
 from ridgeline import Application, DeadLetter, RidgelineError, ValidationError
 from ridgeline.connect import Source
-from ridgeline.operators import FileInput, Windowed, tumbling
+from ridgeline.operators import FileInput, SocketInput, Windowed, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators.postgres import PostgresInput
 from ridgeline.plan import plan_application
@@ -355,6 +355,8 @@ def test_properties_that_do_not_fit(tmp_path: Path) -> None:
     refused("`source.history.begin`", history=MemoryInput("history", begin="yesterday"))
     refused("must have the columns", history=FileInput(f"{tmp_path}/*.csv", tuple_of_one()))
     refused("`source.history`", history="files")
+    lines = SocketInput(port=4040, listen=True)  # what it has when the run begins is next to nothing
+    refused("`source.history.until`.*have no end", history=lines)
 
 
 def tuple_of_one() -> Any:

@@ -45,6 +45,13 @@ class SocketInput(PartitionedInput[Line]):
     host: str = "127.0.0.1"
     listen: bool = False
 
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse an end: it is not known which lines have come by then."""
+        faults = super().property_faults()
+        if self.until is not None:
+            faults.append(("until", self.until, "cannot be: lines that come over TCP have no end"))
+        return faults
+
     def source(self) -> StagedSource:
         """The half that gets lines."""
         pull = self._listened if self.listen else self._connected
