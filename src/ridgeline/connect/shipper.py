@@ -88,7 +88,7 @@ class Shipper:
     ) -> None:
         """`home`: the folder, below `staging`, of files that are no segments."""
         self._sink, self._store, self._check_owner, self._home = sink, store, check_owner, home
-        self._context = replace(context, refused=self.refuse)
+        self._context = replace(context, refused=self.refuse, warn=self.say)
         self._state = threading.Condition()
         self._waiting: list[Segment] = []
         self._useless: list[str] = []
@@ -100,6 +100,7 @@ class Shipper:
         self.shipped = progress.written
         self.refused: list[tuple[str, list[RefusedRow]]] = []
         """The files of rows that the other side has refused, with the rows."""
+        self._texts: list[str] = []
         self._trouble: Trouble | None = None
         self._asked_at: float | None = None
         """When the call of the sink began that runs now, by the wall clock."""
@@ -180,6 +181,12 @@ class Shipper:
         with self._state:
             found, self.refused = self.refused, []
             return found
+
+    def take_texts(self) -> list[str]:
+        """The texts of the sink for the user, since the last call."""
+        with self._state:
+            texts, self._texts = self._texts, []
+            return texts
 
     def drain(self, seconds: float) -> bool:
         """Wait until all is written; False if it takes longer, or cannot be."""
@@ -361,6 +368,11 @@ class Shipper:
             self._trouble = None
             self.refused += self._refused.items()
             self._settle(last)
+
+    def say(self, text: str) -> None:
+        """Have a text shown."""
+        with self._state:
+            self._texts.append(f"`{self._context.operator}`: {mask_text(text)}")
 
     def refuse(self, batch: Batch, row: str, reason: str) -> None:
         """Write a refused row down, before the others of its window are at the other side.

@@ -94,6 +94,10 @@ class Batch:
         return self._content
 
 
+def _unheard(text: str) -> None:
+    """Takes texts where nothing shows them."""
+
+
 @dataclass(frozen=True)
 class SinkContext:
     """The surroundings of a sink.
@@ -108,6 +112,7 @@ class SinkContext:
         schema: The columns of the stream, before `encode`; None if they are not known before rows come.
         skips: The operator has `on_error=SKIP`: refused rows are left out and given to `refused`.
         refused: Takes a row that the other side refuses: the batch, the row as text, and the reason.
+        warn: Takes a text that is shown to the user, with the operator's name before it.
 
     Example:
         >>> from ridgeline.connect import Sink, SinkContext
@@ -125,6 +130,7 @@ class SinkContext:
     schema: pa.Schema | None
     skips: bool
     refused: Callable[[Batch, str, str], None]
+    warn: Callable[[str], None] = _unheard
 
     def unwritten(self, batches: Sequence[Batch], found: Mark | None) -> list[Batch]:
         """The batches of windows after a mark, which was read in the transaction that writes them.

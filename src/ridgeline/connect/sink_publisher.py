@@ -219,6 +219,8 @@ class SinkPublisher(Publisher):
         """Raise what ended the thread; warn of an interruption, its end, and refused rows."""
         shipper, now = self._running, self._context.clock.wall()
         shipper.check()
+        for text in shipper.take_texts():
+            self._context.warn(text)
         trouble = shipper.trouble
         if trouble is not None and now - trouble.since >= _SAY_SECONDS:
             if self._said is None or now - self._said >= _REMIND_SECONDS:

@@ -15,7 +15,7 @@ import pytest
 from support.crash.processes import Driver, committed, slots_of
 from support.depth import deep
 from support.operators.kafka_feed import Feed
-from support.operators.kafka_topics import seen
+from support.operators.kafka_topics import ends, seen
 from support.paths import SUPPORT
 from support.waiting import PATIENCE_SECONDS, wait_until
 
@@ -97,13 +97,14 @@ def test_each_message_is_there_once_in_order(kafka, start, tmp_path, sources, ta
     more_windows(driver, 3)
     written = feed.finish()
     expected = {str(key): list(range(len(range(key, written, 16)))) for key in range(16)}
-    wait_until(
-        lambda: (
-            sum(map(len, numbers_by_key(kafka, target).values())) >= written or driver.exit_code is not None
-        ),
-        "all messages",
-        every=0.5,
-    )
+
+    def all_there():
+        """Messages and marks of transactions have offsets: so many are there at least, and then it counts."""
+        if sum(ends(kafka, target).values()) < written:
+            return False
+        return sum(map(len, numbers_by_key(kafka, target).values())) >= written
+
+    wait_until(lambda: driver.exit_code is not None or all_there(), "all messages", every=2)
     driver.process.send_signal(signal.SIGINT)
     assert driver.wait() == 0, driver.text
     assert numbers_by_key(kafka, target) == expected

@@ -2,15 +2,19 @@
 
 import json
 import random
+import threading
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
 from ridgeline import Application, RidgelineError
+from ridgeline.api.clock import SystemClock
 from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+from ridgeline.operators.kafka._sink import KafkaSink
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.operators.kafka_topics import fill, numbers, seen, values
+from support.operators.kafka_topics import ends, fill, numbers, seen, values
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -222,3 +226,80 @@ def test_formats_there_and_back(kafka, format):
         "sink", CollectorSink(Total)
     )
     assert run_local(app).collected("sink") == totals(20)
+
+
+class Cut(KafkaSink):
+    """Its third transaction loses the broker before it gets its mark."""
+
+    kafka: ClassVar[Any]
+    marks: ClassVar[int]
+    opened: ClassVar[int]
+
+    def open(self, context):
+        Cut.opened += 1
+        super().open(context)
+
+    def _send_mark(self, mark):
+        Cut.marks += 1
+        if Cut.marks == 3:
+            Cut.kafka.kill()
+        return super()._send_mark(mark)
+
+
+class CutOutput(KafkaOutput):
+    def sink(self):
+        made = super().sink()
+        return Cut(made._set, made._maker)
+
+
+def test_a_client_that_hangs_is_left_behind(kafka, monkeypatch):
+    """The client's call does not mind its timeout while the coordinator of the group is away."""
+    monkeypatch.setattr("ridgeline.operators.kafka._sink._SECONDS", 3.0)
+    monkeypatch.setattr("ridgeline.operators.kafka._sink._HANGS_SECONDS", 1.0)
+    topic, rows = kafka.topic(), totals(12)
+    Cut.kafka, Cut.marks, Cut.opened = kafka, 0, 0
+
+    def again():
+        wait_until(lambda: Cut.opened > 1, "a new client")
+        kafka.restart()
+
+    starting = threading.Thread(target=again)
+    starting.start()
+    output = CutOutput(topic, key="key", servers=kafka.servers, drain_seconds=120)
+    run_local(application(in_windows(rows, 2), output), clock=SystemClock())
+    starting.join()
+    assert sorted(one["number"] for one in values(kafka, topic)) == list(range(12))
+
+
+class Late(KafkaSink):
+    """Its second transaction is open until the broker has aborted it, as if the driver had stood still."""
+
+    kafka: ClassVar[Any]
+    marks: ClassVar[int]
+
+    def _send_mark(self, mark):
+        found = super()._send_mark(mark)
+        Late.marks += 1
+        if Late.marks == 2:
+            topic = self._maker.topic
+            self._producer.flush(60)
+            whole = ends(Late.kafka, topic, "read_uncommitted")[0]
+            wait_until(lambda: ends(Late.kafka, topic)[0] >= whole, "the broker to abort it")
+        return found
+
+
+class LateOutput(KafkaOutput):
+    def sink(self):
+        made = super().sink()
+        return Late(made._set, made._maker)
+
+
+def test_a_transaction_that_the_broker_aborts_is_written_again_and_said(kafka):
+    topic, rows = kafka.topic(), totals(8)
+    Late.kafka, Late.marks = kafka, 0
+    output = LateOutput(topic, servers=kafka.servers, options={"transaction.timeout.ms": 2000})
+    run = run_local(application(in_windows(rows, 2), output), clock=SystemClock())
+    assert sorted(one["number"] for one in values(kafka, topic)) == list(range(8))
+    said = [event.text for event in run.events if "Kafka has aborted" in getattr(event, "text", "")]
+    assert len(said) == 1, said
+    assert "its rows are written again" in said[0]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.connect import Batch, Mark, Sink, SinkContext, SinkUnavailableError, UnwritableError
+from ridgeline.operators.kafka._bounded import Bounded, HungError
 from ridgeline.operators.kafka._client import (
     Trouble,
     code_of,
@@ -34,12 +35,23 @@ from ridgeline.operators.kafka._messages import HEADER, KEY, PARTITION, TIMESTAM
 from ridgeline.operators.kafka._names import nearest
 
 _SECONDS = 30.0
+_HANGS_SECONDS = 5.0
+"""A call that takes so much longer than its timeout will not return."""
 _FLUSH_SECONDS = 60.0
 _GOODBYE_SECONDS = 1.0
 _MOST_SEEN = 20
 """Refused messages that are looked at, of one attempt."""
 _BAD_ROW = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "INVALID_MSG", "_INVALID_ARG")
 _NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "TOPIC_EXCEPTION")
+_ENDED = (
+    "_FENCED",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "INVALID_TXN_STATE",
+    "UNKNOWN_PRODUCER_ID",
+)
+"""The broker has ended a transaction that was open."""
 _LONGEST_ID = 200
 
 
@@ -75,6 +87,8 @@ class KafkaSink(Sink):
         self._clock = SystemClock()
         self._producer: Any = None
         self._reader: Any = None
+        self._bounded: Bounded | None = None
+        """Makes calls of `_producer` that may hang."""
         self._mark: Mark | None = None
         self._prepared: Mark | None = None
         """The mark of the transaction that is open, if `prepare` has begun one."""
@@ -121,6 +135,7 @@ class KafkaSink(Sink):
             return
         self._reader = made("Consumer", self._reading(), context.operator)
         self._group = self._reader.consumer_group_metadata()
+        self._bounded = Bounded(f"ridgeline-kafka-{context.operator}")
         self._do("take over its transactions", lambda: self._producer.init_transactions(_SECONDS))
 
     def _reading(self) -> dict[str, Any]:
@@ -204,6 +219,9 @@ class KafkaSink(Sink):
         reader, self._reader = self._reader, None
         prepared, self._prepared = self._prepared, None
         self._mark = None
+        if self._bounded is not None:
+            self._bounded.end()
+            self._bounded = None
         if producer is not None and prepared is not None:  # readers would wait for its end
             with contextlib.suppress(Exception):
                 producer.abort_transaction(_GOODBYE_SECONDS)
@@ -322,10 +340,23 @@ class KafkaSink(Sink):
         self._do("abort a transaction", lambda: self._producer.abort_transaction(_SECONDS))
 
     def _send_mark(self, mark: Mark) -> Any:
-        """Add the mark to the transaction. Returns and raises as `_ended`."""
+        """Add the mark to the transaction. Returns and raises as `_ended`.
+
+        A client that hangs is left behind; the next one ends its transaction.
+        """
         place = library().TopicPartition(self._maker.topic, 0, mark.window, metadata=str(mark.epoch))
-        group = self._group
-        return self._ended(lambda: self._producer.send_offsets_to_transaction([place], group, _SECONDS))
+        producer, group, bounded = self._producer, self._group, self._bounded
+        assert bounded is not None  # noqa: S101  `open` has made it
+
+        def send() -> None:
+            producer.send_offsets_to_transaction([place], group, _SECONDS)
+
+        try:
+            return self._ended(lambda: bounded.call(send, _SECONDS + _HANGS_SECONDS))
+        except HungError as error:
+            self._producer = self._prepared = None  # to close it may hang, too
+            msg = f"cannot commit a transaction: {error}; a new client takes over"
+            raise SinkUnavailableError(msg) from None
 
     def _commit(self) -> Any:
         """Commit the transaction. Returns and raises as `_ended`."""
@@ -348,6 +379,10 @@ class KafkaSink(Sink):
             function()
         except library().KafkaException as error:
             found = error.args[0]
+            if code_of(error) in codes(*_ENDED):
+                why = "it was open for longer than `transaction.timeout.ms`, or another producer has its id"
+                what = f"Kafka has aborted a transaction before its commit ({text_of(error)}): {why}"
+                self._context.warn(f"{what}; its rows are written again")
             if found.txn_requires_abort():
                 return found
             self._raise("commit a transaction", error)
@@ -527,4 +562,5 @@ class KafkaSink(Sink):
 def connecting(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of every client: those of the connection."""
     kinds = ("sasl.", "ssl.", "security.", "socket.", "broker.", "reconnect.", "oauth", "enable.ssl.")
+    kinds += ("enable.sasl.", "https.", "client.dns.", "plugin.")
     return {name: value for name, value in options.items() if name.startswith(kinds)}
