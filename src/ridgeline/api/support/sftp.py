@@ -28,6 +28,7 @@ import pyarrow.fs
 from pyarrow.fs import FileInfo, FileType
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.secrets.providers import provided
 
 PASSWORD, KEY, KNOWN_HOSTS = "SFTP_PASSWORD", "SFTP_KEY", "SFTP_KNOWN_HOSTS"
 _CONNECT_SECONDS = 10.0
@@ -152,7 +153,7 @@ class _Connection:
         async with self._opening:
             if self._open is None or self._open[0].is_closed():
                 options: dict[str, Any] = {"keepalive_interval": 15, "connect_timeout": _CONNECT_SECONDS}
-                given = {"username": self._user, "password": os.environ.get(PASSWORD)}
+                given = {"username": self._user, "password": provided(os.environ.get(PASSWORD, ""), PASSWORD)}
                 given["known_hosts"] = os.environ.get(KNOWN_HOSTS)
                 if key := os.environ.get(KEY):
                     options["client_keys"] = [key]

@@ -167,7 +167,8 @@ class Server(NamedTuple):
         }
         if self.password is not None:
             given["password"] = secret_value(self.password, "password")
-        for name, text in {**_DEFAULTS, **dict(parse_qsl(parts.query)), **self.settings}.items():
+        own = {name: secret_value(value, f"connection.{name}") for name, value in self.settings.items()}
+        for name, text in {**_DEFAULTS, **dict(parse_qsl(parts.query)), **own}.items():
             if name not in _SETTINGS:
                 msg = f"`connection` has no setting `{name}`; {did_you_mean(name, _SETTINGS)}"
                 raise RidgelineError(msg)

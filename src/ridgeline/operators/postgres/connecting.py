@@ -18,7 +18,19 @@ _SETTINGS = {
     "application_name": "ridgeline",
 }
 _REFUSED = "authentication failed"
-_HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "invalid connection option")
+_HOPELESS = (
+    "authentication failed",
+    "no password supplied",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "invalid connection option",
+    "is not permitted to log in",
+    "permission denied for database",
+    "certificate verify failed",
+    "does not match host name",
+    "server does not support SSL",
+    "valid client certificate",
+)
 
 
 FROM_ENVIRONMENT = "env:POSTGRES_DSN"
@@ -62,7 +74,8 @@ class Server(NamedTuple):
             raise RidgelineError(msg) from None
         if self.password is not None:
             given["password"] = secret_value(self.password, "password")
-        return {**_SETTINGS, **given, **self.settings}
+        own = {name: secret_value(value, f"connection.{name}") for name, value in self.settings.items()}
+        return {**_SETTINGS, **given, **own}
 
     def connect(self, operator: str, options: str = "", *, replicates: bool = False) -> Any:
         """A connection, each statement a transaction of its own.

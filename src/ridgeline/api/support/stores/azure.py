@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.secrets.providers import provided
 from ridgeline.api.support.stores.delegating import DelegatingFiles
 
 _Result = TypeVar("_Result")
@@ -34,7 +35,7 @@ def azure(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     Raises OSError, ValueError or pyarrow.ArrowException if the URI is none.
     """
     files, path = pyarrow.fs.FileSystem.from_uri(uri)
-    key, token = os.environ.get(KEY), os.environ.get(TOKEN)
+    key, token = (provided(os.environ.get(name, ""), name) for name in (KEY, TOKEN))
     if (key or token) and not _OWN & dict(parse_qsl(urlsplit(uri).query)).keys():
         known: dict[str, Any] = {name: value for name, value in files.__reduce__()[1][0].items() if value}
         known |= {"account_key": key} if key else {"sas_token": token}
