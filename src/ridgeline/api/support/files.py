@@ -59,6 +59,13 @@ _TEXTS = re.compile(
 )
 
 
+_REFUSALS = re.compile(
+    r"AWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID|INVALID_SIGNATURE"
+    r"|SIGNATURE_DOES_NOT_MATCH|MISSING_AUTHENTICATION_TOKEN|UNRECOGNIZED_CLIENT|NO_SUCH_BUCKET)"
+    r"|HTTP (?:response code |status )?(?:401|403)"
+)
+
+
 def s3_settings() -> dict[str, object]:
     """The arguments for pyarrow's S3FileSystem in this process, secrets included.
 
@@ -175,6 +182,11 @@ def is_unavailable(error: OSError) -> bool:
         or error.errno in _ERRORS
         or _TEXTS.search(str(error)) is not None
     )
+
+
+def is_refused(error: OSError) -> bool:
+    """True if an S3 store does not accept the user, or has no such bucket: waiting does not mend that."""
+    return _REFUSALS.search(str(error)) is not None
 
 
 class StoreAwayError(RidgelineError):

@@ -9,7 +9,8 @@ from typing import IO, Any
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import is_local, resolve
+from ridgeline.api.support.files import is_local, is_refused, resolve
+from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.operators._replay_files import Reader
 from ridgeline.operators._replay_lines import LineReader
@@ -153,9 +154,11 @@ class _Sized:
         """Open it. Raises RidgelineError if it is gone."""
         try:
             return resolve(self._entry)[0].open_input_file(self.path)
-        except (FileNotFoundError, PermissionError) as error:
-            msg = f"file `{self.path}` cannot be opened: {error}; it was there before: bring it back, "
-            msg += "or leave such files out with `on_error=SKIP`"
+        except OSError as error:
+            if not (isinstance(error, (FileNotFoundError, PermissionError)) or is_refused(error)):
+                raise
+            msg = f"file `{self.path}` cannot be opened: {mask_text(str(error))}; it was there before: "
+            msg += "bring it back, or leave such files out with `on_error=SKIP`"
             raise RidgelineError(msg) from error
 
     def check_size(self, found: int | None = None) -> None:

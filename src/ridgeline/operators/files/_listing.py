@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import pyarrow.fs
 
-from ridgeline.api.support.files import is_local, resolve
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.files import is_local, is_refused, resolve
+from ridgeline.api.support.masking import mask_text
 from ridgeline.operators._replay_files import WILDCARDS, listed, matches
 
 _TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".filepart", ".inprogress", ".swp", "~")
@@ -39,10 +41,21 @@ class Listing:
         self._places = [resolve(entry) for entry in entries]
 
     def look(self) -> list[Found]:
-        """All files that are there now, by time and name; each once. Raises OSError."""
+        """All files that are there now, by time and name; each once.
+
+        Raises OSError, RidgelineError where a store refuses it.
+        """
         found: dict[str, Found] = {}
-        for number in range(len(self.entries)):
-            for info in self._infos(number):
+        for number, entry in enumerate(self.entries):
+            try:
+                infos = self._infos(number)
+            except OSError as error:
+                if not is_refused(error):
+                    raise
+                msg = f"`{mask_text(entry)}` cannot be listed: {mask_text(str(error))}; check the keys "
+                msg += "(`AWS_ACCESS_KEY_ID` and others), their rights, and the bucket"
+                raise RidgelineError(msg) from error
+            for info in infos:
                 if info.type == pyarrow.fs.FileType.File:
                     found.setdefault(info.path, Found(number, info.path, info.size, info.mtime_ns or 0))
         return sorted(found.values(), key=lambda one: (one.modified, one.path))
