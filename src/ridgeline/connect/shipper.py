@@ -372,7 +372,7 @@ class Shipper:
     def say(self, text: str) -> None:
         """Have a text shown."""
         with self._state:
-            self._texts.append(f"`{self._context.operator}`: {mask_text(text)}")
+            self._texts.append(mask_text(text))
 
     def refuse(self, batch: Batch, row: str, reason: str) -> None:
         """Write a refused row down, before the others of its window are at the other side.

@@ -302,4 +302,5 @@ def test_a_transaction_that_the_broker_aborts_is_written_again_and_said(kafka):
     assert sorted(one["number"] for one in values(kafka, topic)) == list(range(8))
     said = [event.text for event in run.events if "Kafka has aborted" in getattr(event, "text", "")]
     assert len(said) == 1, said
+    assert said[0].startswith("`out`: Kafka has aborted a transaction before its commit")
     assert "its rows are written again" in said[0]
