@@ -18,7 +18,7 @@ from ridgeline.api.support.files import resolve
 from ridgeline.api.support.sftp import close_connections
 from ridgeline.operators import FileInput, FileOutput
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.sftp_server import SftpServer
+from support.sftp_server import PASSWORD, SftpServer
 
 
 class Row(NamedTuple):
@@ -189,6 +189,20 @@ def test_who_is_refused_learns_what_to_do(
     server.stop()
     with pytest.raises(RidgelineError, match="does not answer"):
         start(f"{server.uri}/out")
+
+
+def test_a_password_may_be_in_a_file(
+    server: SftpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = SftpServer(tmp_path / "other")
+    other.close()
+    monkeypatch.setenv("SFTP_KEY", str(other.client_key))
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")
+    monkeypatch.setenv("SFTP_PASSWORD", f"file:{tmp_path}/password")
+    app = Application("write")
+    app.read("source", ListInput(Row, ROWS[:3])).write("out", FileOutput(f"{server.uri}/out"))
+    run_local(app)
+    assert pl.read_parquet(server.root / "out/*.parquet").height == 3
 
 
 def test_what_pyarrow_asks_of_it(server: SftpServer) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asyncssh
 
-USER = "ann"
+USER, PASSWORD = "ann", "open sesame"
 
 
 class SftpServer:
@@ -63,6 +63,12 @@ class SftpServer:
 
             def auth_completed(self) -> None:
                 server.logins += 1
+
+            def password_auth_supported(self) -> bool:
+                return True
+
+            def validate_password(self, username: str, password: str) -> bool:
+                return (username, password) == (USER, PASSWORD)
 
         def files(channel) -> asyncssh.SFTPServer:
             return asyncssh.SFTPServer(channel, chroot=str(self.root).encode())

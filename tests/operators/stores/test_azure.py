@@ -50,8 +50,11 @@ def put(store: Azurite, folder: str) -> None:
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_files_are_copied_once_each(
-    store: Azurite, tmp_path: Path, form: Literal["jsonl", "parquet"]
+    store: Azurite, tmp_path: Path, form: Literal["jsonl", "parquet"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if form == "parquet":
+        (tmp_path / "key").write_text(f"{KEY}\n")
+        monkeypatch.setenv("AZURE_STORAGE_KEY", f"file:{tmp_path}/key")
     put(store, f"{form}/in put")
     app = Application("copy", window="1s")
     source = FileInput(
