@@ -17,6 +17,7 @@ import pytest
 from ridgeline.api.errors import ApplicationKilledError, NameTakenError, RidgelineError
 from ridgeline.engine.files.folder_lock import FolderInUseError, FolderLock, break_lock
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
+from ridgeline.service.store import folder as folder_module
 from ridgeline.service.store import presence as presence_module
 from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder
@@ -423,3 +424,37 @@ def test_names_that_are_no_file_are_refused(store, name):
 def test_a_store_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(RidgelineError, match=r"there is no folder .*; give the `--store`"):
         EntryFolder(str(tmp_path / "none")).entries()
+
+
+def test_an_entry_that_is_missing_while_it_is_written_anew_gives_no_name(store, monkeypatch):
+    """HDFS replaces no file in one step. The other driver is on another host, and has begun long ago."""
+    monkeypatch.setattr(folder_module, "is_local", lambda _uri: False)
+    monkeypatch.setattr(presence_module, "CLAIM_SECONDS", 0.0)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(socket, "gethostname", lambda: "elsewhere")
+        first = Presence(store, "one", "one", "local", print)
+    second = Presence(store, "one", "one", "local", print)
+    first.claim("somewhere")
+    try:
+        place(store, "one").unlink()
+        with pytest.raises(NameTakenError, match="`one` is starting already: process"):
+            second.claim("somewhere")
+    finally:
+        first.end("the test is over", failed=False)
+
+
+def test_an_entry_is_read_while_it_is_replaced(store, monkeypatch):
+    monkeypatch.setattr(folder_module, "is_local", lambda _uri: False)
+    folder = EntryFolder(store)
+    folder.write(entry("one"))
+    path = place(store, "one")
+    beside = path.with_name(".one.json.0123")
+    for read in (lambda: folder.read("one"), lambda: folder.entries()[0]):
+        path.rename(beside)
+        back = threading.Timer(0.2, beside.rename, (path,))
+        back.start()
+        assert read().entry == entry("one")
+        back.join()
+    path.unlink()
+    assert folder.read("one") is None
+    assert folder.entries() == []

@@ -30,6 +30,7 @@ ENDS = ".ridgeline/ends"
 """Entries of drivers that a user ends by a signal: their standbys are to end, too."""
 _SUFFIX = ".json"
 _AT_ONCE = 16
+_LOOKS, _LOOK_SECONDS = 20, 0.05
 _FOLDERS_NEEDED = frozenset({"hdfs", "local", "abfs"})
 _REMEDY = "give another `--store`, or name its owner in `RIDGELINE_TRUST`"
 
@@ -78,14 +79,16 @@ class EntryFolder:
                 return [found for name in self._local_names() if (found := self._read_local(name))]
             filesystem, base = self._reached()
             selector = pyarrow.fs.FileSelector(f"{base}/{PLACE}", allow_not_found=True)
-            infos = [
-                (name, info)
-                for info in filesystem.get_file_info(selector)
-                if info.is_file and (name := _name_of(info.base_name))
-            ]
+            files = [info for info in filesystem.get_file_info(selector) if info.is_file]
+            infos = {name: info for info in files if (name := _name_of(info.base_name))}
+            names = {*infos, *(name for info in files if (name := _replaced(info.base_name)))}
+
+            def read(name: str) -> Found | None:
+                found = self._read_remote(name, infos[name]) if name in infos else None
+                return found or self._remote(name, PLACE)
+
             with ThreadPoolExecutor(_AT_ONCE, "ridgeline-entries") as threads:
-                read = threads.map(lambda one: self._read_remote(*one), infos)
-                return sorted(filter(None, read), key=lambda one: one.name)
+                return list(filter(None, threads.map(read, sorted(names))))
 
     def read(self, name: str, place: str = PLACE) -> Found | None:
         """The entry of a name; None if there is none."""
@@ -93,9 +96,7 @@ class EntryFolder:
         with self._explained("read"):
             if self.is_local:
                 return self._read_local(name, place)
-            filesystem, base = self._reached()
-            info = filesystem.get_file_info(f"{base}/{place}/{name}{_SUFFIX}")
-            return self._read_remote(name, info) if info.is_file else None
+            return self._remote(name, place)
 
     def write(self, entry: StoreEntry, place: str = PLACE) -> None:
         """Write an entry in the place of the one before; no reader sees half of it."""
@@ -229,6 +230,29 @@ class EntryFolder:
                 self._resolved = resolve(self.uri)
             return self._resolved
 
+    def _remote(self, name: str, place: str) -> Found | None:
+        """The entry of a name; None if there is none.
+
+        HDFS replaces no file in one step: while the new one lies beside the place, it is waited for a second.
+        """
+        filesystem, base = self._reached()
+        for _ in range(_LOOKS):
+            found = self._look(name, place)
+            if found is not None or filesystem.type_name.removeprefix("py::") not in _FOLDERS_NEEDED:
+                return found
+            beside = filesystem.get_file_info(
+                pyarrow.fs.FileSelector(f"{base}/{place}", allow_not_found=True)
+            )
+            if not any(_replaced(info.base_name) == name for info in beside):
+                return self._look(name, place)  # it may be there since
+            self._clock.wait(_LOOK_SECONDS)
+        return None
+
+    def _look(self, name: str, place: str) -> Found | None:
+        filesystem, base = self._reached()
+        info = filesystem.get_file_info(f"{base}/{place}/{name}{_SUFFIX}")
+        return self._read_remote(name, info) if info.is_file else None
+
     def _read_remote(self, name: str, info: pyarrow.fs.FileInfo) -> Found | None:
         written = info.mtime.timestamp() if info.mtime is not None else 0.0
         try:
@@ -251,7 +275,7 @@ class EntryFolder:
         if folder not in self._made:
             filesystem.create_dir(folder, recursive=True)
             self._made.add(folder)
-        hidden = f"{folder}/.{uuid.uuid4().hex}"
+        hidden = f"{folder}/.{path.rpartition('/')[2]}.{uuid.uuid4().hex}"
         with filesystem.open_output_stream(hidden) as stream:
             stream.write(data)
         filesystem.move(hidden, path)
@@ -276,6 +300,11 @@ def _name_of(file: str) -> str:
     """The name in a file's name; "" if it is no entry's."""
     name = file.removesuffix(_SUFFIX)
     return name if file.endswith(_SUFFIX) and is_name(name) else ""
+
+
+def _replaced(file: str) -> str:
+    """The name whose entry a hidden file is about to replace; "" for other files."""
+    return _name_of(file[1:].rpartition(".")[0]) if file.startswith(".") else ""
 
 
 def _decoded(name: str, written: float, data: bytes) -> Found:

@@ -52,6 +52,7 @@ CLAIM_SECONDS = 60.0
 _LAST_SECONDS = 10.0
 """How long the end of a run waits for the store."""
 _PATIENCE_SECONDS = BEAT_SECONDS + 1
+_LOOK_SECONDS = 0.2
 _ROUNDS = 20
 
 
@@ -196,6 +197,8 @@ class Presence(Claim):
         """The number of the start that may be claimed; 0 to look once more. Raises NameTakenError."""
         name = self._entry.name
         found = self._folder.read(name)
+        if found is None and not self._folder.is_local:
+            found = self._written_anew(storage)
         if found is None:
             last = 0
         elif found.entry is not None and found.entry == self._replaces:
@@ -220,6 +223,20 @@ class Presence(Claim):
         if claimed > last:
             self._refuse_starting(storage, f"{claimed:08d}")
         return max(last, claimed) + 1
+
+    def _written_anew(self, storage: DriverStorage) -> Found | None:
+        """The entry of a name that somebody has claimed; None if there is none for longer than a heartbeat.
+
+        Not every store replaces a file in one step: the entry of an application that lives may be missing.
+        """
+        until = self._clock.monotonic() + _PATIENCE_SECONDS
+        found = None
+        while found is None and any(map(str.isdigit, storage.names(""))):
+            if self._clock.monotonic() >= until:
+                return None
+            self._clock.wait(_LOOK_SECONDS)
+            found = self._folder.read(self._entry.name)
+        return found
 
     def _follows(self, entry: StoreEntry | None) -> bool:
         """Whether the supervisor of this driver has started that one, whose process is gone."""
