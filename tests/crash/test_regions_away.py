@@ -148,7 +148,7 @@ def test_what_spark_writes_waits_for_its_store(start, wait_until, store, tmp_pat
     rounds(run, chance, deep(2), lambda number: (broken(store, first + number), store.recover))
     said = run.said(WAITS)
     store.cut()
-    run.says(rf"{WAITS}; \d+ attempts?, last error: ", said + 1)
+    run.says(rf"{WAITS} \(\d+ attempts?, last error: ", said + 1)
     application = run.ask("progress")["application"]
     assert application["verdict"] == "stuck"
     assert any("`store` has waited for its files since 20" in why for why in application["stuckStores"])

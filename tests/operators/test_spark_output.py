@@ -331,6 +331,45 @@ def test_spark_writes_windows_into_folders_of_their_own(spark_context: Any, tmp_
 
 
 @pytest.mark.spark
+def test_an_older_copy_of_a_checkpoint_does_not_mix_with_later_windows(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    from pyspark.sql import SparkSession
+
+    out, staging, older = (tmp_path / name for name in ("out", "staging", "older"))
+    out.mkdir()
+    (out / "window=notes").mkdir()
+    output = SparkOutput(
+        format="json", options={"path": f"{out}/window={{window_id}}/rows"}, mode="overwrite"
+    )
+    driver = Published(output, tmp_path, spark=SparkSession(spark_context))
+    [part] = parts_of(output, tmp_path, 1)
+
+    def commit(window: int) -> None:
+        driver.commit(window, part.window(batch(n=[window]))[1])
+
+    commit(0)
+    shutil.copytree(staging, older)
+    manifest = driver.manifest
+    commit(1)
+    driver.crash()
+    commit(2)
+    shutil.rmtree(staging)
+    older.rename(staging)
+    driver.manifest = manifest
+    driver.start()
+    with pytest.raises(
+        RidgelineError, match=rf"`{out}` is newer than the checkpoint .* it has window 2, window 1"
+    ):
+        commit(1)
+    assert sorted(path.parent.parent.name for path in out.rglob("*.json")) == [
+        "window=0",
+        "window=1",
+        "window=2",
+    ]
+
+
+@pytest.mark.spark
 def test_what_spark_refuses_is_reported_and_not_lost(spark_context: Any, tmp_path: Path) -> None:
     from pyspark.sql import SparkSession
 

@@ -24,12 +24,14 @@ from ridgeline.api.support.files import (
     may_recover,
     waiting_for_store,
 )
+from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
 
+_WINDOW = "{window_id}"
 Option = bool | int | float | str
 Transform = Callable[[Any, int], Any]
 
@@ -157,6 +159,10 @@ class SparkPublisher(Publisher):
         self._format, self._options, self._mode, self._transform = format, options, mode, transform
         self._staged: list[Segment] = []
         self._window = self._written = -1
+        self._is_new = True
+        """Nothing was committed before this run: folders of another one are replaced or left."""
+        self._compared = False
+        """Whether the folders of windows that are there fit the checkpoint."""
         self._reached = False
         """Whether Spark has written a window: if it cannot later, where it writes is away."""
 
@@ -173,6 +179,7 @@ class SparkPublisher(Publisher):
         self._files = OutputFiles(context.staging)
         self._folder = f"{self._files.root}/{safe_name(context.operator)}"
         self._marker = Marker(self._files, self._folder, "written")
+        self._is_new, self._compared = not state and context.committed < 0, False
         self._window = state["window"] if state else context.committed
         self._staged = [Segment(*entry) for entry in state["files"]] if state else []
         if (name := state.get("name", context.operator) if state else context.operator) != context.operator:
@@ -253,6 +260,7 @@ class SparkPublisher(Publisher):
         self._context.check_owner()
         try:
             spark = self._context.spark()
+            self._compare(spark, window_id)
             frame = spark.read.parquet(*[f"{self._uri()}/{segment.name}" for segment in self._staged])
             if self._transform is not None:
                 frame = self._transform(frame, window_id)
@@ -271,6 +279,32 @@ class SparkPublisher(Publisher):
             if self._reached and why:
                 raise StoreAwayError(message, "", why) from error
             raise RidgelineError(message) from error
+
+    def _compare(self, spark: Any, window_id: int) -> None:
+        """Before the first write of a run that continues: look whether later windows have folders.
+
+        Raises RidgelineError if they have: an older copy of the checkpoint would mix with them.
+        """
+        path = self._options.get("path")
+        if self._compared or self._is_new or not isinstance(path, str) or _WINDOW not in path:
+            self._compared = True
+            return
+        before, _, after = path.partition(_WINDOW)
+        head, _, start = before.rpartition("/")
+        name, rest = f"{start}{_WINDOW}{after.partition('/')[0]}", head or ("/" if before[:1] == "/" else ".")
+        pattern = re.compile("([0-9]+)".join(map(re.escape, name.split(_WINDOW))))
+        windows = [
+            int(found[1]) for one in _listed(spark, rest) if (found := pattern.fullmatch(one)) is not None
+        ]
+        if (last := max(windows, default=-1)) > window_id:
+            msg = (
+                f"`{self._context.operator}`: `{mask_text(rest)}` is newer than the checkpoint and would get "
+                f"rows twice: it has window {last}, window {window_id} is the last that is committed; "
+                "restore the newer checkpoint and start again, or start anew with another `--checkpoint` "
+                "and place"
+            )
+            raise RidgelineError(msg)
+        self._compared = True
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
         """Continue where nothing was written since.
@@ -326,3 +360,13 @@ class SparkPublisher(Publisher):
         staging = self._context.staging
         root = Path(local_path(staging)).as_uri() if is_local(staging) else staging
         return f"{root}/{safe_name(self._context.operator)}"
+
+
+def _listed(spark: Any, folder: str) -> list[str]:
+    """The names in a folder, by Spark's own way to its file system; none if it is not there."""
+    java = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's file systems
+    path = java.org.apache.hadoop.fs.Path(folder)
+    files = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
+    if not files.exists(path):
+        return []
+    return [str(one.getPath().getName()) for one in files.listStatus(path)]
