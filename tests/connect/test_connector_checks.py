@@ -148,10 +148,10 @@ def test_a_right_connector_is_shown_to_be_exactly_once(tmp_path: Path) -> None:
         ("no mark, slow", ["driver killed, write: after"], "is older than the checkpoint"),
         ("not compared", ["overtaken"], "at least once"),
         ("not one transaction", ["driver killed, write: in"], "at least once"),
-        ("loses", ["2 partitions"], "1 rows are missing, such as (13,"),
-        ("loses the last part", ["2 partitions"], "rows are missing"),
+        ("loses", ["2 partitions"], "1 row of window 2 is missing, such as (13,"),
+        ("loses the last part", ["2 partitions"], "are missing, such as"),
         ("mark afterwards", ["line by line"], "at least once"),
-        ("mark first", ["line by line"], "rows are missing"),
+        ("mark first", ["line by line"], "are missing, such as"),
         ("prepares too much", ["before its commit"], "before the commit of window 0 row 0 was there"),
         ("in the container", ["before its commit"], "before the commit of window 0 row 0 was there"),
         ("in the container", ["container killed, encode: after"], "at least once"),
@@ -224,7 +224,7 @@ class Lines(ConnectorTarget):
     [
         ("publishes before the commit", ["before its commit"], "before the commit of window 0 row 0"),
         ("publishes before the commit", ["commit: before, time 2"], "at least once"),
-        ("loses the last part", ["3 partitions"], "rows are missing"),
+        ("loses the last part", ["3 partitions"], "are missing, such as"),
         ("repeats", ["publish: after, time 2"], "at least once"),
     ],
 )

@@ -195,7 +195,7 @@ def _as_dict(name: str, kind: str, found: Proof, left: list[str], seed: int) -> 
             {
                 "check": one.check,
                 "result": "skipped" if one.skipped else "failed" if one.fault else "held",
-                "text": one.skipped or one.fault,
+                "text": one.skipped or one.fault or (one.twice if one.kind == "repeats" else ""),
                 "found": one.kind,
             }
             for one in found.outcomes

@@ -82,7 +82,7 @@ def kill_processes(place: ConnectorTarget, count: int, seed: int) -> tuple[Kills
         return Kills(count, done), Outcome(_name(done), f"after {done} kills: {text}", "none")
     finally:
         place.close()
-    return Kills(count, done), Outcome(_name(done), "", trial.kind)
+    return Kills(count, done), trial.outcome(_name(done))
 
 
 def _name(done: int) -> str:

@@ -37,6 +37,8 @@ _ROWS = 6
 """Rows of each window."""
 _KEYS = 5
 _MOST_STARTS = 10
+_MOST_SAID = 5
+"""The most windows that a fault names."""
 _MOST_LINES = 12
 """Of a `write` with more lines as many are struck, at equal distances."""
 _JOIN_SECONDS = 60.0
@@ -152,7 +154,7 @@ def _outcome(check: _Check, place: ConnectorTarget) -> Outcome | None:
         return Outcome(check.name, f"{type(error).__name__}: {error}", "none")
     finally:
         place.close()
-    return Outcome(check.name, "", trial.kind)
+    return trial.outcome(check.name)
 
 
 def _checks() -> Iterator[_Check]:
@@ -206,7 +208,7 @@ class Trial:
 
     def __init__(self, place: ConnectorTarget) -> None:
         self.place = place
-        self.kind = "exact"
+        self.kind, self.twice = "exact", "rows twice"
         self.windows = rows_of_windows()
         self.said: list[str] = []
         self._kind = type(place.output())
@@ -249,19 +251,40 @@ class Trial:
 
     def expect(self, rows: Sequence[ConnectorRow] | None = None) -> None:
         """Compare what is there with what should be. Raises AssertionError."""
-        wanted = [row for window in self.windows for row in window] if rows is None else list(rows)
+        written = [row for window in self.windows for row in window] if rows is None else list(rows)
+        wanted = written
         if self.place.upserts:
             wanted = list({row.key: row for row in wanted}.values())
         expected, found = Counter(map(tuple, wanted)), Counter(map(tuple, self.place.rows()))
         if lost := expected - found:
-            msg = f"{lost.total()} rows are missing, such as {next(iter(lost))}; found {found.total()}"
+            verb = "is" if lost.total() == 1 else "are"
+            msg = f"{self._counted(lost)} {verb} missing, such as {next(iter(lost))}; found {found.total()}"
             raise AssertionError(msg)
         if more := found - expected:
             strange = [row for row in more if row not in expected]
+            if replaced := [row for row in strange if row in set(map(tuple, written))]:
+                msg = f"{len(replaced)} rows are there that later ones of their key replace, such as "
+                msg += f"{replaced[0]}: the key that it writes by is not `key`, or rows came out of order"
+                raise AssertionError(msg)
             if strange:
                 msg = f"rows are there that were never written, such as {strange[0]}"
                 raise AssertionError(msg)
             self.kind = "repeats"
+            self.twice = f"{self._counted(more)} twice, such as {next(iter(more))}"
+
+    def _counted(self, rows: Counter[tuple[Any, ...]]) -> str:
+        """How many rows there are, and of which windows, in words."""
+        count = "1 row" if rows.total() == 1 else f"{rows.total()} rows"
+        numbers = sorted({row[0] // _ROWS for row in rows if 0 <= row[0] < _ROWS * len(self.windows)})
+        if not numbers:
+            return count
+        listed = ", ".join(map(str, numbers[:_MOST_SAID]))
+        more = f" and {len(numbers) - _MOST_SAID} more" if len(numbers) > _MOST_SAID else ""
+        return f"{count} of window{'s' if len(numbers) > 1 else ''} {listed}{more}"
+
+    def outcome(self, name: str) -> Outcome:
+        """The outcome of a check that has not failed."""
+        return Outcome(name, "", self.kind, twice=self.twice)
 
     def _needs_sink(self, *, fits: bool = False) -> None:
         """End a check that is for outputs with a sink only. `fits`: it is for all."""

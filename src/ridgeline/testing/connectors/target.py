@@ -69,18 +69,19 @@ class ConnectorTarget:
 class Outcome(NamedTuple):
     """The result of a check. `fault` is "" if it held. `kind`: "exact", "repeats" or "none".
 
-    `skipped`: why it was not run; "" if it was.
+    `skipped`: why it was not run; "" if it was. `twice`: which rows were there twice, in words.
     """
 
     check: str
     fault: str
     kind: str
     skipped: str = ""
+    twice: str = "rows twice"
 
     @property
     def text(self) -> str:
         """In words."""
-        held = "held, with rows twice" if self.kind == "repeats" else "held"
+        held = f"held, with {self.twice}" if self.kind == "repeats" else "held"
         return f"skipped: {self.skipped}" if self.skipped else self.fault or held
 
 
