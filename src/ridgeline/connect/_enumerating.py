@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect._budget import Budget
 from ridgeline.connect._watching import Seen, Watching
+from ridgeline.connect.reader import Lost
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
 
 _FIRST_ANSWER_SECONDS = 10.0
@@ -41,6 +42,31 @@ def begin_of(value: Any) -> Begin | dict[str, Position]:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
+class _Losses:
+    """Records that were gone before they were read: how many, and what was said of them."""
+
+    def __init__(self) -> None:
+        self._records = self._said = 0
+        self._last = ""
+        self._next: float | None = None
+
+    def add(self, values: Sequence[Lost]) -> None:
+        """Containers have left these out, in windows that are committed."""
+        self._records += sum(one.records for one in values)
+        self._last = values[-1].text if values else self._last
+
+    def text(self, now: float | None = None) -> str:
+        """How many there are so far, at once and then once a minute while more come; else an empty text.
+
+        `now`: the time; None at the end of the run.
+        """
+        if self._records == self._said or (now is not None and self._next is not None and now < self._next):
+            return ""
+        self._said, self._next = self._records, None if now is None else now + _REMIND_SECONDS
+        how = "1 record so far was" if self._records == 1 else f"{self._records:,} records so far were"
+        return f"{how} gone before a window read them, and left out; the last ones: {self._last}"
+
+
 class PartitionedEnumerator(Enumerator):
     """Divides what a source has into windows.
 
@@ -59,6 +85,7 @@ class PartitionedEnumerator(Enumerator):
         self._watching = Watching(
             source, settings.discover_every, "earliest" if isinstance(begin, dict) else begin
         )
+        self._losses = _Losses()
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Connect to the source, and wait a while for its answer. Raises what the source does."""
@@ -161,6 +188,7 @@ class PartitionedEnumerator(Enumerator):
         self._closed = {name: window for name, window in self._closed.items() if window < window_id}
         for text in self._watching.take_texts():
             self._context.warn(text)
+        self._mention_losses(self._losses.text(self._context.clock.monotonic()))
         seen = self._watching.seen()
         if seen is None:
             return start
@@ -205,6 +233,15 @@ class PartitionedEnumerator(Enumerator):
             return start
         return offset
 
+    def received(self, window_id: int, values: Sequence[Any]) -> None:
+        """Containers say which records were gone, in a window that is committed."""
+        self._losses.add([value for value in values if isinstance(value, Lost)])
+
+    def _mention_losses(self, text: str) -> None:
+        """Show a text to the user, unless it is empty."""
+        if text:
+            self._context.warn(f"`{self._context.operator}`: {text}")
+
     def committed(self, window_id: int, offset: Any) -> None:
         """Note how far all is committed."""
         closed = [name for name, window in self._closed.items() if self._committed < window <= window_id]
@@ -220,6 +257,7 @@ class PartitionedEnumerator(Enumerator):
 
     def close(self) -> None:
         """End the thread and the connection."""
+        self._mention_losses(self._losses.text())
         self._watching.stop()
 
     def _followed(

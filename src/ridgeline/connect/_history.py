@@ -19,6 +19,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.times import NO_TIME
 from ridgeline.connect._enumerating import PartitionedEnumerator
+from ridgeline.connect.reader import Lost
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = timedelta(hours=1)
@@ -115,8 +116,10 @@ class HistoryEnumerator(Enumerator):
         return offset
 
     def received(self, window_id: int, values: Sequence[Any]) -> None:
-        """Containers say this of the seam, in a window that is committed."""
-        for value in values:
+        """Containers say this of the seam, and of records that are gone, in a window that is committed."""
+        if lost := [value for value in values if isinstance(value, Lost)]:
+            self._live.received(window_id, lost)
+        for value in (one for one in values if not isinstance(one, Lost)):
             if value.newest is not None:
                 self._asked = True
                 if value.newest != NO_TIME:

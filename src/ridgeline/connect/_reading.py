@@ -79,7 +79,7 @@ class Reading:
         wait = _Wait(clock, self.context.operator.name)
         engine = self.context.operator.engine
         while True:
-            left_out = len(engine.left_out)
+            left_out, handed_over = len(engine.left_out), len(engine.handed_over)
             try:
                 if not self._opened:
                     self.reader.open(self.context)
@@ -89,6 +89,7 @@ class Reading:
                 self.close()
                 wait.failed(error)
                 del engine.left_out[left_out:]
+                del engine.handed_over[handed_over:]
                 for part, note in zip(parts, notes, strict=True):
                     part.note = note
                 clock.wait(pause)

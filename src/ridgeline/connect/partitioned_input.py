@@ -27,7 +27,7 @@ from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark
 from ridgeline.connect._enumerating import PartitionedEnumerator, Settings, begin_of
 from ridgeline.connect._history import AtSeam, HistoryEnumerator, Seam
 from ridgeline.connect._reading import Bounds, Given, Reading, batches, bounded, times_of
-from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
+from ridgeline.connect.reader import Lost, ReaderContext, Records, SourceRange, SourceReader
 from ridgeline.connect.source import Source
 
 T = TypeVar("T", default=Any)
@@ -269,7 +269,7 @@ class PartitionedInput(PushInput, Emits[T]):
     def setup(self, context: OperatorContext) -> None:
         """Make the readers; they connect when there is something to read."""
         skips = context.attributes.get("on_error") is OnError.SKIP
-        surroundings = ReaderContext(context, self.output.schema, self._leave_out, skips)
+        surroundings = ReaderContext(context, self.output.schema, self._leave_out, skips, self._lose)
         self._reading = Reading(self.reader(), surroundings)
         if self.history is not None:
             self._reading_history = Reading(self.history.reader(), surroundings)
@@ -446,6 +446,10 @@ class PartitionedInput(PushInput, Emits[T]):
         if not marks and floor != NO_TIME:  # others are read on, or all is read
             marks.append((floor - late, bool(end["at"])))
         return marks
+
+    def _lose(self, partition: str, records: int, text: str) -> None:
+        """Let the driver say that records are gone, once the window is committed."""
+        self.context.hand_over(Lost(partition, records, text))
 
     def _leave_out(self, partition: str, position: Any, record: str, reason: str) -> None:
         """Leave out a record that cannot be read. Raises RidgelineError unless `on_error` is SKIP."""

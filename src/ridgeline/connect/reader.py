@@ -30,6 +30,20 @@ class Records(NamedTuple):
     times: Any = None
 
 
+class Lost(NamedTuple):
+    """Records of a source partition that were gone before a window could read them, and were left out.
+
+    Example:
+        >>> from ridgeline.connect.reader import Lost
+        >>> Lost("orders-0", 5, "records 10 to 14 are gone (retention)").records
+        5
+    """
+
+    partition: str
+    records: int
+    text: str
+
+
 Read: TypeAlias = "Records | pa.RecordBatch | pa.Table | Sequence[Any]"
 """The values that a reader yields."""
 
@@ -61,6 +75,8 @@ class ReaderContext:
         schema: The schema of the tuples.
         leave_out: Leaves out a record that cannot be read: `leave_out(partition, position, record, reason)`.
             With `on_error=SKIP` it becomes a dead letter. Otherwise it raises RidgelineError.
+        lost: Counts records that are gone, and are left out: `lost(partition, records, what)`. Once the
+            window is committed the application says so.
         skips: Whether `on_error` is SKIP.
 
     Example:
@@ -74,6 +90,7 @@ class ReaderContext:
     schema: Schema
     leave_out: Callable[[str, Any, str, str], None]
     skips: bool
+    lost: Callable[[str, int, str], None]
 
 
 class SourceReader:

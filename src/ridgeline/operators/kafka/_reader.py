@@ -68,6 +68,8 @@ class KafkaReader(SourceReader):
         self._trouble = Trouble()
         self._consumer: Any = None
         self._places: dict[str, _Place] = {}
+        self._found: dict[str, list[list[Any]]] = {}
+        """The messages of the window, by partition."""
         self._clock = SystemClock()
 
     def open(self, context: ReaderContext) -> None:
@@ -99,7 +101,7 @@ class KafkaReader(SourceReader):
         self._assign(parts)
         wanted = {part.partition: part for part in parts}
         answered = self._clock.monotonic()
-        found: dict[str, list[list[Any]]] = {name: [] for name in wanted}
+        found = self._found = {name: [] for name in wanted}
         while True:
             for name in list(wanted):
                 if messages := self._places[name].taken(wanted[name].end):
@@ -115,7 +117,8 @@ class KafkaReader(SourceReader):
                 msg = f"Kafka at {self._set.servers} sends nothing of {waiting}: {why}"
                 raise SourceUnavailableError(msg)
         for part in parts:
-            self._places[part.partition].next = part.end
+            if (place := self._places.get(part.partition)) is not None:
+                place.next = part.end
             for messages in found[part.partition]:
                 yield part.partition, self._records(part, messages)
 
@@ -174,9 +177,10 @@ class KafkaReader(SourceReader):
                 return False
             messages = [one]
         by_place: dict[tuple[str, int], list[Any]] = {}
+        errors = []
         for message in messages:
             if message.error() is not None:
-                self._note(message, wanted)
+                errors.append(message)
             else:
                 by_place.setdefault((message.topic(), message.partition()), []).append(message)
         for (topic, partition), own in by_place.items():
@@ -187,6 +191,8 @@ class KafkaReader(SourceReader):
             if name not in wanted and len(place.messages) > _AHEAD and not place.paused:
                 place.paused = True
                 self._consumer.pause([library().TopicPartition(topic, partition)])
+        for message in errors:  # behind those that came before them
+            self._note(message, wanted)
         return True
 
     def _note(self, message: Any, wanted: dict[str, SourceRange]) -> None:
@@ -200,7 +206,9 @@ class KafkaReader(SourceReader):
         elif code in self._reset:
             self._skip(name, wanted)
         elif code in self._unknown and self._set.when_lost == "skip":
-            wanted.pop(name, None)
+            if (part := wanted.pop(name, None)) is not None:
+                first = self._first_missing(part)
+                self._lose(name, first, part.end, "their topic was deleted")
         elif code in self._unknown:
             msg = (
                 f"`{self._operator}`: topic `{message.topic()}`, or its partition {message.partition()}, was "
@@ -219,23 +227,38 @@ class KafkaReader(SourceReader):
         self._consumer.incremental_unassign([at])
         if (part := wanted.get(name)) is None:
             return  # its next window finds out
+        if messages := place.taken(part.end):
+            self._found[name].append(messages)
+        first = self._first_missing(part)
         try:
             low, high = self._consumer.get_watermark_offsets(at, timeout=_LAST_ANSWER_SECONDS)
         except library().KafkaException as error:
             raise unavailable(error, self._set.servers, self._trouble) from None
-        if low <= part.start and part.end <= high:
-            msg = f"Kafka at {self._set.servers} denies offset {part.start} of partition {name}, which it has"
+        if low <= first and part.end <= high:
+            msg = f"Kafka at {self._set.servers} denies offset {first} of partition {name}, which it has"
             raise SourceUnavailableError(msg)
         if self._set.when_lost == "fail":
             msg = f"`{self._operator}`: partition {name} has offsets {low} to {high} now; records from "
-            msg += (
-                f"{part.start} on are gone (retention, or the topic was made again); begin anew with a fresh "
-            )
+            msg += f"{first} on are gone (retention, or the topic was made again); begin anew with a fresh "
             msg += "`--checkpoint`, or leave out what is lost with `when_lost='skip'`"
             raise RidgelineError(msg)
-        place = self._places[name] = _Place(name)
+        why = f"it has offsets {low} to {high} now: retention, or the topic was made again"
         if low >= part.end or high < part.end:
-            del wanted[name]  # nothing of the window is left
+            self._lose(name, first, part.end, why)
+            del wanted[name]  # nothing of the window is left; the next one finds out what it has
             return
+        self._lose(name, first, low, why)
+        self._places[name] = _Place(name)
         at.offset = low
         self._consumer.incremental_assign([at])
+
+    def _first_missing(self, part: SourceRange) -> int:
+        """The offset after the last message of a partition that the window has."""
+        last = [messages[-1].offset() for messages in self._found[part.partition]]
+        return int(max(last)) + 1 if last else int(part.start)
+
+    def _lose(self, name: str, first: int, end: int, why: str) -> None:
+        """Count records between two offsets as gone."""
+        if end > first:
+            text = f"offsets {first} to {end - 1} of partition {name} ({why})"
+            self._context.lost(name, end - first, text)
