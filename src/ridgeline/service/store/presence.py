@@ -198,7 +198,7 @@ class Presence(Claim):
         name = self._entry.name
         found = self._folder.read(name)
         if found is None and not self._folder.is_local:
-            found = self._written_anew(storage)
+            found = self._awaited(storage)
         if found is None:
             last = 0
         elif found.entry is not None and found.entry == self._replaces:
@@ -224,8 +224,8 @@ class Presence(Claim):
             self._refuse_starting(storage, f"{claimed:08d}")
         return max(last, claimed) + 1
 
-    def _written_anew(self, storage: DriverStorage) -> Found | None:
-        """The entry of a name that somebody has claimed; None if there is none for longer than a heartbeat.
+    def _awaited(self, storage: DriverStorage) -> Found | None:
+        """The entry of a name that is claimed; None if there is none for longer than a heartbeat.
 
         Not every store replaces a file in one step: the entry of an application that lives may be missing.
         """
