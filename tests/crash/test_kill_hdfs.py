@@ -4,6 +4,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -11,6 +13,8 @@ from collections import Counter
 import pytest
 
 from ridgeline.cli.remote.client import Client
+from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of
+from support.accounts.reports import Command
 from support.crash.processes import committed, slots_of
 from support.depth import deep
 from support.operators.hdfs import Hdfs
@@ -28,12 +32,14 @@ A_FILE, KEYS, TOKEN = 100, 8, "secret-of-the-test"
 class Run:
     """One driver after the other on files of a cluster."""
 
-    def __init__(self, start, wait_until, cluster, folder):
+    def __init__(self, start, wait_until, cluster, folder, place):
+        """`place`: a folder of the cluster, for what it reads and writes."""
         self.cluster, self.checkpoint, self.put = cluster, folder / "checkpoint", 0
+        self._place = place
         self._start, self._wait_until = start, wait_until
         port = free_port()
         self.client = Client(f"http://127.0.0.1:{port}", TOKEN)
-        places = ("--read", f"{cluster.uri}/in", "--write", f"{cluster.uri}/out")
+        places = ("--read", f"{cluster.uri}{place}/in", "--write", f"{cluster.uri}{place}/out")
         own = ("--master", "local[2]", "--port", str(port), "--token", TOKEN, "--log-level", "INFO")
         self._words = (APPLICATION, *places, "--checkpoint", self.checkpoint, *own)
 
@@ -46,7 +52,7 @@ class Run:
             first = self.put * A_FILE
             rows = [{"key": n % KEYS, "number": n // KEYS} for n in range(first, first + A_FILE)]
             data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-            self.cluster.put(f"/in/{self.put:05}.jsonl", data)
+            self.cluster.put(f"{self._place}/in/{self.put:05}.jsonl", data)
             self.put += 1
 
     def wait(self, condition, what, **named):
@@ -61,8 +67,8 @@ class Run:
         """What a reader sees by HTTP."""
         lines = [
             line
-            for name in self.cluster.files("/out")
-            for line in self.cluster.read(f"/out/{name}").splitlines()
+            for name in self.cluster.files(f"{self._place}/out")
+            for line in self.cluster.read(f"{self._place}/out/{name}").splitlines()
         ]
         return Counter((row["key"], row["number"]) for row in map(json.loads, lines))
 
@@ -70,10 +76,14 @@ class Run:
         self.wait(lambda: self.rows().total() >= self.put * A_FILE, "all rows", every=0.3)
         assert self.rows() == Counter((n % KEYS, n // KEYS) for n in range(self.put * A_FILE))
 
+    def stop(self):
+        self.driver.process.send_signal(signal.SIGTERM)
+        assert self.driver.wait() == 0, self.driver.text[-6000:]
 
-@pytest.fixture
-def cluster(tmp_path):
-    with Hdfs(tmp_path / "hdfs") as made:
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Hdfs(tmp_path_factory.mktemp("hdfs") / "cluster") as made:
         yield made
 
 
@@ -81,7 +91,7 @@ def test_driver_slots_and_name_node_killed(start, wait_until, cluster, tmp_path)
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    run = Run(start, wait_until, cluster, tmp_path)
+    run = Run(start, wait_until, cluster, tmp_path, "/killed")
     run.more_files(10)
     run.begin()
     run.more_windows(2)
@@ -108,6 +118,90 @@ def test_driver_slots_and_name_node_killed(start, wait_until, cluster, tmp_path)
             run.begin()
         run.more_windows(2)
     run.all_there()
-    run.driver.process.send_signal(signal.SIGTERM)
-    assert run.driver.wait() == 0, run.driver.text[-6000:]
+    run.stop()
     assert run.rows().total() == run.put * A_FILE
+
+
+def test_a_run_is_rewound_and_its_plan_is_changed(start, wait_until, cluster, tmp_path):
+    """What is published on HDFS is taken back, and each row is there once in the end."""
+    run = Run(start, wait_until, cluster, tmp_path, "/rewound")
+    run.more_files(10)
+    run.begin()
+    run.all_there()
+    run.stop()
+    before, last = run.rows(), committed(run.checkpoint)
+    run.begin("--from-window", kept(run.checkpoint)[-1])
+    run.wait(lambda: committed(run.checkpoint) > last, "the record of the rewind")
+    run.driver.kill()
+    run.begin()
+    run.all_there()
+    assert run.rows() == before
+    edits = [
+        {"do": "repartition", "operator": "rows", "partitions": 3},
+        {"do": "repartition", "operator": "out", "partitions": 1},
+        {"do": "rename-operator", "name": "out", "new": "files"},
+    ]
+    changed = run.client.post("/changes", edits=edits, wait=30, patience=60)
+    assert changed["state"] == "APPLIED", changed
+    run.more_files(5)
+    run.all_there()
+    run.driver.kill()
+    run.begin()
+    run.more_files(5)
+    run.all_there()
+    run.stop()
+    [oldest] = kept(run.checkpoint)[-1:]
+    run.begin("--from-window", oldest)
+    run.all_there()
+    run.stop()
+    assert run.rows().total() == run.put * A_FILE
+
+
+def kept(checkpoint):
+    """The windows that a run can go back to, newest first, but for the last one."""
+    [run] = runs_of(str(checkpoint))
+    return [one.window_id for one in describe(run).windows][1:]
+
+
+class Claimer:
+    """A driver that claims names in a store of the cluster, when it is asked to."""
+
+    def __init__(self, store, cluster, log):
+        words = [sys.executable, "-m", "support.crash.claiming", store]
+        environment = {**os.environ, **cluster.environment, "PYTHONPATH": os.pathsep.join(sys.path)}
+        pipe = subprocess.PIPE
+        with log.open("wb") as out:
+            self.process = Command(words, log=log, env=environment, stdin=pipe, stdout=pipe, stderr=out)
+        self.log = log
+
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+
+    def answer(self):
+        """The next line that it prints for us; Spark prints others."""
+        for line in self.process.stdout:
+            if line.startswith(b"# "):
+                return line.decode()[2:].strip()
+        pytest.fail(self.log.read_text(errors="replace")[-3000:])
+
+
+def test_of_two_that_submit_one_name_at_once_one_has_it(cluster, tmp_path):
+    store = f"{cluster.uri}/streams"
+    both = [Claimer(store, cluster, tmp_path / f"{number}.log") for number in range(2)]
+    try:
+        assert [one.answer() for one in both] == ["ready"] * 2
+        for turn in range(10):
+            name = f"app-{turn // 2}"  # every second one had an application before, which has ended
+            for one in both:
+                one.ask(name)
+            said = [one.answer() for one in both]
+            assert sorted(line.split()[0] for line in said) == ["got", "refused"], said
+            [refused] = [line for line in said if line.startswith("refused")]
+            assert f"`{name}` is " in refused, said
+            for one in both:
+                one.ask("end")
+            assert [one.answer() for one in both] == ["ended"] * 2
+    finally:
+        for one in both:
+            one.process.clean()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,14 +15,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from ridgeline import CheckpointError
+from ridgeline.cli.load import load_application
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify
 from ridgeline.engine.driver.checkpoint.upkeep.copying import COPYING, copy, move
 from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
 from ridgeline.testing import run_local
+from support.crash.million import FILLED
+from support.depth import DEPTH, deep
 from support.rewound import LAST, application
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 TESTS = Path(__file__).parents[1]
+MILLION = TESTS / "support" / "crash" / "million.py"
+KEYS = 200_000 if DEPTH <= 1 else 1_000_000
 LEAST = 12
 """Operations that each action has at least; fewer would mean that none are counted."""
 
@@ -82,6 +91,57 @@ def test_an_import_is_there_or_not(tmp_path: Path) -> None:
         assert results[-1] or all(total < 1000 for _, total in found)
     assert (results[0], results[-1]) == (False, True)
     assert results == sorted(results)
+
+
+def command(*words: object, wait: bool = True) -> subprocess.Popen[bytes]:
+    """`ridgeline checkpoint ...`."""
+    line = [sys.executable, "-m", "ridgeline", "checkpoint", *map(str, words)]
+    ran = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if wait:
+        said = ran.communicate(timeout=PATIENCE_SECONDS)[0]
+        assert ran.returncode == 0, said.decode()
+    return ran
+
+
+def test_a_large_import_that_is_killed_is_not_used_and_succeeds_again(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    first, rows = tmp_path / "first", tmp_path / "rows"
+    app = load_application(str(MILLION), ["--output", str(tmp_path / "output")])
+    run_local(app, windows=FILLED + 1, checkpoint=first, properties={"holder.keys": str(KEYS)})
+    command("export-state", first, "--out", rows, "--operator", "holder")
+    path = rows / "holder.held.parquet"
+    table = pq.read_table(path)
+    more = pa.compute.add(table["value"], 10**9)
+    wanted = table.set_column(table.schema.get_field_index("value"), "value", more).sort_by("key")
+    pq.write_table(wanted, path)
+    assert len(wanted) > KEYS * 9 // 10
+    last, lasted = whole(first)[0], 1.0
+    for number in range(deep(2)):
+        state, again = tmp_path / f"state{number}", tmp_path / f"again{number}"
+        shutil.copytree(first, state)
+        words = ("import-state", state, MILLION, "--from", rows, "--output", tmp_path / "output")
+        there = {one.name for one in (state / "state").iterdir()}
+        importing = command(*words, wait=False)
+        wait_until(
+            lambda there=there, state=state, importing=importing: (
+                {one.name for one in (state / "state").iterdir()} - there or importing.poll() is not None
+            ),
+            "a file of the import",
+            every=0.001,
+        )
+        time.sleep(chance.uniform(0.0, lasted) if number else 0.0)
+        importing.kill()
+        importing.communicate()
+        if importing.returncode == -signal.SIGKILL and whole(state)[0] == last:
+            began = time.monotonic()
+            command(*words)
+            lasted = (time.monotonic() - began) / 2
+        assert whole(state)[0] > last
+        command("export-state", state, "--out", again, "--operator", "holder")
+        assert pq.read_table(again / path.name).sort_by("key").equals(wanted)
+        shutil.rmtree(state)
 
 
 def test_a_move_is_ended_by_the_next_one(tmp_path: Path) -> None:
