@@ -316,6 +316,8 @@ class PartitionedEnumerator(Enumerator):
         left = ""
         if end is not None and end != position:
             left = f"; it was read up to {position}, and what followed is lost"
+        elif end is None:
+            left = f"; it was read up to {position}, and if more followed, that is lost"
         self._watching.say(f"source partition `{name}` is gone{left}")
 
     def _until(self, seen: Seen, start: Any) -> dict[str, Position] | None:

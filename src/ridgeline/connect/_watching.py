@@ -61,6 +61,7 @@ class _Listing:
     def begin(self, known: Mapping[str, Position], *, fresh: bool) -> None:
         """These have a position. `fresh`: nothing was ever read."""
         self._known, self._fresh, self.looked = set(known), fresh, None
+        self.names = sorted(known)  # those that went while no run was there are missed, too
 
     def is_due(self, now: float) -> bool:
         """Whether it is time to ask."""
