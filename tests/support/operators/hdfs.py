@@ -207,8 +207,12 @@ class Hdfs:
 def _asked(address: str, method: str, data: bytes | None = None) -> bytes:
     headers = {"Content-Type": "application/octet-stream"}
     request = urllib.request.Request(address, data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        read: bytes = answer.read()
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            read: bytes = answer.read()
+    except urllib.error.HTTPError as error:
+        error.add_note(error.read().decode(errors="replace"))
+        raise
     return read
 
 

@@ -80,6 +80,16 @@ class HdfsFiles(DelegatingFiles):
         """Open a file whose errors say what Java has said."""
         return pa.PythonFile(_Stream(said(do)), mode=mode)
 
+    def get_file_info_selector(self, selector: pyarrow.fs.FileSelector) -> list[pyarrow.fs.FileInfo]:
+        """What is in a folder; nothing if it is missing and may be. Raises FileNotFoundError else."""
+        try:
+            found: list[pyarrow.fs.FileInfo] = super().get_file_info_selector(selector)
+        except FileNotFoundError:
+            if not selector.allow_not_found:
+                raise
+            return []
+        return found
+
     def delete_file(self, path: str) -> None:
         """Delete a file. Raises FileNotFoundError."""
         self._on(path, lambda: self.files.delete_file(path))
