@@ -88,6 +88,35 @@ def test_every_damaged_file_is_named(tmp_path: Path) -> None:
     assert not verify(run).faults
 
 
+def test_what_a_driver_has_removed_is_no_damage(tmp_path: Path) -> None:
+    """The first windows are whole for ever, since their states are in the journal: those behind are gone."""
+    kept = {"windows_kept": 5, "snapshot_interval": 4}
+    run_local(
+        application(),
+        windows=90,
+        checkpoint=tmp_path / "state",
+        properties={"numbers.most": 10_000},
+        attributes=kept,
+    )
+    [run] = runs_of(str(tmp_path / "state"))
+    windows = [one.window_id for one in describe(run).windows]
+    assert windows[-1] < windows[0] - 50 > min(set(range(90)) - set(windows)), "there is a hole"
+    found = verify(run)
+    assert not found.faults
+    assert 5 <= found.windows < 60
+    newest = max((tmp_path / "state" / "state").glob("*.snapshot"))
+    newest.unlink()
+    assert newest.name in "".join(verify(run).faults)
+
+
+def test_a_copy_into_itself_is_refused(tmp_path: Path) -> None:
+    stopped(tmp_path / "state")
+    for source, target in [("state", "state/inside"), ("state", "."), ("state", "state/../state/x")]:
+        with pytest.raises(CheckpointError, match="lies within the other; give a folder beside it"):
+            copy(str(tmp_path / source), str(tmp_path / target))
+    assert not (tmp_path / "state" / "inside").exists()
+
+
 def test_a_copy_continues_and_can_be_rewound(tmp_path: Path) -> None:
     stopped(tmp_path / "state")
     copied = copy(str(tmp_path / "state"), str(tmp_path / "copy"))

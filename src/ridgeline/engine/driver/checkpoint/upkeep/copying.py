@@ -87,6 +87,9 @@ def _copy(
     if root.uri == to.uri:
         msg = f"`{source}` and `{target}` are the same folder; give another one"
         raise CheckpointError(msg)
+    if f"{to.uri}/".startswith(f"{root.uri}/") or f"{root.uri}/".startswith(f"{to.uri}/"):
+        msg = f"one of `{source}` and `{target}` lies within the other; give a folder beside it"
+        raise CheckpointError(msg)
     whole = read_if_there(root, REGIONS)
     to.prepare(())
     _begin(root.uri, to, runs, step)
