@@ -251,4 +251,5 @@ def _line(entry: dict[str, Any]) -> str:
     what = json.dumps(entry["what"]) if entry.get("what") else ""
     words = [entry.get("method"), entry.get("path"), what]
     text = f"{time_text(entry['at'])}  {who}: {' '.join(filter(None, map(str, words)))}"
-    return printable(f"{text} -> {' '.join(str(one) for one in shown if one)}")
+    line = f"{text} -> {' '.join(str(one) for one in shown if one)}"
+    return printable(line).replace("\n", "\\n")  # a path that was tried must not look like a line of its own
