@@ -1,7 +1,10 @@
 """A real API server of Kubernetes, and a kubelet that runs pods as processes, for tests."""
 
+import base64
 import json
 import os
+import re
+import socket
 import ssl
 import subprocess
 import threading
@@ -13,6 +16,7 @@ import pyspark
 import pytest
 
 from support.accounts.reports import Command
+from support.containers import IMAGE, USER, container_words
 from support.paths import ROOT
 from support.ports import free_port
 from support.waiting import wait_until
@@ -110,10 +114,32 @@ class ApiServer:
             if one["user"]["username"] == user and "responseStatus" in one and "objectRef" in one
         }
 
-    def pods(self):
-        """The executors' pods."""
-        status, text = self.ask(f"{PODS}?labelSelector=spark-role%3Dexecutor")
+    def pods(self, selector="?labelSelector=spark-role%3Dexecutor"):
+        """The executors' pods, or those of a selector; None if it does not answer."""
+        status, text = self.ask(f"{PODS}{selector}")
         return json.loads(text)["items"] if status == 200 else None
+
+    def found(self, kind, name):
+        """An object of the namespace `default`; None if it is not there."""
+        status, text = self.ask(f"/api/v1/namespaces/default/{kind}/{name}")
+        return json.loads(text) if status == 200 else None
+
+    def configuration(self, user="tok"):
+        """The file of a user's settings, as `kubectl` has it. `user`: a token."""
+        path = self._folder / "kubeconfig.json"
+        cluster = {"server": self.url, "insecure-skip-tls-verify": True}
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": user}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }))  # fmt: skip
+        return path
+
+    @property
+    def certificate(self):
+        """The file of its certificate."""
+        return self._folder / "certs" / "apiserver.crt"
 
 
 class Kubelet(threading.Thread):
@@ -139,7 +165,7 @@ class Kubelet(threading.Thread):
 
     def run(self):
         while not self._ends.wait(_SECONDS):
-            if (pods := self._server.pods()) is None:
+            if (pods := self._pods()) is None:
                 continue
             there = {pod["metadata"]["name"]: pod for pod in pods}
             for name, pod in there.items():
@@ -154,6 +180,9 @@ class Kubelet(threading.Thread):
                 elif name not in there:
                     self._ended.add(name)
                     process.terminate()
+
+    def _pods(self):
+        return self._server.pods()
 
     def _start(self, name, pod):
         container = pod["spec"]["containers"][0]
@@ -185,3 +214,103 @@ class Kubelet(threading.Thread):
         phase = "Running" if code is None else "Failed" if code else "Succeeded"
         status = {"phase": phase, "podIP": "127.0.0.1", "containerStatuses": [container]}
         self._server.ask(f"{PODS}/{name}/status", {"status": status}, "PATCH", "application/merge-patch+json")
+
+
+class ContainerKubelet(Kubelet):
+    """Runs all pods, each with a root, volumes, variables and a user as its manifest says.
+
+    `claims`: a folder for the name of each claim; a folder is the user's of the image. A pod whose secret or
+    config map is not there yet waits. Names of services lead to this machine.
+    """
+
+    def __init__(self, server, folder, claims=None):
+        super().__init__(server, folder)
+        self._claims, self._hosts = claims or {}, folder / "hosts"
+        self._hosts.write_text(Path("/etc/hosts").read_text())
+
+    def _pods(self):
+        return self._server.pods("")
+
+    def _start(self, name, pod):
+        self._name_services()
+        place = self._folder / "pods" / name
+        spec, (container,) = pod["spec"], pod["spec"]["containers"]
+        volumes = {one["name"]: self._volume(place, one) for one in spec.get("volumes", ())}
+        if None in volumes.values():
+            return
+        root = place / "root"
+        root.mkdir(parents=True, exist_ok=True)
+        mounts = [("ro", self._hosts, "/etc/hosts")]
+        for one in container.get("volumeMounts", ()):
+            source = volumes[one["name"]]
+            inside = source / one["subPath"] if "subPath" in one else source
+            mounts.append(("ro" if one.get("readOnly") else "rw", inside, one["mountPath"]))
+        if spec.get("automountServiceAccountToken", True) and (account := spec.get("serviceAccountName")):
+            mounts.append(
+                ("ro", self._account(place, account), "/var/run/secrets/kubernetes.io/serviceaccount")
+            )
+        rights = {**spec.get("securityContext", {}), **container.get("securityContext", {})}
+        environment = self._environment(name, container)
+        args = [re.sub(r"\$\((\w+)\)", lambda found: environment[found[1]], one) for one in container["args"]]
+        words = container_words(
+            root, [ROOT / "deploy" / "entrypoint.sh", *args], mounts,
+            writable=not rights.get("readOnlyRootFilesystem"), user=rights.get("runAsUser", USER),
+        )  # fmt: skip
+        log = self._folder / f"{name}.log"
+        with log.open("wb") as out:
+            self.processes[name] = Command(words, log=log, stdout=out, stderr=out, env=environment)
+        self._say(name, pod)
+
+    def _name_services(self):
+        status, text = self._server.ask("/api/v1/namespaces/default/services")
+        names = [one["metadata"]["name"] for one in json.loads(text)["items"]] if status == 200 else []
+        own = f"127.0.0.1 localhost {socket.gethostname()}\n"
+        lines = "".join(f"127.0.0.1 {one}.default.svc {one}.default {one}\n" for one in names)
+        with self._hosts.open("r+") as file:  # the same file: it is mounted in containers that run
+            file.write(own + lines)
+
+    def _volume(self, place, volume):
+        """The folder of a volume; None if what it shows is not there yet."""
+        folder = place / "volumes" / volume["name"]
+        if claim := volume.get("persistentVolumeClaim"):
+            return self._claims[claim["claimName"]]
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o777)
+        for kind, name_of in (("configMap", "name"), ("secret", "secretName")):
+            if kind not in volume:
+                continue
+            if (found := self._server.found(f"{kind.lower()}s", volume[kind][name_of])) is None:
+                return None
+            for name, value in found.get("data", {}).items():
+                data = value.encode() if kind == "configMap" else base64.b64decode(value)
+                (folder / name).write_bytes(data)
+            folder.chmod(0o755)
+        return folder
+
+    def _account(self, place, account):
+        folder = place / "account"
+        folder.mkdir(exist_ok=True)
+        (folder / "token").write_text(self._server.token_of(account))
+        (folder / "ca.crt").write_text(self._server.certificate.read_text())
+        (folder / "namespace").write_text("default")
+        return folder
+
+    def _environment(self, name, container):
+        fields = {"status.podIP": "127.0.0.1", "metadata.name": name}
+        environment = dict(IMAGE, SPARK_HOME=str(Path(pyspark.__file__).parent))
+        if java := os.environ.get("JAVA_HOME"):
+            environment["JAVA_HOME"] = java
+        for one in container.get("envFrom", ()):
+            data = self._server.found("secrets", one["secretRef"]["name"])["data"]
+            environment |= {key: base64.b64decode(value).decode() for key, value in data.items()}
+        for one in container.get("env", ()):
+            source = one.get("valueFrom", {})
+            if secret := source.get("secretKeyRef"):
+                data = self._server.found("secrets", secret["name"])["data"]
+                if secret["key"] in data:
+                    environment[one["name"]] = base64.b64decode(data[secret["key"]]).decode()
+            elif "fieldRef" in source:
+                environment[one["name"]] = fields[source["fieldRef"]["fieldPath"]]
+            elif one["name"] != "SPARK_HOME":
+                environment[one["name"]] = one.get("value", "")
+        return environment

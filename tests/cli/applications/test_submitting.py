@@ -216,7 +216,19 @@ def test_a_driver_that_fails_says_why(call, tmp_path):
             "`--deploy-mode cluster` needs a cluster, and `local[*]` is this host",
         ),
         (("--deploy-mode", "cluster", "--master", "spark://h:1"), "starts no drivers in Python"),
-        (("--deploy-mode", "cluster", "--master", "k8s://https://h:1"), "deploy/helm/ridgeline"),
+        (("--deploy-mode", "cluster", "--master", "k8s://https://h:1"), "needs an image that has Ridgeline"),
+        (
+            ("--deploy-mode", "cluster", "--master", "k8s://https://h:1", "--supervise"),
+            "Kubernetes starts the pod of a driver by Spark never again; leave it out and give the same",
+        ),
+        (
+            ("--deploy-mode", "cluster", "--master", "k8s://https://h:1", "--event-log", "log.jsonl"),
+            "`--event-log log.jsonl` would lie in a folder that is gone with the pod",
+        ),
+        (
+            ("--deploy-mode", "cluster", "--master", "k8s://https://h:1", "--archives", "hdfs:///env.tar.gz"),
+            "`--archives` comes too late for a driver in a pod; put the environment into the image",
+        ),
         (("--deploy-mode", "cluster", "--master", "yarn"), "set `HADOOP_CONF_DIR` to the folder with"),
         (
             ("--deploy-mode", "cluster", "--master", "yarn", "--supervise"),

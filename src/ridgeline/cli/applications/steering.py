@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _CLOCK = SystemClock()
 _POLL_SECONDS = 0.1
+_GRACE_SECONDS = 60
+"""How long the windows under way of a driver in a pod may take, once it is to end; as in the chart."""
+_KILL_SECONDS = 1
 _SUPERVISOR_SECONDS = 5.0
 """How long a supervisor may take to end once its driver is killed."""
 
@@ -57,7 +60,7 @@ def stop(remote: Change) -> None:
 
     If its web service does not answer and it runs on this machine, its process gets SIGTERM. A supervisor
     ends too, also while it waits to start the next driver. One on another host is asked by a word in the
-    store, which it reads every three seconds.
+    store, which it reads every three seconds. The pod of a driver on Kubernetes is removed: it gets SIGTERM.
 
     Example: `ridgeline stop payments --store /shared/streams`
 
@@ -73,6 +76,10 @@ def stop(remote: Change) -> None:
             with _standbys_end(target, remote):
                 folder = _ask_supervisor(target, remote, "stop")
             _await_supervisor(target, remote, folder)
+            return
+        if _in_pod(target):
+            _end_pod(target, _GRACE_SECONDS)
+            _await_driver(target, remote)
             return
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 
@@ -91,8 +98,8 @@ def kill(
 
     You are asked first. If its web service does not answer, its process on this machine gets SIGKILL, and
     its supervisor ends before that. If it runs elsewhere, its supervisor is asked by a word in the store, and
-    YARN ends it. A driver that YARN runs is ended there in any case. The next start with its checkpoint runs
-    the windows again, and fences off what might be left of this one.
+    YARN or Kubernetes ends it. A driver that YARN runs is ended there in any case. The next start with its
+    checkpoint runs the windows again, and fences off what might be left of this one.
 
     Example: `ridgeline kill payments --store /shared/streams --yes`
 
@@ -323,6 +330,9 @@ def _kill_at_cluster(target: Target, remote: Change) -> None:
 
     Raises CommandError where that is not possible, and _UnaskedError where the cluster did not.
     """
+    if _in_pod(target):
+        _end_pod(target, _KILL_SECONDS)
+        return
     found = None if target.how is None else target.how.found.entry
     from ridgeline.engine.spark.cluster import end_on_yarn, is_yarn_id
 
@@ -341,22 +351,70 @@ def _kill_at_cluster(target: Target, remote: Change) -> None:
 
 
 def _is_in_cluster(target: Target) -> bool:
-    """Whether its driver runs on YARN, which starts it again."""
-    from ridgeline.engine.spark.cluster import is_yarn_id
+    """Whether its driver runs on YARN, or in a pod of Kubernetes."""
+    from ridgeline.engine.spark.cluster import is_driver_id
 
     found = None if target.how is None else target.how.found.entry
-    return found is not None and found.deploy_mode == "cluster" and is_yarn_id(found.cluster_id)
+    return found is not None and found.deploy_mode == "cluster" and is_driver_id(found.cluster_id)
+
+
+def _in_pod(target: Target) -> bool:
+    """Whether its driver runs in a pod that `submit` had Spark make."""
+    from ridgeline.engine.spark.cluster import is_pod_id
+
+    found = None if target.how is None else target.how.found.entry
+    return _is_in_cluster(target) and found is not None and is_pod_id(found.cluster_id)
+
+
+def _end_pod(target: Target, grace_seconds: int) -> None:
+    """Let Kubernetes remove the pod of a driver. Raises _UnaskedError."""
+    from ridgeline.engine.spark.cluster import end_on_kubernetes
+
+    found = None if target.how is None else target.how.found.entry
+    assert found is not None  # noqa: S101  it is in a pod
+    try:
+        end_on_kubernetes(found.master, found.cluster_id, grace_seconds=grace_seconds)
+    except RidgelineError as error:
+        raise _UnaskedError(str(error)) from error
+    write(f"Kubernetes removes the pod {found.cluster_id}")
+
+
+def _await_driver(target: Target, remote: Change) -> None:
+    """Wait until the entry of a driver says that it has ended. Raises RidgelineError after `--timeout`."""
+    from ridgeline.cli.applications.resolving import store_of
+    from ridgeline.service.store.folder import EntryFolder
+    from ridgeline.service.store.standing import standing
+
+    if remote.no_wait:
+        return
+    folder, before = EntryFolder(store_of(remote.store) or ""), target.how
+    deadline = _CLOCK.monotonic() + remote.timeout
+    while before is not None and before.found.entry is not None:
+        found = folder.read(before.found.name)
+        now = None if found is None else found.entry
+        if found is None or now is None or now.start != before.found.entry.start:
+            break
+        if not standing(folder, found).lives:
+            break
+        if _CLOCK.monotonic() > deadline:
+            msg = (
+                f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
+            )
+            raise RidgelineError(msg)
+        _CLOCK.wait(_POLL_SECONDS)
+    write(f"{remote.app} has ended")
 
 
 def _end_attempts(target: Target) -> None:
     """Let YARN end an application whose driver was killed: it would start another one.
 
-    Where YARN cannot be asked, that one sees in the store that it was killed, and ends.
+    Where YARN cannot be asked, that one sees in the store that it was killed, and ends. Kubernetes starts
+    none.
     """
-    from ridgeline.engine.spark.cluster import end_on_yarn
+    from ridgeline.engine.spark.cluster import end_on_yarn, is_yarn_id
 
     found = None if target.how is None else target.how.found.entry
-    if found is not None:
+    if found is not None and is_yarn_id(found.cluster_id):
         with contextlib.suppress(RidgelineError):
             end_on_yarn(found.cluster_id)
             write(f"YARN has ended {found.cluster_id}")

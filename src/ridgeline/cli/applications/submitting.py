@@ -25,9 +25,11 @@ from ridgeline.cli.output import write
 from ridgeline.cli.settings import RunSettings
 
 if TYPE_CHECKING:
-    from ridgeline.cli.cluster.yarn import OnYarn
+    from ridgeline.cli.cluster.taken import Taken
+    from ridgeline.plan.execution import Plan
     from ridgeline.service.store.folder import EntryFolder
     from ridgeline.service.store.standing import Standing
+    from ridgeline.settings.layers import Layer
 
 _CLOCK = SystemClock()
 _POLL_SECONDS = 0.3
@@ -55,7 +57,8 @@ def submit(
         str,
         typer.Option(
             metavar="MODE",
-            help="Where the driver runs: `client`, a process of this host, or `cluster`, on a node of YARN.",
+            help="Where the driver runs: `client`, a process of this host, or `cluster`, on a node of YARN "
+            "or in a pod of Kubernetes.",
         ),
     ] = "client",
     detach: Annotated[
@@ -76,8 +79,9 @@ def submit(
     application itself stands behind `--`. Without `--store` the store is that of `RIDGELINE_STORE`, which
     `run` does not read.
 
-    With `--deploy-mode cluster` the driver runs in YARN's application master. The application's code, the
-    files that options name, and configuration travel there. YARN starts the driver again if it dies.
+    With `--deploy-mode cluster` the driver runs in YARN's application master, or in a pod that Spark makes.
+    The application's code, the files that options name, and configuration travel there. YARN starts the
+    driver again if it dies. Kubernetes does not: then the same command continues.
 
     Example: `ridgeline submit payments.py --name payments --store /shared/streams --master spark://host:7077
     --archives env.tar.gz`
@@ -113,10 +117,9 @@ def submit(
     if holder is not None and not (settings.supervision.standby and holder.lives):
         raise CommandError(taken(holder))
     if deploy_mode == "cluster":
-        from ridgeline.cli.cluster.yarn import submit_to_yarn
-
-        taken_by_yarn = submit_to_yarn(folder, name, settings, configuration(context).layers, plan)
-        _follow_on_yarn(taken_by_yarn, timeout, detach=detach, wait=wait)
+        layers = configuration(context).layers
+        handed = _hand_over(folder, name, settings, layers, plan)
+        _follow_on_cluster(handed, timeout, detach=detach, wait=wait)
         return
     submitted = _start_driver(folder, name, settings, context.meta[WORDS])
     write(f"{name}: started the driver, process {submitted.process.pid}; it prints to {submitted.log}")
@@ -158,21 +161,31 @@ def _check_mode(mode: str, master: str) -> None:
             "`Cluster deploy mode is currently not supported for python applications on standalone "
             "clusters`); run `ridgeline submit --supervise` on the host where the driver shall run"
         )
-    elif master.startswith("k8s://"):
-        msg = (
-            "`--deploy-mode cluster` on Kubernetes is not there: Spark makes a pod for the driver that is "
-            "never started again once it has ended; install the Helm chart `deploy/helm/ridgeline`, whose "
-            "driver is"
-        )
-    elif master.startswith("yarn"):
+    elif master.startswith(("yarn", "k8s://")):
         return
     else:
         msg = f"`--deploy-mode cluster` with `{master}` is not there; submit with `--supervise` on a host"
     raise CommandError(msg)
 
 
-def _follow_on_yarn(taken: OnYarn, timeout: float, *, detach: bool, wait: bool) -> None:
-    """Follow a driver on YARN until it is taken, runs or has ended. Raises RidgelineError, typer.Exit."""
+def _hand_over(
+    folder: EntryFolder, name: str, settings: RunSettings, layers: Sequence[Layer], plan: Plan
+) -> Taken:
+    """Hand a driver to the cluster of the master. Raises CommandError, RidgelineError."""
+    if settings.master.startswith("k8s://"):
+        from ridgeline.cli.cluster.kubernetes import submit_to_kubernetes
+
+        return submit_to_kubernetes(folder, name, settings, layers)
+    from ridgeline.cli.cluster.yarn import submit_to_yarn
+
+    return submit_to_yarn(folder, name, settings, layers, plan)
+
+
+def _follow_on_cluster(taken: Taken, timeout: float, *, detach: bool, wait: bool) -> None:
+    """Follow a driver until the cluster has taken it, it runs or has ended.
+
+    Raises RidgelineError, typer.Exit.
+    """
     try:
         taken.wait_until_submitted(timeout)
         if detach:
@@ -187,7 +200,7 @@ def _follow_on_yarn(taken: OnYarn, timeout: float, *, detach: bool, wait: bool) 
         if taken.cluster_id:
             write(f"{name} goes on without this command; `ridgeline stop {name} --store {store}` ends it")
         else:
-            write(f"{name}: YARN had not taken it; `yarn application -list` says whether it has since")
+            write(f"{name}: {taken.cluster} had not taken it; `ridgeline ps` says whether it has since")
         raise typer.Exit(130) from None
     finally:
         taken.leave()
@@ -349,7 +362,7 @@ def _wait_until_it_stands_by(submitted: _Submitted, timeout: float) -> None:
     raise RidgelineError(msg)
 
 
-def _say_where(submitted: _Submitted | OnYarn, address: str, run: str) -> None:
+def _say_where(submitted: _Submitted | Taken, address: str, run: str) -> None:
     name, store = submitted.name, submitted.folder.uri
     write(f"{name} runs: run {run}" + (f", at {address}" if address else ", without a web service"))
     write(f"  see it:  ridgeline attach {name} --store {store}")

@@ -19,8 +19,8 @@ _CONTAINER = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_(\d+)_\d+")
 def main() -> None:
     """Run the application that was submitted, as `ridgeline run` does, in the folder of a YARN container."""
     cluster_id, attempt = _attempt(os.environ.get("CONTAINER_ID", ""))
-    driver = _unpacked(Path(PAYLOAD), Path(HERE))
-    _prepare(driver, cluster_id)
+    driver = unpacked(Path(PAYLOAD), Path(HERE))
+    prepare(driver, cluster_id)
     resume = driver.resume
     if resume and attempt > 1 and _has_begun(driver):
         print(f"attempt {attempt} of YARN continues: `{' '.join(resume)}` was for the first one")  # noqa: T201
@@ -45,7 +45,7 @@ def _attempt(container: str) -> tuple[str, int]:
     return ("", 1) if found is None else (f"application_{found[1]}", int(found[2]))
 
 
-def _unpacked(payload: Path, folder: Path) -> Driver:
+def unpacked(payload: Path, folder: Path) -> Driver:
     """The driver of a payload, whose files are this user's alone."""
     before = os.umask(0o077)
     try:
@@ -56,8 +56,11 @@ def _unpacked(payload: Path, folder: Path) -> Driver:
     return Driver.of((folder / DRIVER).read_text())
 
 
-def _prepare(driver: Driver, cluster_id: str) -> None:
-    """Set variables and the path of modules. YARN has made the container's folder for this user: trust it."""
+def prepare(driver: Driver, cluster_id: str, address: str = "") -> None:
+    """Set variables and the path of modules. The folder that this process is in was made for it: trust it.
+
+    `cluster_id`: the cluster's name of this driver; `address`: as of `Submission`.
+    """
     from ridgeline.api.support import trust
     from ridgeline.service.store.presence import SUBMISSION
 
@@ -67,7 +70,8 @@ def _prepare(driver: Driver, cluster_id: str) -> None:
         os.environ["XDG_CONFIG_HOME"] = str(here / driver.environment["XDG_CONFIG_HOME"])
     os.environ[trust.SETTING] = ",".join(filter(None, [os.environ.get(trust.SETTING, ""), str(here)]))
     os.environ["RIDGELINE_HOME"] = str(here / f"{HERE}/home")
-    os.environ[SUBMISSION] = json.dumps({"id": driver.id, "mode": "cluster", "cluster_id": cluster_id})
+    said = {"id": driver.id, "mode": "cluster", "cluster_id": cluster_id, "address": address}
+    os.environ[SUBMISSION] = json.dumps(said)
     others = [one for one in sys.path if Path(one).resolve() != here]  # without the script's own folder
     sys.path[:] = [*(str(here / root) for root in driver.roots), *others]
 
@@ -90,4 +94,4 @@ def _has_begun(driver: Driver) -> bool:
     return found.entry is None or (found.entry.submission == driver.id and bool(found.entry.run))
 
 
-__all__ = ["PAYLOAD", "main"]
+__all__ = ["PAYLOAD", "main", "prepare", "unpacked"]

@@ -1,6 +1,7 @@
 """The payload of a driver on a cluster: all that it needs from the host of `submit`, in one zip file.
 
-It holds secrets, so it belongs to this user alone. YARN keeps it in a folder that is closed to others, too.
+It holds secrets, so it belongs to this user alone. YARN keeps it in a folder that is closed to others, too,
+and Kubernetes in a Secret.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pydantic
@@ -68,42 +70,46 @@ class Driver:
         return pydantic.TypeAdapter(cls).validate_json(text)
 
 
-def check(settings: RunSettings) -> None:
-    """Refuse options that make no sense for a driver on YARN. Raises CommandError."""
-    supervision = settings.supervision
-    for option, given in (("--supervise", supervision.supervise), ("--standby", supervision.standby)):
-        if given:
-            msg = (
-                f"`{option}` is for drivers of a host, and YARN starts a driver again by itself "
-                "(`--conf spark.yarn.maxAppAttempts=N`); leave it out"
-            )
-            raise CommandError(msg)
+def check_files(settings: RunSettings, which: str, where: str) -> None:
+    """Refuse options that name a file in the folder of a driver on a cluster. Raises CommandError.
+
+    `which`: what becomes of that folder; `where`: whose absolute paths are.
+    """
     if settings.profiling.profile:
-        msg = "`--profile` would write into a folder that YARN removes at the end; leave it or "
-        raise CommandError(msg + "`--deploy-mode cluster` out")
+        msg = f"`--profile` would write into a folder {which}; leave it or `--deploy-mode cluster` out"
+        raise CommandError(msg)
     for group, names in _OUTPUTS.items():
         for name in names:
             value = getattr(getattr(settings, group), name)
             if value is not None and not Path(value).is_absolute():
                 option = f"--{name.replace('_', '-')}"
                 msg = (
-                    f"`{option} {value}` would lie in a folder that YARN removes at the end; give an "
-                    "absolute path, which is one of the node"
+                    f"`{option} {value}` would lie in a folder {which}; give an absolute path, which is one "
+                    f"of {where}"
                 )
                 raise CommandError(msg)
 
 
 def write(
-    path: Path, settings: RunSettings, layers: Sequence[Layer], submission: str, name: str, store: str
+    path: Path,
+    settings: RunSettings,
+    layers: Sequence[Layer],
+    submission: str,
+    name: str,
+    store: str,
+    spark: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write the payload of an application that is loaded in this process. `store`: where `name` lives.
+
+    `spark`: settings of Spark that travel here; all others are given to `spark-submit`.
 
     Raises CommandError for a file that an option names and that is not there, OSError.
     """
     files: dict[str, str | bytes] = {}
     settings = _with_inputs(settings, files)
     target, roots = _application(settings, files)
-    words = [*_options(settings), *_configured(layers, files)]
+    conf = [word for key, value in spark.items() for word in ("--conf", f"{key}={value}")]
+    words = [*_options(settings), *conf, *_configured(layers, files)]
     driver = Driver(
         submission,
         name,
@@ -235,4 +241,4 @@ def _roots(folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{HERE}/code/{number}" for number in range(len(folders)))
 
 
-__all__ = ["DRIVER", "HERE", "Driver", "check", "write"]
+__all__ = ["DRIVER", "HERE", "Driver", "check_files", "write"]

@@ -100,7 +100,12 @@ def _show_what_is_left(app: str, store: str, lines: int) -> bool:
     if not (file := driver_log(how)):
         entry = how.found.entry
         if entry is not None and entry.deploy_mode == "cluster":
+            from ridgeline.engine.spark.cluster import is_pod_id
+
+            namespace, _, pod = entry.cluster_id.partition(":")
             where = f"`yarn logs -applicationId {entry.cluster_id}` shows what its driver printed"
+            if is_pod_id(entry.cluster_id):
+                where = f"`kubectl logs {pod} -n {namespace}` shows what its driver printed"
             msg = f"`{app}` is {how.state}: {how.words}; {where}"
             raise CommandError(msg)
         return False

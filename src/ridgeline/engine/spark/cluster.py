@@ -162,6 +162,8 @@ def prints_place(master: str, application_id: str) -> str:
 
 
 _YARN_ID = re.compile(r"application_\d+_\d+")
+_POD_ID = re.compile(r"[a-z0-9-]+:[a-z0-9.-]+")
+_KUBERNETES_SECONDS = 60
 _YARN_CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 _YARN_SECONDS = 60
 
@@ -169,6 +171,16 @@ _YARN_SECONDS = 60
 def is_yarn_id(text: str) -> bool:
     """Whether a text is the id of an application on YARN."""
     return _YARN_ID.fullmatch(text) is not None
+
+
+def is_pod_id(text: str) -> bool:
+    """Whether a text is the namespace and the name of a driver's pod."""
+    return _POD_ID.fullmatch(text) is not None
+
+
+def is_driver_id(text: str) -> bool:
+    """Whether a text is a cluster's name of a driver that runs there."""
+    return is_yarn_id(text) or is_pod_id(text)
 
 
 def spark_program(name: str) -> str:
@@ -191,4 +203,28 @@ def end_on_yarn(cluster_id: str) -> None:
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()[-1]
         msg = f"YARN did not end {cluster_id}: {last[:300]}; see that `HADOOP_CONF_DIR` is set"
+        raise RidgelineError(msg)
+
+
+def end_on_kubernetes(master: str, pod: str, *, grace_seconds: int) -> None:
+    """Let Kubernetes remove the pod of a driver, which gets SIGTERM, and SIGKILL after the grace.
+
+    `pod`: namespace and name, as `is_pod_id`. Raises RidgelineError saying why it did not.
+    """
+    grace = f"spark.kubernetes.appKillPodDeletionGracePeriod={grace_seconds}"
+    command = [spark_program("spark-submit"), "--master", master, "--conf", grace, "--kill", pod]
+    way = "see that this user's settings of Kubernetes (`KUBECONFIG`) lead there"
+    try:
+        done = subprocess.run(  # noqa: S603  Spark's own
+            command, capture_output=True, text=True, timeout=_KUBERNETES_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        msg = f"Kubernetes could not be asked to remove the pod `{pod}`: {error}; {way}"
+        raise RidgelineError(msg) from None
+    said = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()
+    refused = [
+        line for line in said if "Exception" in line or "Forbidden" in line or "No applications" in line
+    ]
+    if done.returncode or refused:
+        msg = f"Kubernetes did not remove the pod `{pod}`: {(refused or said[-1:])[0][:300]}; {way}"
         raise RidgelineError(msg)

@@ -60,21 +60,23 @@ _ROUNDS = 20
 class Submission:
     """The command that has started this driver, as it says.
 
-    `cluster_id`: of a driver that the cluster runs, and starts again if it dies.
+    `cluster_id`: of a driver that the cluster runs. `address`: of this host, where others reach a web
+    service that listens on all addresses; "" for its name.
     """
 
     id: str = ""
     mode: str = "client"
     log: str = ""
     cluster_id: str = ""
+    address: str = ""
 
     @classmethod
     def of_environment(cls) -> Submission:
         """That of this process; the defaults if it was started in another way."""
         try:
             said = json.loads(os.environ.get(SUBMISSION, "") or "{}")
-            mode, log = str(said.get("mode", "client")), str(said.get("log", ""))
-            return cls(str(said.get("id", "")), mode, log, str(said.get("cluster_id", "")))
+            defaults = {"id": "", "mode": "client", "log": "", "cluster_id": "", "address": ""}
+            return cls(**{name: str(said.get(name, value)) for name, value in defaults.items()})
         except (ValueError, AttributeError):
             return cls()
 
@@ -117,6 +119,7 @@ class Presence(Claim):
         """When the entry was written that may be of a driver from before this host was started again."""
         self._web: WebServer | None = None
         submission = Submission.of_environment()
+        self._address = submission.address
         pid, now = os.getpid(), self._clock.wall()
         self._entry = StoreEntry(
             check_name(name),
@@ -323,8 +326,8 @@ class Presence(Claim):
             state=RUNNING,
             run=run,
             epoch=epoch,
-            address="" if web is None else web.url,
-            cluster_id=cluster_id or self._entry.cluster_id,
+            address="" if web is None else web.url_at(self._address),
+            cluster_id=self._entry.cluster_id or cluster_id,
         )
         self._say()
 

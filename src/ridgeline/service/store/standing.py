@@ -99,7 +99,7 @@ def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
         return _gone(found, entry, age)
     if alive is None and age > DEAD_SECONDS and not answers:
         what = f"it has written no heartbeat for {age:.0f} s"
-        return Standing(found, DEAD, age, f"{what}, and {_silence(entry, said)}")
+        return Standing(found, DEAD, age, f"{what}, and {_silence(entry, said)}{_again(entry)}")
     return Standing(found, entry.state, age, _words(entry, said), said)
 
 
@@ -109,7 +109,14 @@ def _gone(found: Found, entry: StoreEntry, age: float) -> Standing:
     if entry.supervisor is not None and _supervisor_there(entry, entry.supervisor):
         words = f"{gone}; its supervisor, process {entry.supervisor.pid}, is there"
         return Standing(found, RESTARTING, age, words)
-    return Standing(found, DEAD, age, gone)
+    return Standing(found, DEAD, age, f"{gone}{_again(entry)}")
+
+
+def _again(entry: StoreEntry) -> str:
+    """How a driver continues that nothing starts again, though a cluster ran it."""
+    if entry.deploy_mode != "cluster" or not entry.master.startswith("k8s://"):
+        return ""
+    return "; Kubernetes does not start its pod again: the same `ridgeline submit` continues"
 
 
 def _between(found: Found, entry: StoreEntry, age: float) -> Standing:

@@ -1,0 +1,116 @@
+"""Objects of Kubernetes, by the client that Spark has: it finds server, user and rights as Spark does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from ridgeline.api.errors import RidgelineError
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+
+_FACTORY = "org.apache.spark.deploy.k8s.SparkKubernetesClientFactory"
+_RIGHTS = "spark.kubernetes.authenticate.submission"
+_NAMESPACE = "spark.kubernetes.namespace"
+_LONGEST = 500
+
+
+class KubernetesApi:
+    """The API server that a master `k8s://...` names, and a namespace there; `close` ends its Java process.
+
+    `settings`: of Spark; those of its own files count, too. `log`: where Java prints. Raises RidgelineError
+    if Java does not start.
+    """
+
+    def __init__(self, master: str, settings: Mapping[str, str], log: IO[bytes]) -> None:
+        """Start the Java process, which takes a second or two."""
+        from py4j.protocol import Py4JError
+        from pyspark import SparkConf
+        from pyspark.java_gateway import launch_gateway
+
+        from ridgeline.engine.spark.java import find_java
+
+        find_java()
+        shown = SparkConf(loadDefaults=False).setAll([("spark.ui.enabled", "false")])
+        try:
+            self._gateway = cast("Any", launch_gateway(shown, {"stdout": log, "stderr": log}))
+        except Exception as error:
+            msg = f"Spark's client of Kubernetes does not start: {error}; see `ridgeline doctor`"
+            raise RidgelineError(msg) from error
+        try:
+            java = self._gateway.jvm
+            conf = java.org.apache.spark.SparkConf(True)  # noqa: FBT003  with the settings of Spark's files
+            for name, value in settings.items():
+                conf.set(name, value)
+            self.namespace = str(conf.get(_NAMESPACE, "default"))
+            self._client = self._client_of(java, master, conf)
+        except Py4JError as error:
+            self.close()
+            msg = f"Kubernetes at `{master}` cannot be asked: {_said(error)}; see that `--master` is right"
+            raise RidgelineError(msg) from None
+
+    def _client_of(self, java: Any, master: str, conf: SparkConf) -> Any:
+        """Spark's client for submissions. Raises Py4JError."""
+        server = str(java.org.apache.spark.util.Utils.checkAndGetK8sMasterUrl(master)).removeprefix("k8s://")
+        kinds = java.java.lang.Class.forName(f"{_FACTORY}$ClientType$").getField("MODULE$").get(None)
+        option = java.scala.Option
+        factory = java.org.apache.spark.deploy.k8s.SparkKubernetesClientFactory
+        return factory.createKubernetesClient(
+            server, option.apply(self.namespace), _RIGHTS, kinds.Submission(), conf, option.empty()
+        )
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        """An object of the namespace, or a list of them; None if it is not there. Raises RidgelineError."""
+        return self._ask("GET", path)
+
+    def post(self, path: str, one: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Make an object, and return it as it was made. Raises RidgelineError."""
+        return self._ask("POST", path, one)
+
+    def put(self, path: str, one: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Replace an object. Raises RidgelineError."""
+        return self._ask("PUT", path, one)
+
+    def delete(self, path: str) -> None:
+        """Remove an object, if it is there. Raises RidgelineError."""
+        self._ask("DELETE", path)
+
+    def _ask(self, method: str, path: str, one: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        from py4j.protocol import Py4JError
+
+        where = f"/api/v1/namespaces/{self.namespace}/{path}"
+        try:
+            found = self._client.raw(where, method, None if one is None else json.dumps(one))
+        except (Py4JError, OSError) as error:
+            what = f"Kubernetes did not answer `{method} {where.partition('?')[0]}`: {_said(error)}"
+            msg = f"{what}; see that `--master` is right, and that this user may do so"
+            raise RidgelineError(msg) from None
+        return None if found is None else json.loads(str(found))
+
+    def close(self) -> None:
+        """End the Java process."""
+        with suppress(Exception):
+            self._gateway.shutdown()
+        process = self._gateway.proc
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _said(error: Exception) -> str:
+    """The first line of what Java says about an error, without secrets."""
+    from ridgeline.api.support.masking import mask_text
+
+    java = getattr(error, "java_exception", None)
+    text = str(error if java is None else (java.getMessage() or java.toString()))
+    return mask_text(text.strip().splitlines()[0] if text.strip() else type(error).__name__)[:_LONGEST]
+
+
+__all__ = ["KubernetesApi"]
