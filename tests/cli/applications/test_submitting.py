@@ -294,17 +294,31 @@ def test_one_that_listens_on_another_host_only_is_not_asked(ridgeline_command, t
     assert "run `ridgeline kill` there, or start it again with its checkpoint" in done.stderr
 
 
-def test_a_kill_that_yarn_does_not_do_is_taken_back(ridgeline_command, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("master", "cluster_id", "text"),
+    [
+        ("yarn", "application_1700000000000_0042", "YARN did not end application_1700000000000_0042: "),
+        (
+            "k8s://https://h:1",
+            "default:one-7-driver",
+            "Kubernetes did not remove the pod `default:one-7-driver`: ",
+        ),
+    ],
+    ids=["yarn", "kubernetes"],
+)
+def test_a_kill_that_the_cluster_does_not_do_is_taken_back(
+    ridgeline_command, tmp_path, monkeypatch, master, cluster_id, text
+):
     """The driver runs on, and the next attempt of YARN would end by the word that a user has ended it."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))  # so there is no client of YARN
     folder = EntryFolder(str(tmp_path / "store"))
     one = StoreEntry("one", "one", 1, "running", run="ab", epoch=1, heartbeat=time.time())
     one = replace(one, host="elsewhere", pid=7, process="x:7", address="http://127.0.0.1:9")
-    one = replace(one, deploy_mode="cluster", master="yarn", cluster_id="application_1700000000000_0042")
+    one = replace(one, deploy_mode="cluster", master=master, cluster_id=cluster_id)
     folder.write(one)
     done = ridgeline_command("kill", "one", "--yes", "--store", tmp_path / "store")
     assert done.exit_code == 1
-    assert "YARN did not end application_1700000000000_0042: " in done.stderr
+    assert text in done.stderr
     assert folder.read("one").entry == one
     assert not is_end_asked(folder, one)
 

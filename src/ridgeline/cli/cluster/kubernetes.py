@@ -9,8 +9,7 @@ import subprocess
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
@@ -25,6 +24,7 @@ from ridgeline.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ridgeline.cli.settings import RunSettings
     from ridgeline.service.store.folder import EntryFolder
@@ -57,35 +57,30 @@ def submit_to_kubernetes(
     _check(settings)
     submission = uuid.uuid4().hex
     settings, made = served(stored(settings, name))
-    spark = _spark_settings(settings)
-    hidden = {key: value for key, value in spark.items() if _is_hidden(key)}
     found = folder.read(name)
     last = "" if found is None or found.entry is None else found.entry.submission
     place = kept.make_folder(folder.uri, name, submission, last)
-    log = place / "spark-submit.log"
-    pod = f"{_slug(name)}-{submission[:10]}-driver"
-    secret = f"{_slug(name)}-{submission[:10]}-submitted"
+    pod, secret = (f"{_slug(name)}-{submission[:10]}-{what}" for what in ("driver", "submitted"))
+    spark = _spark_settings(settings)
+    hidden = {key: value for key, value in spark.items() if _is_hidden(key)}
     shown = {key: value for key, value in spark.items() if key not in hidden}
     shown |= {"spark.kubernetes.driver.pod.name": pod, f"spark.kubernetes.driver.secrets.{secret}": MOUNT}
     try:
         payload.write(place / PAYLOAD, settings, layers, submission, name, folder.uri, hidden)
-        _check_size(place / PAYLOAD)
+        packed = _read(place / PAYLOAD)
         if made:
             kept.keep_token(place, made)
         write_settings(place / SETTINGS, shown)
+        log = place / "spark-submit.log"
         with open(log, "xb", opener=trust.private_opener) as out:
-            api = KubernetesApi(settings.master, {**spark, **shown}, out)
+            api = KubernetesApi(settings.master, shown, out)
             try:
                 _remove_orphans(api, name)
-                api.post("secrets", _secret_of(secret, name, place))
-                (place / PAYLOAD).unlink()
-                words = command(place, name, settings.master, f"local://{MOUNT}/{PROGRAM}")
-                process = subprocess.Popen(  # noqa: S603  Spark's own
-                    words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    env={key: value for key, value in os.environ.items() if key not in _OF_THIS_HOST},
-                )  # fmt: skip
+                api.post("secrets", _secret_of(secret, name, packed))
+                process = _start(command(place, name, settings.master, f"local://{MOUNT}/{PROGRAM}"), out)
             except BaseException:
+                with suppress(RidgelineError):
+                    api.delete(f"secrets/{secret}")
                 api.close()
                 raise
     except OSError as error:
@@ -94,6 +89,19 @@ def submit_to_kubernetes(
     finally:
         (place / PAYLOAD).unlink(missing_ok=True)
     return OnKubernetes(folder, name, submission, process, log, token=made, api=api, pod=pod, secret=secret)
+
+
+def _start(words: Sequence[str], out: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start `spark-submit`. Raises OSError."""
+    environment = {key: value for key, value in os.environ.items() if key not in _OF_THIS_HOST}
+    return subprocess.Popen(  # noqa: S603  Spark's own
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env=environment,
+    )
 
 
 def _check(settings: RunSettings) -> None:
@@ -139,19 +147,20 @@ def _spark_settings(settings: RunSettings) -> dict[str, str]:
     return {**provided_settings(dict(settings.spark)), **follows}
 
 
-def _check_size(path: Path) -> None:
-    """Raises RidgelineError for a payload that no Secret can have."""
+def _read(path: Path) -> bytes:
+    """A payload. Raises RidgelineError for one that no Secret can have."""
     if (size := path.stat().st_size) > _MOST_BYTES:
         msg = (
             f"the application and what it needs have {size / 1e6:.1f} MB packed, and a Secret of Kubernetes "
             "has 1 MB at most; install large packages and files in the image, or read them from the store"
         )
         raise RidgelineError(msg)
+    return path.read_bytes()
 
 
-def _secret_of(secret: str, name: str, place: Path) -> dict[str, Any]:
+def _secret_of(secret: str, name: str, packed: bytes) -> dict[str, Any]:
     """The Secret with the payload, as JSON values."""
-    data = {PAYLOAD: (place / PAYLOAD).read_bytes(), PROGRAM: _NO_ENTRY_POINT.encode()}
+    data = {PAYLOAD: packed, PROGRAM: _NO_ENTRY_POINT.encode()}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
