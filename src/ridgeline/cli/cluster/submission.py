@@ -1,4 +1,4 @@
-"""What submissions to clusters have in common: the settings of a driver on a node, and Spark's command."""
+"""The common parts of submissions to clusters: settings of a driver on a node, and Spark's command."""
 
 from __future__ import annotations
 
