@@ -32,7 +32,7 @@ OPTIONS = [part for value in PROPERTIES for part in ("-D", value)]
 OPTIONS += [
     part for name in ("numbers", "sums", "store") for part in ("--attribute", f"{name}.recovery_attempts=3")
 ]
-SECRET = "hunter2-of-the-store"
+SECRET = f"hunter2-of-the-store-{os.getpid()}"  # tests beside this one have their own
 TOKEN = "t" * 32
 
 
