@@ -58,6 +58,17 @@ class Host:
             msg = f"slots {sorted(missing)} have not joined; send `Host` once they have"
             raise ValueError(msg)
 
+    def like(self, plan: PlanFile, containers: tuple[int, ...]) -> Host:
+        """The one for another slot that has the same partners: they are not looked at again."""
+        other: Host = object.__new__(Host)
+        own = {"plan": plan, "containers": containers}
+        for name in _HOST_FIELDS:
+            object.__setattr__(other, name, own[name] if name in own else getattr(self, name))
+        return other
+
+
+_HOST_FIELDS = tuple(field.name for field in fields(Host))
+
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
@@ -240,6 +251,7 @@ _KINDS: tuple[type[AnyMessage], ...] = (
 Frame: TypeAlias = tuple[int, bytes, Sequence[Buffer]]
 """Kind, head and buffers, as a `Network` sends them."""
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_HOST = _NUMBERS[Host]
 _PLAIN = {_NUMBERS[kind]: kind for kind in (Heartbeat, Said)}
 """Messages that are bytes, which are not looked into."""
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
@@ -253,6 +265,8 @@ def encode(message: AnyMessage) -> Frame:
     kind = _NUMBERS[type(message)]
     if isinstance(message, Heartbeat | Said):
         return kind, message.data, ()
+    if isinstance(message, Host):
+        return encode_hosts()(message)
     buffers: list[pickle.PickleBuffer] = []
     values = [getattr(message, name) for name in _FIELDS[kind]]
     head = pickle.dumps(values, 5, buffer_callback=buffers.append)
@@ -270,11 +284,13 @@ def encode_for_each(run: RunAttempt) -> Callable[[Mapping[int, StateVersion]], F
 
 
 def encode_hosts() -> Callable[[Host], Frame]:
-    """An encoder of one `Host` after the other: mappings that several of them share are encoded once.
+    """An encoder of one `Host` after the other. What several of them share is encoded once.
 
-    Where all partitions send to all, the slots of a stage have the same partners, and many of them.
+    Where all partitions send to all, the slots of a stage have the same partners, and many of them. The rest
+    that is the same for all slots takes longer than what is a slot's own.
     """
     known: dict[int, tuple[object, bytes]] = {}
+    last: list[tuple[tuple[object, ...], bytes]] = []
 
     def shared(partners: Mapping[Any, Any]) -> bytes:
         if id(partners) not in known:
@@ -282,16 +298,28 @@ def encode_hosts() -> Callable[[Host], Frame]:
         return known[id(partners)][1]
 
     def encoded(host: Host) -> Frame:
-        values = {name: getattr(host, name) for name in _FIELDS[_NUMBERS[Host]]}
-        values["slots"], values["peers"] = _Apart(), _Apart()
-        head = pickle.dumps(list(values.values()), 5, buffer_callback=lambda _: None)
-        return _NUMBERS[Host], head, (shared(host.slots), shared(host.peers))
+        plan = host.plan
+        own = plan.name, plan.secrets, host.containers
+        of_plan = plan.owner, plan.packages, plan.files, plan.epoch
+        same = (host.checkpoint, host.run_id, host.epoch, host.heartbeat_seconds, *of_plan)
+        if not last or last[0][0] != same:
+            last[:] = [(same, pickle.dumps(same, 5))]
+        return _HOST, pickle.dumps(own, 5), (last[0][1], shared(host.slots), shared(host.peers))
 
     return encoded
 
 
+def _decode_host(frame: Received) -> Host:
+    """The `Host` in a frame, as `encode_hosts` writes it."""
+    name, secrets, containers = pickle.loads(frame.head)
+    same, slots, peers = map(pickle.loads, frame.buffers)
+    checkpoint, run_id, epoch, heartbeat_seconds, *of_plan = same
+    plan = PlanFile(name, secrets, *of_plan)
+    return Host(checkpoint, plan, run_id, epoch, containers, slots, peers, heartbeat_seconds)
+
+
 class _Apart:
-    """Stands for what lies behind the head of a frame: the states of a request, the partners of a slot."""
+    """Stands for what lies behind the head of a frame: the states of a request."""
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[pickle.PickleBuffer]]:
         return pickle.loads, (pickle.PickleBuffer(b""),)
@@ -305,6 +333,8 @@ def decode(frame: Received) -> AnyMessage:
     if frame.kind in _PLAIN:
         return decode_plain(frame)
     try:
+        if frame.kind == _HOST:
+            return _decode_host(frame)
         return _KINDS[frame.kind](*pickle.loads(frame.head, buffers=frame.buffers))
     except Exception as error:
         msg = f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"

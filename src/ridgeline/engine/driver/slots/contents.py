@@ -100,7 +100,8 @@ class SlotContents:
         """The `Host`s to send now that all slots are there, by slot. `ways`: who they are, where reached.
 
         Only slots that are others than the last time, or host others, get one, and their partners. So what is
-        sent for a slot that comes back does not grow with the number of slots.
+        sent for a slot that comes back does not grow with the number of slots. Slots with the same partners
+        share what says so.
         """
         placement = self.slots.placement
         now = {slot: _Sent(peer, self.files[slot].name, placement[slot]) for slot, (peer, _) in ways.items()}
@@ -114,13 +115,16 @@ class SlotContents:
                 for container in (sent.containers if sent else ())
                 for partner in self._partners[container]
             )
-        shared: dict[frozenset[int], _Partners] = {}
+        shared: dict[frozenset[int], Host] = {}
         for slot in sorted(changed & now.keys()):
             hosted = placement[slot]
-            alike = frozenset(id(self._partners[one]) for one in hosted)
-            if alike not in shared:
-                shared[alike] = self._partners_of(hosted, ways)
-            yield slot, self._host(slot, hosted, shared[alike])
+            alike = frozenset([id(self._partners[one]) for one in hosted])
+            known = shared.get(alike)
+            if known is None:
+                host = shared[alike] = self._host(slot, hosted, self._partners_of(hosted, ways))
+            else:
+                host = known.like(self.files[slot], hosted)
+            yield slot, host
 
     def emptied(self, slot: int) -> Host:
         """The `Host` for a slot that hosts nothing from now on."""
@@ -133,7 +137,7 @@ class SlotContents:
         return homes, dict(ways[other] for other in set(homes.values()))
 
     def _host(self, slot: int, hosted: tuple[int, ...], partners: _Partners) -> Host:
-        """The `Host` for these containers. Slots with the same partners share what says so."""
+        """The `Host` for these containers."""
         homes, peers = partners
         who, every = (self.storage.uri, self.files[slot], self.run_id, self.epoch), self._heartbeat_seconds
         if every is not None:
