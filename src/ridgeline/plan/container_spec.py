@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalPlan, PhysicalStream, Share
+
+_Streams = Mapping[int, Sequence[PhysicalStream]]
 
 
 @pickled_by_values
@@ -125,6 +127,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     incoming: dict[int, dict[tuple[int, int], Incoming]] = {container.id: {} for container in containers}
     kinds: dict[tuple[str, str, int, int], Incoming] = {}
     entering: dict[int, list[tuple[int, str, str]]] = {}
+    leaving = _by(plan.physical.streams, lambda stream: stream.source)
     for stream in plan.physical.streams:
         entering.setdefault(stream.sink, []).append((stream.source, stream.source_port, stream.sink_port))
         source, sink = home[stream.source], home[stream.sink]
@@ -144,11 +147,11 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.route,
                 stream.codec,
                 stream.encoding,
-                _towards(plan.physical, stream),
+                _towards(plan.physical, stream, leaving),
                 stream.combiner,
             )
         )
-    watermarks, tails, ends = _watermarks(plan), tails_of(plan.physical), _ends(plan)
+    watermarks, tails, ends = _watermarks(plan, leaving), tails_of(plan.physical), _ends(plan)
     return tuple(
         ContainerSpec(
             application=plan.logical.application,
@@ -170,12 +173,20 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     )
 
 
-def _towards(plan: PhysicalPlan, stream: PhysicalStream) -> str:
+def _by(streams: Sequence[PhysicalStream], end: Callable[[PhysicalStream], int]) -> _Streams:
+    """The streams by the operator at one end of them, in order."""
+    found: dict[int, list[PhysicalStream]] = {}
+    for stream in streams:
+        found.setdefault(end(stream), []).append(stream)
+    return found
+
+
+def _towards(plan: PhysicalPlan, stream: PhysicalStream, leaving: _Streams) -> str:
     """Where a stream with shared keys leads to; its partitions share them with no others."""
     if not (isinstance(stream.route, PartitionKeys) and stream.route.shared):
         return ""
     while plan.operator(stream.sink).unifier:
-        stream = next(one for one in plan.streams if one.source == stream.sink)
+        stream = leaving[stream.sink][0]
     return f"{plan.operator(stream.sink).name}.{stream.sink_port}"
 
 
@@ -193,7 +204,7 @@ def tails_of(plan: PhysicalPlan) -> dict[int, PhysicalOperator]:
     }
 
 
-def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
+def _watermarks(plan: Plan, leaving: _Streams) -> dict[int, tuple[int, ...]]:
     """The operators that have a watermark: those that make one, and all downstream of them.
 
     Those that make one are inputs that promise a lateness, and steps that give tuples other times.
@@ -206,16 +217,15 @@ def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
     reached = list(found)
     entering: dict[int, dict[int, None]] = {}
     for producer in reached:  # grows
-        for stream in plan.physical.streams:
-            if stream.source == producer:
-                if isinstance(plan.physical.operator(stream.sink).operator, DelayTail):
-                    continue  # a loop's watermark would wait for itself
-                if lateness_seconds(plan.physical.operator(stream.sink).operator) is not None:
-                    continue  # it makes its own
-                if stream.sink not in found:
-                    found[stream.sink] = ()
-                    reached.append(stream.sink)
-                entering.setdefault(stream.sink, {})[producer] = None
+        for stream in leaving.get(producer, ()):
+            if isinstance(plan.physical.operator(stream.sink).operator, DelayTail):
+                continue  # a loop's watermark would wait for itself
+            if lateness_seconds(plan.physical.operator(stream.sink).operator) is not None:
+                continue  # it makes its own
+            if stream.sink not in found:
+                found[stream.sink] = ()
+                reached.append(stream.sink)
+            entering.setdefault(stream.sink, {})[producer] = None
     return {operator: tuple(entering.get(operator, ())) for operator in found}
 
 
@@ -225,6 +235,7 @@ def _ends(plan: Plan) -> dict[int, tuple[int, ...]]:
     Tuples that come round a loop by a delay operator are not waited for.
     """
     heads = tails_of(plan.physical)
+    entering = _by(plan.physical.streams, lambda stream: stream.sink)
     found: dict[int, tuple[int, ...]] = {}
     reached = [
         operator.id
@@ -233,11 +244,8 @@ def _ends(plan: Plan) -> dict[int, tuple[int, ...]]:
     ]
     for one in reached:  # grows
         if one not in found:
-            sources = dict.fromkeys(
-                stream.source
-                for stream in plan.physical.streams
-                if stream.sink == one and stream.source not in heads
-            )
+            streams = entering.get(one, ())
+            sources = dict.fromkeys(stream.source for stream in streams if stream.source not in heads)
             found[one] = tuple(sources)
             reached += sources
     return found
