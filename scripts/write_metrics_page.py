@@ -42,6 +42,12 @@ Every metric has the label `application` beside those listed. `operator` is the 
 `NAME.PORT#unifier` for a unifier; `partition` counts from 0. Labels take only values that the plan has, never
 keys or other data, so their number is bounded.
 
+A plan of more than 2,000 operators, counted with partitions and unifiers, has one series for all partitions
+of an operator, or all unifiers of a port. Its label `partition` is empty. Counters, histograms, bytes and
+queues are sums, windows behind are the most, watermarks and slack the least. Containers have the greatest age
+of a heartbeat on each host. Ask for each partition by `params: {partitions: ["true"]}` in the job of the
+scraper: that is [a hundred times as much](clusters.md#slots). OTLP has no such choice.
+
 Metrics that operators declare themselves follow those of this page, as `ridgeline_metric_...`: see
 [metrics of your own](guide/metrics.md).
 

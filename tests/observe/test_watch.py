@@ -180,7 +180,7 @@ def test_unknown_names_ids_and_windows_are_key_errors():
 def test_a_scrape_holds_frame_containers_and_sums():
     scrape = watched(*windows(3)).scrape()
     assert scrape.overview["windowId"] == 2
-    assert [container["id"] for container in scrape.containers] == [0, 1, 2]
+    assert [labels[0] for labels, _ in scrape.heartbeat_ages] == ["0", "1", "2"]
     assert [(node.title, round(total.compute, 6)) for node, total in scrape.latencies] == [
         ("read", 0.3),
         ("sum", 0.3),

@@ -34,8 +34,12 @@ from ridgeline.measure.answers.operators import (
 )
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer
 from ridgeline.measure.answers.sources import SourceDetailAnswer
-from ridgeline.measure.answers.together import operators_together
-from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
+from ridgeline.measure.answers.together import Members, operators_together
+from ridgeline.measure.answers.watermarks import (
+    WatermarksAnswer,
+    watermarks_answer,
+    watermarks_together,
+)
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
@@ -83,7 +87,8 @@ from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import Doing, ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
-from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
+from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS, OF_LAST_WINDOW
+from ridgeline.measure.registry.scrape import Labels, Whose
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (
@@ -99,7 +104,7 @@ from ridgeline.measure.slot_events import (
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
-from ridgeline.measure.topology import OperatorNode, Topology, is_summed
+from ridgeline.measure.topology import Topology, is_summed
 from ridgeline.measure.under_way import WindowsUnderWay
 
 _LATENCY_VALUES = [(row.name, row.value) for row in LATENCY_METRICS]
@@ -129,7 +134,7 @@ class Measurement:
         """When the last event was, STRAM's wall clock: `now` for a run that is over."""
         self._run = RunState()
         self._clocks = ClockOffsets(own_host=own_host)
-        self._statuses = Statuses(COUNTED)
+        self._statuses = Statuses(COUNTED, OF_LAST_WINDOW)
         self._succession = Succession()
         self.counts = RunCounts()
         self.changes = ChangeFold()
@@ -348,6 +353,7 @@ class Measurement:
                 operators.append(one)
             self._fold_report(one)
         large = len(operators) >= _STEP_EVENTS
+        self._statuses.operators_ended(operators)
         if operators:
             self._throughput.add(
                 operators[0].at,
@@ -409,7 +415,7 @@ class Measurement:
 
         Raises KeyError for a window that is not kept.
         """
-        moment = self._moment(now)
+        moment = self._moment(now, behind=True)
         metrics = {
             number: {name: value(seen) for name, value in _LATENCY_VALUES}
             for number, status in self._statuses.operators.items()
@@ -447,14 +453,14 @@ class Measurement:
 
         A window is over when the next one is due. Windows without a width have no schedule.
         """
+        return self._windows.behind(self._statuses.operators, self._due(now))
+
+    def _due(self, now: float) -> tuple[int, int] | None:
+        """The last window that is over by the schedule, and the one before the run's first; None: none is."""
         if self.plan is None or self._run.ended is not None:
-            return dict.fromkeys(self._statuses.operators, 0)
-        return self._windows.behind(
-            self._statuses.operators,
-            self._working(now),
-            self.plan.window_seconds,
-            self._progress.forgiven_seconds,
-        )
+            return None
+        width, forgiven = self.plan.window_seconds, self._progress.forgiven_seconds
+        return self._windows.due(self._working(now), width, forgiven)
 
     # Answers out: records, progress, throughput -------------------------------------------------------------
 
@@ -468,13 +474,32 @@ class Measurement:
             self._check_name(operator)
         return self._ages.answer(now, operator)
 
-    def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
-        """All record ages since the start, by operator and place, for systems that fold them themselves."""
-        return self._ages.totals()
+    def age_totals(self, *, together: bool = False) -> list[tuple[Whose, str, AgeTotals]]:
+        """All record ages since the start, by operator and place, for systems that fold them themselves.
 
-    def latency_totals(self) -> tuple[list[tuple[OperatorNode, LatencyTotal]], WindowTotal]:
-        """All latencies since the start, of operators and windows, for systems that fold them themselves."""
-        return self._times.latency.totals.rows(), self._times.latency.totals.window()
+        `together`: of a large plan, by label of operators.
+        """
+        if together:
+            return [(Whose.of_label(label), at, own) for label, at, own in self._ages.totals_together()]
+        return [(Whose.of(node), at, own) for node, at, own in self._ages.totals()]
+
+    def latency_totals(self, *, together: bool = False) -> list[tuple[Whose, LatencyTotal]]:
+        """All latencies of operators since the start, for systems that fold them themselves.
+
+        `together`: as `age_totals`.
+        """
+        totals = self._times.latency.totals
+        if together:
+            return [(Whose.of_label(label), total) for label, total in totals.together()]
+        return [(Whose.of(node), total) for node, total in totals.rows()]
+
+    def window_totals(self) -> WindowTotal:
+        """The latencies of all windows since the start."""
+        return self._times.latency.totals.window()
+
+    def heartbeat_ages(self, now: float, *, together: bool = False) -> list[tuple[Labels, float | None]]:
+        """As `Statuses.heartbeat_ages`."""
+        return self._statuses.heartbeat_ages(self._run.as_of(now), together=together)
 
     def progress(self, now: float, *, as_shown: bool = False) -> ProgressAnswer:
         """How far the running window and the sources are; `as_shown`: with the rows of an overview."""
@@ -489,9 +514,10 @@ class Measurement:
         """One source with its partitions. Raises KeyError naming those there are."""
         return self._progress.source_detail(name)
 
-    def watermarks(self, now: float) -> WatermarksAnswer:
-        """How far event time has come at each operator, and who holds it back."""
-        return watermarks_answer(self._statuses.operators, self.topology, self._run.as_of(now))
+    def watermarks(self, now: float, *, together: bool = False) -> WatermarksAnswer:
+        """How far event time has come at each operator, and who holds it back; `together`: by label."""
+        answer = watermarks_together if together else watermarks_answer
+        return answer(self._statuses.operators, self.topology, self._run.as_of(now))
 
     def lines(self, now: float, operator: str | None = None) -> LinesAnswer:
         """Where the Python time of operators goes, by line, over the last minute.
@@ -555,20 +581,25 @@ class Measurement:
         """The application: who, where, since when, its state and its figures as a whole."""
         return self._info(self._moment(now))
 
-    def _info(self, moment: Moment) -> InfoAnswer | PendingInfoAnswer:
-        """The application, with the figures of a moment."""
+    def _info(
+        self, moment: Moment, rates: tuple[float, float] | None = None
+    ) -> InfoAnswer | PendingInfoAnswer:
+        """The application, with the figures of a moment. `rates`: as `_stats`."""
         plan = self.plan
         if plan is None:
             return {"state": "PENDING", "stats": {}}
         return self._run.info(
-            plan, moment.now, self._stats(moment), paused=self.changes.paused_at is not None
+            plan, moment.now, self._stats(moment, rates), paused=self.changes.paused_at is not None
         )
 
-    def _stats(self, moment: Moment) -> StatsAnswer:
-        """The application's figures in sum, under Apex's names where it has them."""
+    def _stats(self, moment: Moment, rates: tuple[float, float] | None = None) -> StatsAnswer:
+        """The application's figures in sum, under Apex's names where it has them.
+
+        `rates`: `summed_rates` of all operators, where they are known.
+        """
         path, last = self._times.latency.average_path(), self._times.latency.windows(1)
         containers = self._statuses.containers
-        processed, emitted = self._throughput.summed_rates(self._statuses.operators, moment.now)
+        processed, emitted = rates or self._throughput.summed_rates(self._statuses.operators, moment.now)
         rows, first = self._totals.operators().values(), self._windows.first
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
@@ -619,7 +650,7 @@ class Measurement:
 
     def operators(self, now: float) -> list[OperatorAnswer]:
         """All physical operators."""
-        moment = self._moment(now, self._statuses.operators, self.latency(now), self._doing(now))
+        moment = self._moment(now, self._statuses.operators, self.latency(now), self._doing(now), behind=True)
         return [self._operator(status, moment) for status in self._statuses.operators.values()]
 
     def operator(self, now: float, operator_id: int) -> OperatorAnswer:
@@ -627,7 +658,8 @@ class Measurement:
         status = self._statuses.operators.get(operator_id)
         if status is None:
             raise KeyError(no_such("operator", operator_id, self._statuses.operators))
-        return self._operator(status, self._moment(now, [operator_id], self.latency(now), self._doing(now)))
+        moment = self._moment(now, [operator_id], self.latency(now), self._doing(now), behind=True)
+        return self._operator(status, moment)
 
     def _operator(self, status: OperatorStatus, moment: Moment) -> OperatorAnswer:
         return operator_answer(self._seen(status, moment))
@@ -676,6 +708,8 @@ class Measurement:
         tuples_of: Iterable[int] = (),
         latency: LatencyAnswer | None = None,
         doing: Doing | None = None,
+        *,
+        behind: bool = False,
     ) -> Moment:
         """State that the answers of one moment share, as far as they need it."""
         now = self._run.as_of(now)
@@ -684,7 +718,7 @@ class Measurement:
             over=self._run.ended is not None,
             current_window=self._windows.current,
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
-            behind=self.windows_behind(now),
+            behind=self.windows_behind(now) if behind else {},
             tuples={
                 number: (self._throughput.totals(number), self._throughput.rates(number, now))
                 for number in tuples_of
@@ -709,7 +743,7 @@ class Measurement:
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
         doing = self._progress.doing(self._working(now)) if self._windows.attempts else None
-        moment = self._moment(now, self._statuses.operators, latency, doing)
+        moment = self._moment(now, self._statuses.operators, latency, doing, behind=True)
         return {
             "windowId": self._windows.committed,
             "at": now,
@@ -733,26 +767,27 @@ class Measurement:
         """An overview with a row for each label of operators."""
         topology, latency = self.topology, self._times.latency.together()
         progress = self._progress.progress(self._working(now), together=True)
-        doing = self._progress.doing(self._working(now)) if self._windows.attempts else None
+        working = bool(self._windows.attempts)
+        doing = self._progress.doing(self._working(now), together=True) if working else None
         moment = self._moment(now, (), latency, doing)
-        rows = operators_together(
-            topology,
-            self._statuses.operators,
-            self._statuses.containers,
-            moment,
-            self._throughput.together(topology, moment.now),
-        )
+        members = Members(self._statuses, self._due(now), None if doing is None else doing.columns)
+        tuples = self._throughput.together(topology, moment.now)
+        rows = operators_together(topology, members, moment, tuples)
         by_id: dict[int, Any] = {row["id"]: row for row in rows}
         for row in latency["operators"]:
             own = by_id.get(row["id"], {})
             cast("dict[str, Any]", row).update(
                 {one.name: own.get(one.name, one.absent) for one in LATENCY_METRICS}
             )
+        processed, emitted = (
+            sum(rate for (_, of, _), (_, rate) in tuples.items() if of == kind)
+            for kind in ("input", "output")
+        )
         return {
             "windowId": self._windows.committed,
             "at": now,
             "window": self._newest(),
-            "info": self._info(moment),
+            "info": self._info(moment, (processed, emitted)),
             "latency": latency,
             "criticalPath": self._times.latency.critical_path(together=True),
             "change": self.changes.newest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,19 @@ class MetricNode:
         return f"{name}_total" if self.kind == "counter" else name
 
 
+class Rank(NamedTuple):
+    """Operators with neighbours in earlier ranks: each set of neighbours once.
+
+    `rows`: the operators. `set_of`: of each, the number of its set. `flat`: the members of all sets, one set
+    after the other. `starts`: where each set begins there.
+    """
+
+    rows: npt.NDArray[np.intp]
+    set_of: npt.NDArray[np.intp]
+    flat: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
+
+
 @dataclass(frozen=True)
 class Neighbours:
     """The neighbours of all operators, as places in `Topology.operators`: each set of neighbours once.
@@ -137,6 +150,19 @@ class Neighbours:
         times_of = np.append(np.where(none, np.nan, greatest), np.nan)
         return latest[self.groups], times_of[self.groups]
 
+    def of_ranks(self, ranks: Sequence[npt.NDArray[np.intp]]) -> list[Rank]:
+        """What each rank of operators has beyond it. `ranks`: places; those that others need come first."""
+        found = []
+        for all_rows in ranks:
+            rows = all_rows[self.groups[all_rows] >= 0]
+            if len(rows):
+                groups, set_of = np.unique(self.groups[rows], return_inverse=True)
+                members = [np.array(self.members[group], np.intp) for group in groups.tolist()]
+                sizes = np.array([len(own) for own in members], np.intp)
+                starts = (np.cumsum(sizes) - sizes).astype(np.intp)
+                found.append(Rank(rows, set_of.astype(np.intp), np.concatenate(members), starts))
+        return found
+
     @cached_property
     def _flat(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """The members of all sets one after the other, where each set begins, and of each the set."""
@@ -144,6 +170,51 @@ class Neighbours:
         flat = np.array([place for own in self.members for place in own], np.intp)
         starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
         return flat, starts, np.repeat(np.arange(len(sizes)), sizes)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows in groups: sums and extremes of all groups at once. Every row has a group, no group is empty.
+
+    `of`: the group of each row. `rows`: the rows of all groups, one group after the other. `starts`: where
+    each group begins there.
+    """
+
+    of: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
+
+    @classmethod
+    def of_members(cls, members: Sequence[npt.NDArray[np.intp]]) -> Groups:
+        """From the rows of each group."""
+        sizes = np.array([len(own) for own in members], np.intp)
+        rows = np.concatenate(members) if members else np.zeros(0, np.intp)
+        of = np.zeros(len(rows), np.intp)
+        of[rows] = np.repeat(np.arange(len(members)), sizes)
+        return cls(of, rows, (np.cumsum(sizes) - sizes).astype(np.intp))
+
+    def sums(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The sum of each group's values, NaN counting 0."""
+        numbers = np.asarray(values, np.float64)
+        known = np.where(np.isnan(numbers), 0.0, numbers)
+        return np.asarray(np.bincount(self.of, known, minlength=len(self.starts)), np.float64)
+
+    def least(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The least value of each group; NaN where all are."""
+        return np.fmin.reduceat(values[self.rows], self.starts) if len(self.rows) else values[:0]
+
+    def greatest(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The greatest value of each group; NaN where all are."""
+        return np.fmax.reduceat(values[self.rows], self.starts) if len(self.rows) else values[:0]
+
+    def first_greatest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+        """The row with the greatest value of each group, of equal ones the first; NaN is the least."""
+        if not len(self.rows):
+            return np.zeros(0, np.intp)
+        own = np.where(np.isnan(values), -np.inf, values)[self.rows]
+        greatest = np.maximum.reduceat(own, self.starts)
+        places = np.where(own == greatest[self.of[self.rows]], np.arange(len(own)), len(own))
+        return self.rows[np.minimum.reduceat(places, self.starts)]
 
 
 @dataclass(frozen=True)
@@ -215,6 +286,11 @@ class Topology:
         return {name: rows for name, rows in found.items() if rows}
 
     @cached_property
+    def places_of(self) -> dict[str, npt.NDArray[np.intp]]:
+        """`rows_of` as arrays."""
+        return {name: np.array(rows, np.intp) for name, rows in self.rows_of.items()}
+
+    @cached_property
     def labels(self) -> dict[str, npt.NDArray[np.intp]]:
         """Where the partitions of each logical operator, and the unifiers of each port, stand, by label."""
         found: dict[str, list[int]] = {}
@@ -225,10 +301,26 @@ class Topology:
     @cached_property
     def numbers_of_labels(self) -> npt.NDArray[np.intp]:
         """Of each operator, in order, where its label stands in `labels`."""
-        numbers = np.zeros(len(self.operators), np.intp)
-        for number, rows in enumerate(self.labels.values()):
-            numbers[rows] = number
-        return numbers
+        return self.in_labels.of
+
+    @cached_property
+    def in_labels(self) -> Groups:
+        """The operators of each label together."""
+        return Groups.of_members(list(self.labels.values()))
+
+    @cached_property
+    def first_of_labels(self) -> list[int]:
+        """The id of the first operator of each label."""
+        return [self.operators[rows[0]].id for rows in self.labels.values()]
+
+    @cached_property
+    def containers_of_labels(self) -> list[list[int]]:
+        """The containers that the operators of each label are in, each once."""
+        nodes = self.operators
+        return [
+            list(dict.fromkeys(nodes[row].container for row in rows.tolist()))
+            for rows in self.labels.values()
+        ]
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -298,6 +390,16 @@ class Topology:
         return Neighbours.of(
             self.producers, {container: row for row, container in enumerate(self.containers)}
         )
+
+    @cached_property
+    def ranks_of_containers(self) -> tuple[list[Rank], list[Rank]]:
+        """The containers of each stage with those that they read from, and with those that read from them."""
+        stages = np.array([self.stage_of[container] for container in self.containers], np.intp)
+        ranks = [np.flatnonzero(stages == stage) for stage in np.unique(stages)]
+        below = Neighbours.of(
+            self.consumers, {container: row for row, container in enumerate(self.containers)}
+        )
+        return self.containers_above.of_ranks(ranks), below.of_ranks(ranks[::-1])
 
     @cached_property
     def containers_in_order(self) -> list[int]:

@@ -57,20 +57,24 @@ class WindowsUnderWay:
         self.attempts.pop(window_id, None)
         self._events = [one for one in self._events if getattr(one, "window_id", -1) > window_id]
 
-    def behind(
-        self, statuses: Mapping[int, OperatorStatus], now: float, width: float, forgiven: float
-    ) -> dict[int, int]:
-        """By operator, the windows that are over and that it has not completed.
-
-        `width`: of a window, seconds; without one there is no schedule, and no operator is behind.
-        `forgiven`: lateness, in seconds, that the trigger has forgiven itself.
-        """
-        first, last = self.first, self._last
-        if first is None or last is None or width <= 0:
+    def behind(self, statuses: Mapping[int, OperatorStatus], due: tuple[int, int] | None) -> dict[int, int]:
+        """By operator, the windows that are over and that it has not completed. `due`: as `due`."""
+        if due is None:
             return dict.fromkeys(statuses, 0)
-        over = last.window_id + math.floor((now - last.due + forgiven) / width) - 1
-        before = first.window_id - 1
+        over, before = due
         return {
             operator: max(0, over - (before if (done := status.done) is None else done))
             for operator, status in statuses.items()
         }
+
+    def due(self, now: float, width: float, forgiven: float) -> tuple[int, int] | None:
+        """The last window that is over by the schedule, and the one before the run's first.
+
+        `width`: of a window, seconds; without one there is no schedule: None. `forgiven`: lateness, in
+        seconds, that the trigger has forgiven itself.
+        """
+        first, last = self.first, self._last
+        if first is None or last is None or width <= 0:
+            return None
+        over = last.window_id + math.floor((now - last.due + forgiven) / width) - 1
+        return over, first.window_id - 1

@@ -55,7 +55,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.registry.scrape import Scrape
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import Topology, is_summed
 from ridgeline.measure.tracing.counts import TraceCounts
 from ridgeline.measure.tracing.exemplars import Exemplars
 from ridgeline.measure.tracing.ids import run_of, trace_text
@@ -457,36 +457,43 @@ class Watch:
         Of very many operators several who ask within a quarter of a second share one, unless there is news.
         """
         with self._settled() as figures:
-            now, shared = self._now(), self._shared
-            if (
-                shared is not None
-                and shared[0] == self._news
-                and 0 <= now - shared[1]["at"] < _SHARED_SECONDS
-            ):
-                return shared[1].copy()
-            overview = figures.overview(now)
-            self._shared = (self._news, overview) if overview.get("together") else None
-            return overview.copy()
+            return self._overview(figures).copy()
 
-    def scrapes(self) -> list[tuple[str, Scrape]]:
-        """The name of each region, empty for the only one, and what its metrics are made of."""
-        return [("", self.scrape())]
+    def _overview(self, figures: Measurement) -> OverviewAnswer:
+        """The overview; one that is shared must not be changed."""
+        now, shared = self._now(), self._shared
+        if shared is not None and shared[0] == self._news and 0 <= now - shared[1]["at"] < _SHARED_SECONDS:
+            return shared[1]
+        overview = figures.overview(now)
+        self._shared = (self._news, overview) if overview.get("together") else None
+        return overview
 
-    def scrape(self) -> Scrape:
-        """All that metrics are made of, of one moment."""
+    def scrapes(self, *, partitions: bool = False) -> list[tuple[str, Scrape]]:
+        """The name of each region, empty for the only one, and what its metrics are made of; as `scrape`."""
+        return [("", self.scrape(partitions=partitions))]
+
+    def scrape(self, *, partitions: bool = False) -> Scrape:
+        """All that metrics are made of, of one moment.
+
+        Of very many operators it is by logical operator, unless each of their `partitions` is asked for.
+        """
         with self._settled() as measurement:
-            now = self._now()
-            latencies, windows = measurement.latency_totals()
-            last = next(iter(measurement.windows(1)), None)
-            overview = measurement.overview(now, latencies=False)
+            together = is_summed(measurement.topology) and not partitions
+            if together:
+                shared = self._overview(measurement)
+                overview, now = shared.copy(), shared["at"]
+                overview["progress"] = shared["progress"].copy()
+            else:
+                now = self._now()
+                overview = measurement.overview(now, latencies=False)
             return Scrape(
                 overview,
-                last,
-                measurement.containers(now),
-                latencies,
-                windows,
-                measurement.age_totals(),
-                measurement.watermarks(now),
+                next(iter(measurement.windows(1)), None),
+                measurement.heartbeat_ages(now, together=together),
+                measurement.latency_totals(together=together),
+                measurement.window_totals(),
+                measurement.age_totals(together=together),
+                measurement.watermarks(now, together=together),
                 replace(measurement.counts.slots),
                 measurement.counts.compactions,
                 measurement.counts.state_warnings,

@@ -429,12 +429,12 @@ class JoinedWatch:
                 return watch.trace_of(operator, window_id)
         return None
 
-    def scrapes(self) -> list[tuple[str, Scrape]]:
+    def scrapes(self, *, partitions: bool = False) -> list[tuple[str, Scrape]]:
         """The name of each region and its figures for metrics systems, with ids of its own."""
         queues = self.progress(as_shown=True).get("queues", [])
         found = []
         for view in self.views:
-            scrape = view.watch.scrape()
+            scrape = view.watch.scrape(partitions=partitions)
             own = [row for row in queues if row["readerRegion"] == view.name]
             scrape.overview["progress"]["queues"] = own
             found.append((view.name, scrape))

@@ -157,3 +157,12 @@ class AgeFold:
             for place in self._ages.places(node.id)
             if (totals := self._ages.totals(node.id, place)) is not None
         ]
+
+    def totals_together(self) -> list[tuple[str, str, AgeTotals]]:
+        """All ages since the start, by label of operators and place. Of plans that are summed."""
+        return [
+            (label, place, totals)
+            for label in self._topology.labels
+            for place in self._by_label.places(label)
+            if (totals := self._by_label.totals(label, place)) is not None
+        ]

@@ -25,9 +25,10 @@ relative to the age.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -333,6 +334,10 @@ class _Interval:
     oldest_maximum: float = -math.inf
 
 
+_FIGURES = attrgetter("count", "negative", "minimum", "maximum", "total", "oldest_maximum")
+"""Of an interval."""
+
+
 class Ages(NamedTuple):
     """The exact figures of ages, of a sample or of several together. As in `AgeSample`, in seconds."""
 
@@ -532,24 +537,22 @@ class RecordAges:
             series.recent = Histogram()
             for interval in intervals:
                 series.recent.merge(interval.histogram)
-        count = sum(interval.count for interval in intervals)
-        negative = sum(interval.negative for interval in intervals)
-        minimum, maximum = (
-            min(interval.minimum for interval in intervals),
-            max(interval.maximum for interval in intervals),
-        )
+        counts, negatives, minima, maxima, sums, oldest = zip(*map(_FIGURES, intervals), strict=True)
+        count, negative = sum(counts), sum(negatives)
+        minimum, maximum = min(minima), max(maxima)
         ranks = [nearest_rank(quantile, count) - negative for quantile in QUANTILES]
         found = iter(series.recent.at_ranks([rank for rank in ranks if rank > 0]))
-        ahead = Histogram()
-        for interval in intervals:
-            if interval.ahead is not None:
-                ahead.merge(interval.ahead)
-        below = iter(ahead.at_ranks([1 - rank for rank in ranks if rank <= 0]))
+        below: Iterator[float] = iter(())
+        if negative:
+            ahead = Histogram()
+            for interval in intervals:
+                if interval.ahead is not None:
+                    ahead.merge(interval.ahead)
+            below = iter(ahead.at_ranks([1 - rank for rank in ranks if rank <= 0]))
         p50, p90, p99, p999 = (
             min(max(next(found) if rank > 0 else -next(below), minimum), maximum) for rank in ranks
         )
-        average = math.fsum(interval.total for interval in intervals) / count
-        oldest_maximum = max(interval.oldest_maximum for interval in intervals)
+        average, oldest_maximum = math.fsum(sums) / count, max(oldest)
         return AgeFigures(
             place,
             series.level,
@@ -589,7 +592,7 @@ class RecordAges:
         known = self._series.get(operator_id, {})
         return tuple(place for place in LEVELS if place in known)
 
-    def totals(self, operator_id: int, place: str) -> AgeTotals | None:
+    def totals(self, operator_id: int | str, place: str) -> AgeTotals | None:
         """All ages since the start; None if there were none."""
         series = self._series.get(operator_id, {}).get(place)
         if series is None:

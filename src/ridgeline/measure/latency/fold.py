@@ -27,7 +27,7 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
-from ridgeline.measure.latency.critical_path import PathHistory, critical_path_of
+from ridgeline.measure.latency.critical_path import CriticalPath, PathHistory, critical_path_of
 from ridgeline.measure.latency.held import Held, held_results
 from ridgeline.measure.latency.operator_latency import (
     ROWS,
@@ -125,6 +125,8 @@ class LatencyFold:
         self._last: Topology | None = None
         self._mean: tuple[_KeptWindow, LatencyMatrix] | None = None
         """The averages that were asked for last, of the windows up to this one."""
+        self._mean_path: tuple[_KeptWindow, CriticalPath] | None = None
+        """The critical path of these."""
 
     # Windows in ---------------------------------------------------------------------------------------------
 
@@ -176,7 +178,8 @@ class LatencyFold:
         yield
         record = self._record(topology, times, latencies, stages)
         last = next(reversed(self._records.values()), None)
-        self._records[times.window_id], self._mean = record, None
+        self._records[times.window_id] = record
+        self._mean = self._mean_path = None
         yield
         if known is None:
             self.clamps += int(latencies.clamped.sum())
@@ -297,20 +300,26 @@ class LatencyFold:
         topology, figures = record.topology, record.figures[SHOWN]
         averages = self._averages(record)
         self._pending.count_logical()
+        groups = topology.in_labels
+        slowest = groups.first_greatest(figures[0])
+        means = groups.greatest(averages[0])
+        estimated = groups.sums(np.frombuffer(record.estimated, np.bool_)) > 0
+        percentiles = {name: self._percentiles(name) for name in topology.names}
+        unknown = self._percentiles(None)
+        columns = zip(
+            topology.labels.items(), figures[:, slowest].T, means.tolist(), estimated.tolist(), strict=True
+        )
         rows: list[OperatorLatencyAnswer] = []
-        for label, places in topology.labels.items():
+        for (label, places), times, mean, guessed in columns:
             first = topology.operators[places[0]]
-            latencies, means = figures[0, places], averages[0, places]
-            slowest = places[0] if np.isnan(latencies).all() else places[np.nanargmax(latencies)]
-            mean = math.nan if np.isnan(means).all() else float(np.nanmax(means))
             row = {
                 "operator": label,
                 "id": first.id,
                 "name": first.name,
-                **_times_ms(figures[:, slowest]),
+                **_times_ms(times),
                 "averageMs": _ms(mean),
-                **self._percentiles(None if first.unifier else first.name),
-                "estimated": any(record.estimated[place] for place in places),
+                **(unknown if first.unifier else percentiles[first.name]),
+                "estimated": guessed,
             }
             rows.append(cast("OperatorLatencyAnswer", row))
         own, mean_of = logical_figures(topology, figures), logical_figures(topology, averages[SHOWN])
@@ -320,7 +329,7 @@ class LatencyFold:
                 "operator": name,
                 **_times_ms(own.get(name, nothing)),
                 "averageMs": _ms(float(mean_of.get(name, nothing)[0])),
-                **self._percentiles(name),
+                **percentiles[name],
                 "estimated": any(record.estimated[place] for place in topology.rows_of.get(name, ())),
             }
             for name in topology.names
@@ -394,9 +403,12 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             return _nothing_yet()["average"]
-        found = critical_path_of(record.topology, _own(self._averages(record)))
-        titles = [record.topology.by_id[operator].title for operator in found.path]
-        return {"latencyMs": as_ms(found.latency_seconds), "path": titles}
+        known = self._mean_path
+        if known is None or known[0] is not record:
+            found = critical_path_of(record.topology, _own(self._averages(record)))
+            self._mean_path = known = record, found
+        titles = [record.topology.by_id[operator].title for operator in known[1].path]
+        return {"latencyMs": as_ms(known[1].latency_seconds), "path": titles}
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
@@ -623,15 +635,15 @@ def _first_of(topology: Topology, operator: int) -> int:
 def _slack(record: _KeptWindow, *, together: bool) -> dict[str, float]:
     """Milliseconds by which operators off the path may get slower, by title; `together`: by label."""
     topology, on_path = record.topology, set(record.path)
-    by_container = slack_of_figures(topology, record.figures)
-    found = {container: as_ms(seconds) for container, seconds in by_container.items()}
+    found = slack_of_figures(topology, record.figures)
     if not together:
-        return {node.title: found[node.container] for node in topology.operators if node.id not in on_path}
+        of = {container: as_ms(seconds) for container, seconds in found.items()}
+        return {node.title: of[node.container] for node in topology.operators if node.id not in on_path}
     labels = {topology.by_id[operator].label for operator in on_path}
-    least = np.array([found[container] for container in topology.containers])[topology.rows_of_containers]
-    return {
-        label: float(least[places].min()) for label, places in topology.labels.items() if label not in labels
-    }
+    of_containers = np.fromiter(found.values(), np.float64, len(found))
+    least = topology.in_labels.least(of_containers[topology.rows_of_containers]).tolist()
+    rows = zip(topology.labels, least, strict=True)
+    return {label: as_ms(seconds) for label, seconds in rows if label not in labels}
 
 
 def _own(figures: LatencyMatrix) -> list[float]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import Rank, Topology
 
 _PER_SECOND = 10**12
 """Sums are compared in whole picoseconds, as in `critical_path`."""
@@ -43,8 +43,19 @@ def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> di
     held = np.bincount(rows, turn, minlength=size)
     came = np.zeros(size)
     np.maximum.at(came, rows, compute + transfer - turn)
-    weights = np.rint((held + came) * _PER_SECOND).astype(np.int64).tolist()
-    return _of_containers(topology, dict(zip(topology.containers, weights, strict=True)))
+    weights = np.rint((held + came) * _PER_SECOND).astype(np.int64)
+    above, below = topology.ranks_of_containers
+    before, rest = _sums_of_chains(weights, above), _sums_of_chains(weights, below)
+    free = (rest.max(initial=0) - before - rest + weights) / _PER_SECOND
+    return dict(zip(topology.containers, free.tolist(), strict=True))
+
+
+def _sums_of_chains(weights: npt.NDArray[np.int64], ranks: Sequence[Rank]) -> npt.NDArray[np.int64]:
+    """`_longest` of all containers, rank after rank."""
+    longest = weights.copy()
+    for rank in ranks:
+        longest[rank.rows] += np.maximum.reduceat(longest[rank.flat], rank.starts)[rank.set_of]
+    return longest
 
 
 def _of_containers(topology: Topology, weights: Mapping[int, int]) -> dict[int, float]:

@@ -96,6 +96,16 @@ class LatencyTotals:
         )
         return list(zip(self._topology.operators, totals, strict=True))
 
+    def together(self) -> list[tuple[str, LatencyTotal]]:
+        """The totals of all operators of each label, in the topology's order."""
+        groups, labels = self._topology.in_labels, self._topology.labels
+        if not labels:
+            return []
+        sums = np.add.reduceat(self._sums[:, groups.rows], groups.starts, axis=1)
+        counts = np.cumsum(np.add.reduceat(self._counts[groups.rows], groups.starts, axis=0), axis=1)
+        totals = zip(labels, counts.tolist(), sums.T.tolist(), strict=True)
+        return [(label, LatencyTotal(tuple(count), *own)) for label, count, own in totals]
+
     def planned(self, topology: Topology) -> None:
         """Replace the plan."""
         if topology is self._topology:

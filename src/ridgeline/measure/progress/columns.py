@@ -381,7 +381,10 @@ class _Pass:
         left = chosen(done, none, self._seconds_left())
         spent = self._reports.amounts[0]
         running = self._states == RUNNING
-        age = np.array([number(ages.get(one, 0.0)) for one in shape.topology.containers])[shape.containers]
+        ages_of = np.zeros(len(shape.stage_of_containers))
+        if ages:
+            ages_of[:] = [number(ages.get(one, 0.0)) for one in shape.topology.containers]
+        age = ages_of[shape.containers]
         spent, left = spent + np.where(running, age, 0.0), less(left, np.where(running, age, 0.0))
         by_container = totals(shape.containers, len(shape.stage_of_containers), left)
         _, stages = np.unique(shape.stage_of_containers, return_inverse=True)

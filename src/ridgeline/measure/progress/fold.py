@@ -55,6 +55,7 @@ from ridgeline.measure.progress.rows import (
     operator_row,
     operator_rows,
     rows_together,
+    states_of,
     window_row,
     works_of,
 )
@@ -77,6 +78,7 @@ class Doing(NamedTuple):
 
     states: Mapping[int, str]
     silent: frozenset[int]
+    columns: ProgressColumns | None = None
 
 
 class ProgressFold:
@@ -420,28 +422,28 @@ class ProgressFold:
             "running": running,
             "elapsedSeconds": elapsed,
             "operators": self._operators(figures, reported, together=together),
-            "containers": [row for row in self._containers(figures, now) if row["silent"] or not together],
+            "containers": self._silent(figures, now) if together else self._containers(figures, now),
             "window": window_row(self._evidence(figures, elapsed), elapsed, now if running else None),
             "sources": sources,
             "application": application,
         }
 
-    def doing(self, now: float) -> Doing:
-        """The states of operators in `progress`, and which containers are silent: much less work."""
+    def doing(self, now: float, *, together: bool = False) -> Doing:
+        """The states of operators in `progress`, and which containers are silent: much less work.
+
+        `together`: of a large plan, `columns` in the place of `states`.
+        """
         figures, window = self._figures(now), self._windows.oldest
+        heartbeats = {} if window is None else window.heartbeats
+        late = [container for container, at in heartbeats.items() if now - at > self._timeout]
         if isinstance(figures, ProgressColumns):
-            names, codes = figures.names, figures.states.tolist()
-            ids = [node.id for node in self._topology.operators]
-            states = {number: names[code] for number, code in zip(ids, codes, strict=True)}
-        else:
-            states = {number: one.state for number, one in figures.operators.items()}
-        silent = {
-            container
-            for container, at in (window.heartbeats.items() if window is not None else ())
-            if now - at > self._timeout
-            and any(states[one] != "done" for one in self._topology.containers.get(container, ()))
-        }
-        return Doing(states, frozenset(silent))
+            works = dict(zip(self._topology.containers, works_of(figures), strict=True)) if late else {}
+            silent = frozenset(one for one in late if works.get(one, False))
+            return Doing({} if together else states_of(figures), silent, figures)
+        states = {number: one.state for number, one in figures.operators.items()}
+        containers = self._topology.containers
+        silent = frozenset(c for c in late if any(states[one] != "done" for one in containers.get(c, ())))
+        return Doing(states, silent)
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application in `progress`, without what operators have to do."""
@@ -562,6 +564,13 @@ class ProgressFold:
                 }
             )
         return rows
+
+    def _silent(self, figures: WindowProgress | ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
+        """The rows of containers that are silent."""
+        beats = self._windows.oldest.heartbeats.values() if self._windows.oldest is not None else ()
+        if all(now - at <= self._timeout for at in beats):
+            return []
+        return [row for row in self._containers(figures, now) if row["silent"]]
 
     @property
     def forgiven_seconds(self) -> float:

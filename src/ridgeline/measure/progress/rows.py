@@ -133,19 +133,19 @@ def rows_together(
     produced: list[dict[str, int]] = [{} for _ in range(size)]
     oldest: list[dict[str, float]] = [{} for _ in range(size)]
     consumed: list[dict[str, int]] = [{} for _ in range(size)]
-    ports = zip(
-        islice(figures.shape.ports, len(owners)),
-        owners.tolist(),
-        present.tolist(),
-        figures.produced.tolist(),
-        figures.oldest.tolist(),
-        strict=True,
-    )
-    for (_, port), label, there, count, at in ports:
-        if there:
-            produced[label][port] = produced[label].get(port, 0) + int(count)
-            if at == at:  # noqa: PLR0124  not NaN
-                oldest[label][port] = min(at, oldest[label].get(port, at))
+    keys, all_keys = figures.shape.ports_of_labels()
+    key_of = all_keys[: len(owners)][present]
+    times = figures.oldest[present]
+    least = np.full(len(keys), np.inf)
+    np.minimum.at(least, key_of, np.where(np.isnan(times), np.inf, times))
+    counts = np.bincount(key_of, np.trunc(figures.produced[present]), minlength=len(keys))
+    there = np.bincount(key_of, minlength=len(keys)) > 0
+    ports = zip(keys, there.tolist(), counts.tolist(), least.tolist(), strict=True)
+    for label, port, some, count, at in ((*key, *found) for key, *found in ports):
+        if some:
+            produced[label][port] = int(count)
+            if at < np.inf:
+                oldest[label][port] = at
     for operator, report in reports.items():
         place = topology.places.get(operator)
         for port, count in report.consumed.items() if place is not None else ():
@@ -207,6 +207,12 @@ def _states_together(figures: ProgressColumns) -> list[str]:
     vague = several & (by_state[UNKNOWN_STATE] > 0) & (by_state[RUNNING] == 0)
     found = np.where(several, np.where(vague, UNKNOWN_STATE, RUNNING), by_state.argmax(axis=0))
     return [figures.names[state] for state in found.tolist()]
+
+
+def states_of(figures: ProgressColumns) -> dict[int, str]:
+    """The state of each operator of a large plan, by id."""
+    nodes = figures.shape.topology.operators
+    return {node.id: figures.names[code] for node, code in zip(nodes, figures.states.tolist(), strict=True)}
 
 
 def container_estimates(figures: ProgressColumns) -> list[EstimateAnswer]:

@@ -19,8 +19,8 @@ _RECENT = (*_STAGE, "level")
 
 def _ages(scrape: Scrape) -> Labelled:
     """Record ages since the start."""
-    for node, place, total in scrape.ages:
-        yield (*scrape.labels_of[node.title], place), Distribution(total.counts, total.sum_seconds)
+    for whose, place, total in scrape.ages:
+        yield (*whose.labels, place), Distribution(total.counts, total.sum_seconds)
 
 
 def _last_minute(scrape: Scrape) -> Iterator[tuple[Labels, RecordAgeAnswer]]:

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
-from ridgeline.measure.answers.operators import ContainerAnswer
 from ridgeline.measure.answers.own_metrics import MetricAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
@@ -45,16 +44,37 @@ Labelled: TypeAlias = Iterable[tuple[Labels, Value]]
 """The values of a metric's labels but `application`, and the value."""
 
 
+class Whose(NamedTuple):
+    """An operator, or all of a label: as rows name it, and the labels `operator` and `partition`."""
+
+    title: str
+    labels: Labels
+
+    @classmethod
+    def of(cls, node: OperatorNode) -> Whose:
+        """A physical operator."""
+        return cls(node.title, operator_labels(node.title, node.partition))
+
+    @classmethod
+    def of_label(cls, label: str) -> Whose:
+        """All operators of a label: the label `partition` is empty."""
+        return cls(label, (label, ""))
+
+
 @dataclass(frozen=True)
 class Scrape:
-    """The state of a run at one moment; its counters count from the start of the run."""
+    """The state of a run at one moment; its counters count from the start of the run.
+
+    Where the overview is `together` all values are of logical operators, and of the unifiers of a port.
+    `heartbeat_ages`: seconds, with the labels `container` and `host`; then the greatest of each host.
+    """
 
     overview: OverviewAnswer
     last_window: WindowSummaryAnswer | None
-    containers: list[ContainerAnswer]
-    latencies: list[tuple[OperatorNode, LatencyTotal]]
+    heartbeat_ages: list[tuple[Labels, float | None]]
+    latencies: list[tuple[Whose, LatencyTotal]]
     windows: WindowTotal
-    ages: list[tuple[OperatorNode, str, AgeTotals]]
+    ages: list[tuple[Whose, str, AgeTotals]]
     watermarks: WatermarksAnswer
     slots: SlotCounts
     compactions: int
@@ -79,11 +99,22 @@ class Scrape:
         """The application as a whole, once it is planned."""
         return cast("InfoAnswer", self.overview["info"])
 
+    @property
+    def together(self) -> bool:
+        """True if values are not by partition."""
+        return self.overview.get("together", False)
+
     @cached_property
     def labels_of(self) -> Mapping[str, Labels]:
-        """The labels `operator` and `partition` of the plan's physical operators, by title."""
+        """The labels `operator` and `partition` of the plan's operators, as rows name them."""
         rows = self.overview["operators"]
+        if self.together:
+            return {row["name"]: Whose.of_label(row["name"]).labels for row in rows}
         return {row["name"]: operator_labels(row["name"], row["partition"]) for row in rows}
+
+    def labels_at(self, title: str) -> Labels | None:
+        """The labels of a physical operator, or of those that it is one of; None if the plan has it not."""
+        return self.labels_of.get(_PARTITION.sub("", title) if self.together else title)
 
 
 def operator_labels(title: str, partition: int) -> Labels:
@@ -112,3 +143,12 @@ def state(states: Iterable[str], actual: str, labels: Labels = ()) -> Iterator[t
 def seconds(ms: float | None) -> float | None:
     """Seconds of milliseconds."""
     return None if ms is None else ms / 1000
+
+
+def summed(values: Iterable[tuple[Labels, float | None]]) -> dict[Labels, float]:
+    """The sum of what has the same labels."""
+    found: dict[Labels, float] = {}
+    for labels, value in values:
+        if value is not None:
+            found[labels] = found.get(labels, 0.0) + value
+    return found

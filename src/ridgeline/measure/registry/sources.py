@@ -51,12 +51,6 @@ def _refused(scrape: Scrape) -> Labelled:
         yield (reason,), count
 
 
-def _heartbeat_ages(scrape: Scrape) -> Labelled:
-    """The time since the last heartbeat of each container."""
-    for container in scrape.containers:
-        yield (str(container["id"]), str(container["host"])), container["heartbeatAgeSeconds"]
-
-
 _SOURCE = ("operator",)
 SOURCES = (
     ScrapedMetric(
@@ -165,7 +159,7 @@ HOSTS = (
         "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its "
         "stack.",
         aliases=("Apex `lastHeartbeat`",),
-        read=_heartbeat_ages,
+        read=lambda scrape: scrape.heartbeat_ages,
     ),
     ScrapedMetric(
         "clock_skew_seconds",

@@ -15,21 +15,31 @@ from ridgeline.measure.registry.scrape import (
     ScrapedMetric,
     one,
     seconds,
+    summed,
 )
 
 
 def _blame(scrape: Scrape) -> Labelled:
     """Seconds by cause and operator, without operators that the plan does not have any more."""
+    found: dict[Labels, float] = {}
     for (what, operator), spent in scrape.windows.blame.items():
-        if not operator or operator in scrape.labels_of:
-            yield (what, operator), spent
+        whose = scrape.labels_at(operator) if operator else ("",)
+        if whose is not None:
+            name = whose[0] if scrape.together else operator
+            found[what, name] = found.get((what, name), 0.0) + spent
+    return found.items()
 
 
 def _path(scrape: Scrape) -> Iterator[tuple[int, Labels, PathStepAnswer]]:
     """The steps of the last critical path: position, labels and step of operators that the plan has."""
     for position, step in enumerate(scrape.overview["criticalPath"]["path"]):
-        if (labels := scrape.labels_of.get(step["operator"])) is not None:
+        if (labels := scrape.labels_at(step["operator"])) is not None:
             yield position, labels, step
+
+
+def _path_seconds(scrape: Scrape) -> Labelled:
+    """The seconds of these steps. Unifiers of one port may be several of them."""
+    return summed((labels, seconds(step["latencyMs"])) for _, labels, step in _path(scrape)).items()
 
 
 def _slack(scrape: Scrape) -> Labelled:
@@ -246,7 +256,7 @@ WINDOWS = (
         "An operator's share of the last window's critical path; absent for operators off it. They add up "
         "to `critical_path_seconds`.",
         "The greatest is what to speed up or to partition.",
-        read=lambda scrape: [(labels, seconds(step["latencyMs"])) for _, labels, step in _path(scrape)],
+        read=_path_seconds,
     ),
     ScrapedMetric(
         "critical_path_info",

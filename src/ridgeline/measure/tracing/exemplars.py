@@ -50,6 +50,16 @@ class Exemplars:
         """The exemplars of an operator by its label and partition."""
         return self._operators.get(series, NO_BUCKETS)
 
+    def by_label(self) -> dict[str, Buckets]:
+        """Of all operators of a label the newest exemplar of each bucket."""
+        found: dict[str, dict[int, Exemplar]] = {}
+        for (label, _), buckets in list(self._operators.items()):
+            own = found.setdefault(label, {})
+            for number, one in buckets.items():
+                if number not in own or own[number].at < one.at:
+                    own[number] = one
+        return {label: MappingProxyType(own) for label, own in found.items()}
+
 
 def _with(buckets: Buckets, found: Exemplar) -> Buckets:
     return MappingProxyType({**buckets, bisect_left(LATENCY_BOUNDS_SECONDS, found.value): found})

@@ -58,10 +58,14 @@ class Exposition:
     def __init__(self, watch: Answers) -> None:
         self._readings = Readings(watch)
 
-    def render(self, *, open_metrics: bool = False) -> bytes:
-        """The metrics as of now, in the text format, or in OpenMetrics with exemplars."""
+    def render(self, *, open_metrics: bool = False, partitions: bool = False) -> bytes:
+        """The metrics as of now, in the text format, or in OpenMetrics with exemplars.
+
+        `partitions`: as `Readings.read`.
+        """
         write, end = (_open_text, "# EOF\n") if open_metrics else (_text, "")
-        texts = (text for metric, samples in self._readings.read()[1] for text in write(metric, samples))
+        _, read = self._readings.read(partitions=partitions)
+        texts = (text for metric, samples in read for text in write(metric, samples))
         return "".join([*texts, end]).encode()
 
 

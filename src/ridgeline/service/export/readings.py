@@ -13,6 +13,7 @@ from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.measure.answers.own_metrics import MetricAnswer
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import BY_NAME, METRICS
+from ridgeline.measure.registry.labels import OPERATOR
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.registry.scrape import (
     Distribution,
@@ -20,9 +21,9 @@ from ridgeline.measure.registry.scrape import (
     Scrape,
     ScrapedMetric,
     Value,
-    operator_labels,
 )
 from ridgeline.measure.topology import MetricNode
+from ridgeline.measure.tracing.exemplars import NO_BUCKETS
 from ridgeline.observe import identity
 
 if TYPE_CHECKING:
@@ -50,17 +51,22 @@ class Readings:
         self._watch = watch
         self._version = identity.version()
         self._lock = threading.Lock()
-        self._compute: dict[str, dict[Labels, float]] = {}
-        """The compute time of each region's operators, as it was read last."""
+        self._compute: dict[tuple[str, bool], dict[Labels, float]] = {}
+        """The compute time of each region's operators, as it was read last, together or by partition."""
+        self._kept: dict[str, KeptSums] = {}
+        """Of each region whose operators are summed."""
 
-    def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
+    def read(self, *, partitions: bool = False) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
         """The time, and all metrics of the registry in its order, with their samples as of then.
 
         Those that operators declare follow. The time is STRAM's wall clock. All values are finite. Where the
         application has several regions, all metrics have the label `region`.
+
+        `partitions`: of very many operators, too, values are by partition. Without it the label `partition`
+        is empty there, and values are those of all partitions together.
         """
         with self._lock:
-            scrapes = self._watch.scrapes()
+            scrapes = self._watch.scrapes(partitions=partitions)
             found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
             infos = [one.overview["info"] for _, one in scrapes]
             application = next((info["name"] for info in infos if "id" in info), "")
@@ -81,34 +87,105 @@ class Readings:
         yield "build_info", (self._version,), 1
         if not scrape.planned:
             return
+        kept = self._kept.setdefault(region, KeptSums()) if scrape.together else None
+        for name, labels, value in self._of_run(region, scrape, kept):
+            yield name, labels, value if kept is None else kept.value(name, labels, value)
+        if kept is not None:
+            kept.end()
+
+    def _of_run(
+        self, region: str, scrape: Scrape, kept: KeptSums | None
+    ) -> Iterator[tuple[str, Labels, Value]]:
+        """The values of a run that is planned."""
         for metric in METRICS:
             if isinstance(metric, ScrapedMetric):
                 for labels, value in metric.read(scrape):
                     yield metric.name, labels, value
-        yield from self._latencies(region, scrape)
+        yield from self._latencies(region, scrape, kept)
         for row in scrape.overview["operators"]:
             yield from _operator(row, scrape.labels_of[row["name"]])
 
-    def _latencies(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
+    def _latencies(
+        self, region: str, scrape: Scrape, kept: KeptSums | None
+    ) -> Iterator[tuple[str, Labels, float | Distribution]]:
         """Latencies and times of operators since the start. Counters never fall."""
-        spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.overview["progress"]["operators"]}
-        running = scrape.overview["progress"]["running"]
+        progress = scrape.overview["progress"]
+        running = progress["running"]
+        spent = {row["operator"]: row["secondsSpent"] or 0.0 for row in progress["operators"]}
         seen: dict[Labels, float] = {}
-        before = self._compute.get(region, {})
-        for node, total in scrape.latencies:
-            labels = operator_labels(node.title, node.partition)
+        before = self._compute.get((region, scrape.together), {})
+        exemplars = scrape.exemplars.by_label() if scrape.together else {}
+        for (title, labels), total in scrape.latencies:
+            committed = total.compute
+            if kept is not None:
+                committed = kept.number("committed compute", labels, committed)
             # What an attempt that is made again had taken is taken back; a counter must not be.
             seen[labels] = max(
-                total.compute + (spent.get(node.id, 0.0) if running else 0.0), before.get(labels, 0.0)
+                committed + (spent.get(title, 0.0) if running else 0.0), before.get(labels, 0.0)
             )
-            exemplars = scrape.exemplars.of_operator(node.series)
-            latencies = Distribution(total.counts, total.latency, exemplars)
+            label, partition = labels
+            if scrape.together:
+                own = exemplars.get(label, NO_BUCKETS)
+            else:
+                own = scrape.exemplars.of_operator((label, int(partition)))
+            latencies = Distribution(total.counts, total.latency, own)
             yield "operator_window_latency_seconds", labels, latencies
             yield "operator_compute_seconds_total", labels, seen[labels]
             yield "operator_cpu_seconds_total", labels, total.cpu
             yield "operator_wait_seconds_total", labels, total.wait
             yield "operator_transfer_seconds_total", labels, total.transfer
-        self._compute[region] = seen
+        self._compute[region, scrape.together] = seen
+
+
+class KeptSums:
+    """Sums over the operators of a label that never fall: those of a plan before are in them.
+
+    A plan that changes may have fewer partitions; what the others had come to stays counted.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, Labels], tuple[float, ...]] = {}
+        self._gone: dict[tuple[str, Labels], tuple[float, ...]] = {}
+        self._seen: set[tuple[str, Labels]] = set()
+
+    def value(self, name: str, labels: Labels, value: Value) -> Value:
+        """The value of a metric; of counters and histograms of operators with what was lost."""
+        if value is None or not _is_sum_of_operators(name):
+            return value
+        if isinstance(value, Distribution):
+            total, *counts = self._with_gone((name, labels), (value.total, *value.counts))
+            return Distribution(tuple(int(count) for count in counts), total, value.exemplars)
+        return self.number(name, labels, value)
+
+    def number(self, name: str, labels: Labels, value: float) -> float:
+        """The same of one number that is a sum."""
+        (found,) = self._with_gone((name, labels), (value,))
+        return found
+
+    def _with_gone(self, key: tuple[str, Labels], values: tuple[float, ...]) -> tuple[float, ...]:
+        self._seen.add(key)
+        last, gone = self._last.get(key), self._gone.get(key)
+        self._last[key] = values
+        if last is not None and values[-1] < last[-1]:
+            before = gone or (0,) * len(values)
+            gone = self._gone[key] = tuple(
+                more + was - now for more, was, now in zip(before, last, values, strict=True)
+            )
+        return values if gone is None else tuple(map(sum, zip(values, gone, strict=True)))
+
+    def end(self) -> None:
+        """A reading has ended: forget operators that the plan has not."""
+        for known in (self._last, self._gone):
+            for key in known.keys() - self._seen:
+                del known[key]
+        self._seen.clear()
+
+
+@cache
+def _is_sum_of_operators(name: str) -> bool:
+    """True for a counter or histogram whose values are those of operators."""
+    metric = BY_NAME[name]
+    return metric.kind in {Kind.COUNTER, Kind.HISTOGRAM} and metric.labels[:2] == OPERATOR
 
 
 def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
@@ -123,7 +200,11 @@ def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels
 def _own_of(scrapes: Sequence[tuple[str, Scrape]], application: str) -> list[tuple[Metric, list[Sample]]]:
     """The metrics that operators declare, with the application's label, and that of the region if any."""
     regions = {node.operator: region for region, scrape in scrapes for node in scrape.own_nodes}
-    nodes = [node for _, scrape in scrapes for node in scrape.own_nodes]
+    nodes = [
+        replace(node, by_partition=False) if scrape.together else node
+        for _, scrape in scrapes
+        for node in scrape.own_nodes
+    ]
     rows = [row for _, scrape in scrapes for row in scrape.own_metrics]
     several = len(scrapes) > 1
     return [

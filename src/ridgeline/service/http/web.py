@@ -63,7 +63,19 @@ _EVENTS = Endpoint(
     tag="events",
 )
 _METRICS = Endpoint(
-    "/metrics", None, "The metrics for Prometheus.", str, media_type="text/plain", tag="metrics"
+    "/metrics",
+    None,
+    "The metrics for Prometheus.",
+    str,
+    query=(
+        Parameter(
+            "partitions",
+            "boolean",
+            "true: each partition of a plan of more than 2,000 operators, too, which takes seconds",
+        ),
+    ),
+    media_type="text/plain",
+    tag="metrics",
 )
 _LIVE = Endpoint(
     f"{BASE}/live",
@@ -170,9 +182,10 @@ def create_app(
         return _EventStream(overviews, pages.events(values.get("every", EVERY_MS)))
 
     def metrics(request: Request) -> Response:
+        partitions = bool(_METRICS.parse(request).get("partitions"))
         opened = wants_open_metrics(request.headers.get("accept", ""))
         headers = {"content-type": OPEN_METRICS if opened else MEDIA_TYPE, "vary": "Accept"}
-        return Response(exposition.render(open_metrics=opened), headers=headers)
+        return Response(exposition.render(open_metrics=opened, partitions=partitions), headers=headers)
 
     routes = [
         _route(endpoint, endpoint.handler, watch, stack_of, log)
