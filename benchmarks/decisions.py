@@ -11,6 +11,7 @@ Every container has a slot. Its parts:
 - a run with windows of a second, heartbeats, and slots and hosts that fail and come back
 - a run without failures, whose windows follow each other as fast as the driver can: where it ends
 - network: what the driver's end of real sockets takes, which the simulation leaves out
+- service: what the web service, the command and the page take, asked over sockets while the driver waits
 
 Costs of containers are drawn from those that were measured (`simulated_costs.py`). Times are processor
 seconds of the driver's thread, without those of the simulation.
@@ -30,6 +31,7 @@ from typing import TypeVar
 
 from benchmarks.data import Number
 from benchmarks.decision_network import microseconds
+from benchmarks.decision_service import waits
 from benchmarks.decision_times import Times, timed
 from benchmarks.simulated_costs import MeasuredCosts
 from benchmarks.simulated_run import Cluster, SimulatedRun
@@ -39,6 +41,7 @@ from ridgeline.engine.process.garbage import short_pauses, spare_loaded
 from ridgeline.measure.events import RunEvent, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
+from ridgeline.service.export.prometheus import Exposition
 from ridgeline.service.http.bodies import to_json
 from ridgeline.stram.following import place_spread
 from ridgeline.stram.placement import HostCapacity, host_preferences, place
@@ -58,6 +61,7 @@ _SLOT_LOST, _HOST_LOST = 4, 8
 """After so many windows one fails in any case, so that short runs have both."""
 _ANSWERS_EVERY = 5
 """After so many windows the questions are asked once."""
+_APART_SECONDS = 0.3
 _SHOWN = 14
 _PEERS = 300
 """Real connections; each takes two of the files that this process and its child may open."""
@@ -205,9 +209,10 @@ def run_table(containers: int, hosts: int, windows: int, *, fails: bool = True) 
             if fails and count == _HOST_LOST:
                 driven.trouble.lose_host()
             if count % _ANSWERS_EVERY == 0:
-                _ask(driven, times)
+                _ask(driven, exposition, times)
 
         driven.watch.keep_figures()
+        exposition = Exposition(driven.watch)
         seen = _Windows(driven, each)
         began = driven.worked()
         with timed(driven, times):
@@ -231,25 +236,49 @@ def run_table(containers: int, hosts: int, windows: int, *, fails: bool = True) 
         driven.close()
 
 
-def _ask(driven: SimulatedRun, times: Times) -> None:
-    """Ask what users and policies ask; the answers are made into JSON as for the web service."""
+def _ask(driven: SimulatedRun, exposition: Exposition, times: Times) -> None:
+    """Ask what users and policies ask; the answers are made into JSON as for the web service, or text."""
     watch = driven.watch
     questions: dict[str, Callable[[], object]] = {
         "`/` is answered": watch.info,
         "an overview is made for the page": watch.overview,
         "`/criticalPath` is answered": watch.critical_path,
         "`/physicalPlan/containers` is answered": watch.containers,
-        "`/metrics` is read": watch.scrape,
+        "`/metrics` is answered": exposition.render,
         "policies get their figures": watch.application_figures,
     }
     while watch.settle():
         pass  # what waits to be folded is not theirs
     for kind, ask in questions.items():
+        driven.clock.advance(driven.clock.monotonic() + _APART_SECONDS)  # nothing is shared with the last one
         began = driven.worked()
         answer = ask()
-        if "answered" in kind or "overview" in kind:
+        if not isinstance(answer, bytes) and kind != "policies get their figures":
             to_json(answer)
         times.add(f"answers: {kind}", driven.worked() - began)
+
+
+def service_table(containers: int, hosts: int, windows: int) -> None:
+    """Print what users wait for, after so many windows."""
+    plan = plan_application(application(containers // PIPELINE))
+    costs = MeasuredCosts.shipped()
+    cluster = Cluster(_places(plan, hosts), costs, heartbeats=costs, small_bytes=SMALL_BYTES)
+    with tempfile.TemporaryDirectory() as folder:
+        driven = SimulatedRun(plan, Path(folder), cluster)
+
+        def each(count: int) -> None:
+            if count != windows - 1:
+                return
+            while driven.watch.settle():
+                pass
+            print(f"\n**What users wait for, {containers:,} containers on {hosts:,} hosts**\n")
+            print("| asked for | ms | KB |\n|---|---|---|")
+            for what, spent, size in waits(driven, plan):
+                print(f"| {what} | {1e3 * spent:,.0f} | {size / 1e3:,.0f} |", flush=True)
+
+        _Windows(driven, each)
+        driven.drive(windows)
+        driven.close()
 
 
 def limit_table(containers: int, hosts: int, windows: int, *, profiled: bool = False) -> None:
@@ -315,7 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--hosts", type=int, help="default: one for ten containers")
     parser.add_argument("--windows", type=int, default=WINDOWS, help=f"of each run; default: {WINDOWS}")
     parser.add_argument(
-        "--part", choices=("placement", "run", "limit", "network"), help="one of the parts only"
+        "--part", choices=("placement", "run", "limit", "network", "service"), help="one of the parts only"
     )
     parser.add_argument("--profile", action="store_true", help="name the functions that take the time")
     given = parser.parse_args(arguments)
@@ -334,6 +363,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 placement_table(containers, hosts)
         if given.part in (None, "run"):
             run_table(containers, hosts, given.windows)
+        if given.part == "service":
+            service_table(containers, hosts, given.windows)
         if given.part in (None, "limit"):
             limit_table(containers, hosts, given.windows)
             if given.profile:

@@ -10,8 +10,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from ridgeline.api.clock import Clock
 
@@ -34,7 +33,7 @@ class SimulatedClock(Clock):
         self._driver = threading.get_ident()
         self._seconds = 0.0
         self._mark = time.thread_time()
-        self._depth = 0
+        self._pause = _Apart(self)
 
     def wall(self) -> float:
         """Seconds since 1970."""
@@ -42,11 +41,21 @@ class SimulatedClock(Clock):
 
     def monotonic(self) -> float:
         """Simulated seconds since the start."""
-        if self._works and not self._depth and threading.get_ident() == self._driver:
-            now = time.thread_time()
-            self._seconds += self._works * (now - self._mark)
-            self._mark = now
+        if self._works and not self._pause.is_open and threading.get_ident() == self._driver:
+            self.note()
         return self._seconds
+
+    def note(self) -> float:
+        """The time goes on by what the driver has worked until now, which is returned: processor seconds."""
+        now = time.thread_time()
+        self._seconds += self._works * (now - self._mark)
+        self._mark = now
+        return now
+
+    def skip(self, began: float) -> None:
+        """What this thread has worked since then was the simulation's."""
+        self._mark = time.thread_time()
+        self.apart_seconds += self._mark - began
 
     def cpu(self) -> float:
         """Processor seconds of the calling thread."""
@@ -70,19 +79,36 @@ class SimulatedClock(Clock):
         """Let the time pass up to this one; does nothing if it has."""
         self._seconds = max(self.monotonic(), until)
 
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """The simulation works: no time passes."""
-        self.monotonic()
-        began = time.thread_time()
+    def apart(self) -> _Apart:
+        """Within the block the simulation works: no time passes."""
+        return self._pause
+
+
+class _Apart:
+    """The block of `SimulatedClock.apart`. Blocks may lie in each other; the outermost counts.
+
+    It is entered for each message, so it is made once.
+    """
+
+    def __init__(self, clock: SimulatedClock) -> None:
+        self._clock = clock
+        self._depth = 0
+        self._began = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """True within a block."""
+        return self._depth > 0
+
+    def __enter__(self) -> None:
+        if not self._depth:
+            self._began = self._clock.note()
         self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-            self._mark = time.thread_time()
-            if not self._depth:
-                self.apart_seconds += self._mark - began
+
+    def __exit__(self, *_error: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._clock.skip(self._began)
 
 
 class Agenda:

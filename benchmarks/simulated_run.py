@@ -119,6 +119,7 @@ class SimulatedRun:
 
     def close(self) -> None:
         """The run ends, and all slots."""
+        self.network.closing = True
         with _plan_files_here():
             self.run.close(orderly=True)
 

@@ -69,6 +69,8 @@ class SimulatedNetwork:
         self.address = "unix:/simulated"
         self.sent_bytes = self.frames = 0
         self.labels: set[str] = set()
+        self.closing = False
+        """True once all slots end, so that nobody runs windows any more."""
         self.on_return: Callable[[], None] = bool
         self.on_call: Callable[[], None] = bool
         self.on_host: Callable[[Process, float | None], None] = lambda _process, _seconds: None
@@ -208,7 +210,8 @@ class SimulatedNetwork:
         """A slot was ended: it answers, and its task ends."""
         self.answer(process, Ended(), "ended")
         self._events.append(Lost(process.peer, CLOSED))
-        self._windows.lost(frozenset({process.peer.slot}), self._clock.monotonic())
+        if not self.closing:
+            self._windows.lost(frozenset({process.peer.slot}), self._clock.monotonic())
         self._spark.leave(process)
 
     def _silent(self, there: Sequence[Process]) -> None:
