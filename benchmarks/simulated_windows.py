@@ -19,6 +19,8 @@ from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
 
 TUPLES = 100
+_KEPT = 8
+"""Windows before the last one whose attempts may still report."""
 
 
 class Key(NamedTuple):
@@ -127,7 +129,7 @@ class SimulatedWindows:
             self._free.clear()
         key = Key(request.window_id, request.attempt)
         attempt = self._attempts[key] = Attempt(request)
-        for old in [one for one in self._attempts if one.window_id < request.window_id - 64]:
+        for old in [one for one in self._attempts if one.window_id < request.window_id - _KEPT]:
             del self._attempts[old]
         for busy in self._busy.values():
             busy.forget(now)

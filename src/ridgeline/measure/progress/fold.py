@@ -268,9 +268,11 @@ class ProgressFold:
 
         `again`: by what is known now, the sample that was just before does not count.
         """
-        due = [source for source in self._sources.values() if source.is_due(at, again=again)]
         window = self._windows.oldest
-        if not due or window is None or not window.running or self._reported_in_part(window, at):
+        if window is None or not window.running:
+            return
+        due = [source for source in self._sources.values() if source.is_due(at, again=again)]
+        if not due or self._reported_in_part(window, at):
             return
         done = self._done(at)
         for source in due:

@@ -164,7 +164,8 @@ class PartitionedSource:
 
     def is_due(self, at: float, *, again: bool = False) -> bool:
         """True if a further sample of a window that runs would say more, or `again` what was just said."""
-        return self._is_followed(at) and (again or at - self._sampled_at >= _BETWEEN_SECONDS)
+        # The time first: each heartbeat asks all sources, and the rest looks at all partitions.
+        return (again or at - self._sampled_at >= _BETWEEN_SECONDS) and self._is_followed(at)
 
     def _is_followed(self, at: float) -> bool:
         """True if its partitions report, and it is not asked as a whole."""
