@@ -7,12 +7,14 @@ of a clock on the wall, so that other work on the machine shows in them.
 from __future__ import annotations
 
 import http.client
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,9 +40,11 @@ STREAMS: Mapping[str, tuple[str, bytes]] = {
 }
 COMMANDS = (["status"], ["latency"], ["list-operators"], ["list-containers"], ["metrics"])
 CHROMIUM = Path("/usr/bin/chromium")
-_SHOWN = (
-    """() => document.querySelector(".graph-canvas") !== null && !document.body.innerText.includes("…")"""
-)
+VIEWS = {
+    "overview": r"() => /(read|keyed|write)\d+/.test(document.body.innerText)",
+    "graph": "() => document.querySelectorAll('[data-node]').length > 0",
+}
+"""Views of the page, and what is true once they show the application."""
 _PATIENCE_SECONDS = 60.0
 
 
@@ -61,13 +65,13 @@ def waits(driven: SimulatedRun, plan: Plan) -> Iterator[tuple[str, float, int]]:
     """What is asked for, the seconds until it was there, and its bytes. The driver must wait meanwhile."""
     with served(driven, plan) as server:
         for path in PATHS:
-            yield f"`{path}`", *_timed(lambda path=path: _get(server, path))  # type: ignore[misc]
+            yield f"`{path}`", *_timed(partial(_get, server, path))
         for what, (path, event) in STREAMS.items():
-            yield what, *_timed(lambda path=path, event=event: _first(server, path, event))  # type: ignore[misc]
+            yield what, *_timed(partial(_first, server, path, event))
         for arguments in COMMANDS:
-            yield f"`ridgeline {' '.join(arguments)}`", *_timed(lambda one=arguments: _run(server, one))  # type: ignore[misc]
+            yield f"`ridgeline {' '.join(arguments)}`", *_timed(partial(_run, server, arguments))
         if CHROMIUM.exists() and find_spec("playwright") is not None:
-            yield "the page in Chromium, until its graph is drawn", *_timed(lambda: _page(server))
+            yield from _views(server)
 
 
 def _timed(ask: Callable[[], int]) -> tuple[float, int]:
@@ -120,22 +124,22 @@ def _run(server: WebServer, arguments: list[str]) -> int:
 
 
 def _environment(home: str) -> dict[str, str]:
-    import os
-
     return {**os.environ, "COLUMNS": "120", "HOME": home}
 
 
-def _page(server: WebServer) -> int:
-    """Open the page and wait for its graph; returns the bytes of the page's text."""
+def _views(server: WebServer) -> Iterator[tuple[str, float, int]]:
+    """Open each view in a page of its own, in one browser; the bytes are those of the text that it shows."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page()
-        page.goto(server.url)
-        page.wait_for_function(_SHOWN, timeout=1_000 * _PATIENCE_SECONDS)
-        size = len(page.inner_text("body"))
+        for view, shown in VIEWS.items():
+            page = browser.new_page()
+            began = time.perf_counter()
+            page.goto(f"{server.url}/#/{view}")
+            page.wait_for_function(shown, timeout=1_000 * _PATIENCE_SECONDS)
+            yield f"the page's {view} in Chromium", time.perf_counter() - began, len(page.inner_text("body"))
+            page.close()
         browser.close()
-    return size

@@ -393,12 +393,16 @@ class Topology:
 
     @cached_property
     def ranks_of_containers(self) -> tuple[list[Rank], list[Rank]]:
-        """The containers of each stage with those that they read from, and with those that read from them."""
-        stages = np.array([self.stage_of[container] for container in self.containers], np.intp)
-        ranks = [np.flatnonzero(stages == stage) for stage in np.unique(stages)]
-        below = Neighbours.of(
-            self.consumers, {container: row for row, container in enumerate(self.containers)}
-        )
+        """The containers with those that they read from, and with those that read from them, rank by rank."""
+        places = {container: row for row, container in enumerate(self.containers)}
+        depths, known = np.zeros(len(places), np.intp), dict[int, int]()
+        for container in self.containers_in_order:
+            producers = self.producers[container]
+            if producers and id(producers) not in known:  # many have the same
+                known[id(producers)] = 1 + max(int(depths[places[one]]) for one in producers)
+            depths[places[container]] = known[id(producers)] if producers else 0
+        ranks = [np.flatnonzero(depths == depth) for depth in range(int(depths.max(initial=-1)) + 1)]
+        below = Neighbours.of(self.consumers, places)
         return self.containers_above.of_ranks(ranks), below.of_ranks(ranks[::-1])
 
     @cached_property

@@ -1,11 +1,12 @@
 """Slack, against a window that is played: containers begin when all that they read from are over."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.latency.critical_path import critical_path
-from ridgeline.measure.latency.slack import slack
+from ridgeline.measure.latency.slack import slack, slack_of_figures
 from ridgeline.measure.topology import Topology
 from support.measure.simulated_window import graph, graphs, ids, seed_graph
 
@@ -79,3 +80,22 @@ def test_where_nothing_is_fused_there_is_none_on_the_critical_path(case):
     if max(map(len, topology.containers.values())) == 1:
         found = slack(topology, own)
         assert all(found[operator] == 0.0 for operator in critical_path(topology, own).path)
+
+
+@settings(deadline=None)
+@given(measured_graphs(), st.data())
+def test_of_all_containers_at_once_it_is_the_same(case, data):
+    topology, own = case
+    turns = {one: data.draw(st.integers(0, int(seconds)).map(float)) for one, seconds in own.items()}
+    figures = np.zeros((6, len(topology.operators)))
+    figures[1] = [own[node.id] for node in topology.operators]
+    figures[4] = [turns[node.id] for node in topology.operators]
+    found, expected = slack_of_figures(topology, figures), slack(topology, own, turns)
+    assert {node.id: found[node.container] for node in topology.operators} == expected
+
+
+def test_containers_of_one_stage_may_read_from_each_other():
+    topology = graph({"A": (0, 0), "B": (1, 0), "C": (2, 0)}, ["AB", "BC"])
+    figures = np.zeros((6, 3))
+    figures[1] = figures[4] = [1.0, 2.0, 3.0]
+    assert set(slack_of_figures(topology, figures).values()) == {0.0}
