@@ -23,6 +23,7 @@ import argparse
 import cProfile
 import pstats
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -216,7 +217,7 @@ def run_table(containers: int, hosts: int, windows: int, *, fails: bool = True) 
         seen = _Windows(driven, each)
         began = driven.worked()
         with timed(driven, times):
-            driven.drive(windows)
+            ended = _driven(driven, windows)
         first, last = seen.marks[1], seen.marks[-1]
         network, trouble = driven.network, driven.trouble
         print(f"\n**Windows of 1 s, {containers:,} containers on {hosts:,} hosts**\n")
@@ -233,7 +234,18 @@ def run_table(containers: int, hosts: int, windows: int, *, fails: bool = True) 
             f"driver's thread had work for {share:.0%} of it, {first[1] - began:,.1f} s for the start. "
             f"{network.sent_bytes / 1e6:,.0f} MB were sent. {_memory()}"
         )
-        driven.close()
+        if ended:
+            driven.close()
+
+
+def _driven(driven: SimulatedRun, windows: int) -> bool:
+    """Run so many windows; False if Ctrl-C ends the run before: its figures are of the windows until then."""
+    try:
+        driven.drive(windows)
+    except KeyboardInterrupt:
+        print("(interrupted)", file=sys.stderr)
+        return False
+    return True
 
 
 def _ask(driven: SimulatedRun, exposition: Exposition, times: Times) -> None:

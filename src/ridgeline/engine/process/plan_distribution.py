@@ -70,16 +70,20 @@ class PlanFile:
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """The user's modules, and what lies beside them."""
+    """The user's modules, compressed, and what lies beside them.
 
-    sources: Sources
+    Each slot has a plan file with them: compressed anew for each they took longer than the specs.
+    """
+
+    sources: bytes
     files: UserFiles
 
 
 def ship_code(storage: DriverStorage, epoch: int = 0) -> UserCode:
     """Find the user's modules, and write the files beside them. Raises OSError."""
     sources = user_sources()
-    return UserCode(sources, user_files.ship(storage, sources, epoch))
+    packed = zlib.compress(pickle.dumps(dict(sources), 5), 1)
+    return UserCode(packed, user_files.ship(storage, sources, epoch))
 
 
 def distribute(
@@ -104,7 +108,7 @@ def distribute(
     numbers = {id(secret): secrets.index(secret) for secret in found}
     pickled = _pickled(specs, numbers)  # before anything is written: it says what cannot be
     code = code or ship_code(storage, epoch)
-    data = zlib.compress(cloudpickle.dumps((code.sources, pickled), 5), 1)
+    data = pickle.dumps((code.sources, zlib.compress(pickled, 1)), 5)
     name = place_of(hashlib.sha256(data).hexdigest(), epoch)
     packages = shipped_packages.ship(storage, epoch)
     file = PlanFile(name, secrets, os.geteuid(), packages, code.files, epoch)
@@ -243,9 +247,9 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
         msg = f"{what}; remove it and start the application again"
         raise UntrustedError(msg)
     shipped_packages.receive(storage, shipped.packages, shipped.epoch)
-    sources, specs = pickle.loads(zlib.decompress(data))
+    sources, specs = (zlib.decompress(part) for part in pickle.loads(data))
     files = shipped.files
-    PlanFinder.install(sources, {} if files is None else user_files.receive(storage, files, shipped.epoch))
+    PlanFinder.install(pickle.loads(sources), {} if files is None else user_files.receive(storage, files, shipped.epoch))
     _hide(shipped.secrets)
     unpickler = _Unpickler(specs, shipped.secrets)
     received: tuple[ContainerSpec, ...] = unpickler.load()
