@@ -58,7 +58,7 @@ SLOT_HOURS, HOST_HOURS = 50.0, 15.0
 """Of 10,000 slots one fails every 18 s, of 1,000 hosts one every 54 s: more often than in most clusters."""
 SMALL_BYTES = 500
 WINDOWS = 60
-_SLOT_LOST, _HOST_LOST = 4, 8
+_WARM, _SLOT_LOST, _HOST_LOST = 2, 4, 8
 """After so many windows one fails in any case, so that short runs have both."""
 _ANSWERS_EVERY = 5
 """After so many windows the questions are asked once."""
@@ -202,14 +202,16 @@ def run_table(containers: int, hosts: int, windows: int, *, fails: bool = True) 
     with tempfile.TemporaryDirectory() as folder:
         driven = SimulatedRun(plan, Path(folder), cluster)
 
+        due = {_WARM: driven.trouble.begin}
+        if fails:
+            due |= {_SLOT_LOST: driven.trouble.lose_slot, _HOST_LOST: driven.trouble.lose_host}
+        asked = [0]
+
         def each(count: int) -> None:
-            if count == 2:  # all is warm
-                driven.trouble.begin()
-            if fails and count == _SLOT_LOST:
-                driven.trouble.lose_slot()
-            if fails and count == _HOST_LOST:
-                driven.trouble.lose_host()
-            if count % _ANSWERS_EVERY == 0:
+            for number in [one for one in due if one <= count]:  # several may be committed at once
+                due.pop(number)()
+            if count >= asked[0] + _ANSWERS_EVERY:
+                asked[0] = count
                 _ask(driven, exposition, times)
 
         driven.watch.keep_figures()

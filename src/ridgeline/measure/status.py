@@ -256,6 +256,8 @@ class Statuses:
             status.stage = topology.stage_of[container]
             self._of_process.setdefault((status.host, status.pid), set()).add(status)
         large = is_summed(topology)
+        if large:
+            topology.prepare()
         self.columns = StatusColumns(topology, self.operators, self._read) if large else None
 
     def operators_ended(self, events: Sequence[OperatorWindow]) -> None:

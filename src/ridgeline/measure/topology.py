@@ -308,6 +308,11 @@ class Topology:
         """The operators of each label together."""
         return Groups.of_members(list(self.labels.values()))
 
+    def prepare(self) -> None:
+        """Find now what the first sums over the operators of labels would wait for."""
+        _ = self.in_labels, self.containers_of_labels, self.first_of_labels, self.rows_of_containers
+        _ = self.places_of, self.chains, self.ranks_of_containers, self.above, self.below
+
     @cached_property
     def first_of_labels(self) -> list[int]:
         """The id of the first operator of each label."""

@@ -249,7 +249,9 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     shipped_packages.receive(storage, shipped.packages, shipped.epoch)
     sources, specs = (zlib.decompress(part) for part in pickle.loads(data))
     files = shipped.files
-    PlanFinder.install(pickle.loads(sources), {} if files is None else user_files.receive(storage, files, shipped.epoch))
+    PlanFinder.install(
+        pickle.loads(sources), {} if files is None else user_files.receive(storage, files, shipped.epoch)
+    )
     _hide(shipped.secrets)
     unpickler = _Unpickler(specs, shipped.secrets)
     received: tuple[ContainerSpec, ...] = unpickler.load()
