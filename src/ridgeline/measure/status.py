@@ -150,8 +150,9 @@ class StatusColumns:
         self._came = np.zeros(size, np.intp)
         """How many windows came, of those that the averages of the statuses know."""
         for place, one in enumerate(own):
-            for times, queue in one.recent:
-                self._put(np.array([place]), *np.array([times]).T, np.array([queue]))
+            for (at, seconds), queue in one.recent:
+                row = np.array([[at], [seconds], [queue]], np.float64)
+                self._put(np.array([place], np.intp), row[0], row[1], row[2])
         there = [(place, one.last) for place, one in enumerate(own) if one.last is not None]
         if there:
             self._set(np.array([place for place, _ in there], np.intp), [event for _, event in there])
