@@ -561,6 +561,8 @@ class KafkaSink(Sink):
 
 def connecting(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of every client: those of the connection."""
-    kinds = ("sasl.", "ssl.", "security.", "socket.", "broker.", "reconnect.", "oauth", "enable.ssl.")
-    kinds += ("enable.sasl.", "https.", "client.dns.", "plugin.")
+    kinds = (
+        *("sasl.", "ssl.", "security.", "socket.", "broker.", "reconnect.", "oauth", "enable.ssl."),
+        *("enable.sasl.", "https.", "client.dns.", "plugin."),
+    )
     return {name: value for name, value in options.items() if name.startswith(kinds)}
