@@ -1,7 +1,9 @@
 """Users, rights and TLS of a real broker: what works, and what is said where it does not."""
 
+import base64
 import json
 import logging
+import time
 from typing import NamedTuple
 
 import pytest
@@ -44,11 +46,23 @@ def user(name="shop", mechanism="PLAIN", password="env:SHOP_PASSWORD", protocol=
     }
 
 
+def token(_):
+    """A token that is not signed, which the broker of the test takes, as of an identity provider's client."""
+    now = time.time()
+    parts = {"alg": "none"}, {"sub": "shop", "iat": now, "exp": now + 600}
+    text = [base64.urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=").decode() for one in parts]
+    return f"{'.'.join(text)}.", now + 600
+
+
 def ways(secure):
     """The ways to connect that are right: the listener and the options."""
     ca = {"ssl.ca.location": secure.path("ca")}
     client = {"ssl.certificate.location": secure.path("client"), "ssl.key.location": secure.path("client")}
+    bearer = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    own = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=shop"}
     return {
+        "a token of the client": ("SASL", bearer | own),
+        "a token of a function": ("SASL", bearer | {"oauth_cb": token}),
         "a user": ("SASL", user()),
         "a user of SCRAM over TLS": ("BOTH", user(mechanism="SCRAM-SHA-512", protocol="SASL_SSL") | ca),
         "a certificate": ("TLS", {"security.protocol": "SSL"} | ca | client),
@@ -62,7 +76,16 @@ def reading(servers, source, target, options):
     return app
 
 
-@pytest.mark.parametrize("way", ["a user", "a user of SCRAM over TLS", "a certificate"])
+WAYS = [
+    "a user",
+    "a user of SCRAM over TLS",
+    "a certificate",
+    "a token of the client",
+    "a token of a function",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_topic_to_topic_exactly_once(secure, way, tmp_path, caplog):
     source, target = secure.topic(partitions=2), secure.topic(partitions=2)
     fill(secure, source, numbers(50))

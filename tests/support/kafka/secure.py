@@ -112,7 +112,9 @@ class SecureKafka(Kafka):
         for name in ("sasl", "both"):
             listener = f"listener.name.{name}"
             settings |= {
-                f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+                f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+                f"{listener}.oauthbearer.sasl.jaas.config": f"{_JAAS}.oauthbearer.OAuthBearerLoginModule "
+                'required unsecuredLoginStringClaim_sub="nobody";',
                 f"{listener}.plain.sasl.jaas.config": f"{_JAAS}.plain.PlainLoginModule required {users};",
                 f"{listener}.scram-sha-512.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
             }
