@@ -188,3 +188,21 @@ def test_a_null_that_the_schema_does_not_allow_is_left_out(tmp_path: Path, kind:
     assert run.collected("sink") == [(1, 5), (3, 7)]
     [letter] = run.collected("letters")
     assert "record 2 of `orders`" in letter.error
+
+
+class Misspelt(NamedTuple):
+    id: int
+    txet: str | None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_that_is_not_there_is_no_text(tmp_path: Path, kind: Any) -> None:
+    """SQLite takes a name in quotes for a text, if no column has it."""
+    path = tmp_path / "a.db"
+    make(kind, path, 3)
+    cases: list[dict[str, Any]] = [{}, {"table": None, "query": "select * from orders"}, {"shards": 2}]
+    for more in cases:
+        with pytest.raises(RidgelineError, match=r"(?s)cannot read .*txet.*check `table`"):
+            run_local(application(kind, path, schema=Misspelt, until="end", **more))
+    with pytest.raises(RidgelineError, match=r"(?s)cannot read .*idd.*check `table`"):
+        run_local(application(kind, path, until="end", column="idd"))

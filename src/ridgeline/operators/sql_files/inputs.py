@@ -15,9 +15,17 @@ from ridgeline.api.support.files import local_path
 from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.source import Source, SourceUnavailableError
 from ridgeline.operators.databases.increasing import IncreasingInput, IncreasingReader, IncreasingSource
-from ridgeline.operators.sql_files.table_output import listed, quoted
+from ridgeline.operators.sql_files.table_output import quoted
 
 T = TypeVar("T", default=Any)
+
+
+_ROWS = "ridgeline_rows"
+
+
+def column_of_rows(name: str) -> str:
+    """A column in SQL. Without the name before it SQLite takes one that is not there for a text."""
+    return f"{_ROWS}.{quoted(name)}"
 
 
 class Rows(NamedTuple):
@@ -37,7 +45,12 @@ class Rows(NamedTuple):
     @property
     def sql(self) -> str:
         """The table, or the query as one."""
-        return quoted(self.table) if self.table else f"({self.query}) as ridgeline_query"
+        return f"{quoted(self.table) if self.table else f'({self.query})'} as {_ROWS}"
+
+    @property
+    def number(self) -> str:
+        """The column that grows, in SQL."""
+        return column_of_rows(self.column)
 
 
 class Database:
@@ -110,7 +123,7 @@ class FileSource(IncreasingSource):
 
     def _number(self, function: str) -> int | None:
         rows = self._database.rows
-        found = self._ask(f"select {function}({quoted(rows.column)}) from {rows.sql}")  # noqa: S608  names
+        found = self._ask(f"select {function}({rows.number}) from {rows.sql}")  # noqa: S608  names
         if found is not None and not isinstance(found, int):
             msg = f"`{self._context.operator}` cannot read {rows.name}: `{rows.column}` has {found!r}, which "
             raise RidgelineError(msg + "is no integer; name a column of integers with `column`")
@@ -137,15 +150,14 @@ class FileReader(IncreasingReader):
     def rows(self, start: int, end: int, shard: int) -> Iterator[Sequence[Sequence[Any]]]:
         """Chunks of rows. Raises RidgelineError, SourceUnavailableError."""
         rows, count = self._database.rows, self._shards
-        names = listed([rows.column, *self._schema.names])
+        names = ", ".join(map(column_of_rows, [rows.column, *self._schema.names]))
         which = between(rows, start, end)
         if count > 1:  # a remainder has the sign of the number
-            which += f" and ({quoted(rows.column)} % {count} + {count}) % {count} = {shard}"
-        query = f"select {names} from {rows.sql} where {which} order by {quoted(rows.column)}"  # noqa: S608  names
+            which += f" and ({rows.number} % {count} + {count}) % {count} = {shard}"
+        query = f"select {names} from {rows.sql} where {which} order by {rows.number}"  # noqa: S608  names
         yield from self._database.explained(self._context.operator.name, query)
 
 
 def between(rows: Rows, start: int, end: int) -> str:
     """A condition of SQL: the number is after `start`, up to `end`."""
-    column = quoted(rows.column)
-    return f"{column} > {int(start)} and {column} <= {int(end)}"
+    return f"{rows.number} > {int(start)} and {rows.number} <= {int(end)}"

@@ -208,8 +208,9 @@ class SqliteSink(Sink):
             self._insert(batch, names, rows)
             return
         places = [names.index(name) for name in self._table.key]
-        same = " and ".join(f"{quoted(name)} = ?" for name in self._table.key)
-        remove = f"delete from {quoted(self._table.name)} where {same}"  # noqa: S608  identifiers
+        table = quoted(self._table.name)  # before a name SQLite does not take that for a text
+        same = " and ".join(f"{table}.{quoted(name)} = ?" for name in self._table.key)
+        remove = f"delete from {table} where {same}"  # noqa: S608  identifiers
         for row, gone in zip(rows, data.column(DELETED).to_pylist(), strict=True):
             if gone:
                 self._database.execute(remove, [row[place] for place in places])
