@@ -1,4 +1,4 @@
-"""Steps that follow each other run as one query: results, counts, errors and times are as of each by itself."""
+"""Steps that follow each other run as one query: results, counts, errors and times as of each by itself."""
 
 from __future__ import annotations
 
@@ -240,8 +240,7 @@ def test_a_step_that_gets_partitions_of_its_own_leaves_the_query(monkeypatch):
     run = run_local(chained(windows), changes={6: [Repartition("second", 2)]})
     found = sorted(row["c"] for row in run.collected("out"))
     assert found == sorted(2 * (x + 1) - x for number in range(12) for x in (number, number + 100))
-    assert run.plan.logical.operators
-    assert 0 < len(QUERIES)
+    assert QUERIES
 
 
 POISON = 2**62

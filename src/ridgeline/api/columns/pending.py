@@ -1,4 +1,4 @@
-"""Tuples that are still to be computed: what a step hands to the next one, which computes them with its own."""
+"""Tuples that are still to be computed: a step hands them to the next one, which computes its own too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class PendingQuery(ABC):
-    """What computes the columns of tuples from those of others, row by row."""
+    """A computation of the columns of tuples from those of others, row by row."""
 
     @abstractmethod
     def make(self, source: Tuples) -> pa.RecordBatch:

@@ -96,7 +96,7 @@ class Tuples:
 
     @property
     def delivered(self) -> Any:
-        """What a `process_batch` method gets: the batch, unless tuples of this kind are handed over as such."""
+        """The argument of a `process_batch` method: the batch, unless tuples of this kind are handed over."""
         return self.batch
 
     def last(self, count: int) -> Tuples:

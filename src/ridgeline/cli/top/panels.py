@@ -44,7 +44,8 @@ def operator_panel(
     if share is not None:
         head.append(f", {share:.0%} of windows", "dim")
     times = Text.assemble(
-        ("compute ", "dim"), about(milliseconds(row.parts_ms[0]), row.estimated), ("  wait ", "dim"), milliseconds(row.parts_ms[1]),
+        ("compute ", "dim"), about(milliseconds(row.parts_ms[0]), row.estimated),
+        ("  wait ", "dim"), milliseconds(row.parts_ms[1]),
         ("  transfer ", "dim"), milliseconds(row.parts_ms[2]), ("  p99 ", "dim"), percentile(row.p99_ms),
     )  # fmt: skip
     trend = spark(row.trend, min(KEPT, width - 20))

@@ -59,7 +59,7 @@ class Chain(NamedTuple):
         )
 
     def _parts(self, delivered: Emitted) -> list[Tuples]:
-        """What has come for the first operator."""
+        """The tuples that have come for the first operator."""
         head = self.operators[0].spec
         return [part for port in head.inputs for part in delivered.get((head.id, port), ())]
 
@@ -72,7 +72,7 @@ class Chain(NamedTuple):
         )
 
     def pieces(self) -> list[Chain]:
-        """It without the links that only hand batches on: operators alone, and those that compute together."""
+        """It without the links that only hand batches on: operators alone, and those that defer together."""
         found: list[Chain] = []
         begin = 0
         for place in range(len(self.operators)):

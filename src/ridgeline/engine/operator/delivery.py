@@ -102,7 +102,7 @@ class Delivery:
         with inheriting_times(inheriting, processing), instance.running.part(port, len(tuples), None):
             try:
                 handler(tuples.delivered)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  raised again, with the operator's name
                 cause = error.__cause__ if isinstance(error, PendingError) else error
                 raise instance.batch_failure(port, tuples, error) from cause
             finally:

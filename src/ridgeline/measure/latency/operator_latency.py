@@ -35,7 +35,7 @@ class OperatorLatency(NamedTuple):
     """The latency of a physical operator in one window, in seconds: compute + wait + transfer.
 
     `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times
-    the width of a window, since no upstream had reported; or the operator ran in one query with others, so
+    the width of a window, since no upstream had reported. Or the operator ran in one query with others, so
     its time is in part a share. `clamped`: it ended before its upstream, so the
     clocks disagree and the latency was taken as 0. `cpu`: processor time of `compute`, if it is known.
     """

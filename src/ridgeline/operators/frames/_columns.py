@@ -203,7 +203,7 @@ class Plan:
         return any(made.source == name == made.field.name for made in self.made)
 
     def run(self, batch: pa.RecordBatch, *, alone: bool = False) -> pa.RecordBatch:
-        """The result of a batch, row by row. Raises what polars raises for a value. `alone`: see `compute`."""
+        """The result of a batch, row by row. Raises what polars raises. `alone`: see `compute`."""
         computed: dict[str, pa.Array] = {}
         if self.expressions:
             computed = compute(batch, self.needed, self.expressions, alone=alone)

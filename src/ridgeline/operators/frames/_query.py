@@ -4,8 +4,8 @@ A step hands the next one `PendingTuples` in place of a batch. Their query has t
 runs it: over the columns that the steps read, in one call, and in its own thread. Columns that pass stay the
 Arrow arrays that came in.
 
-What a query computes is what its steps compute one by one. Steps whose columns another way would change, or
-whose expressions polars does not write as data, are left out: the query ends before them.
+A query computes the same as its steps one by one. Columns that Arrow would change on the way end it. So do
+expressions that polars does not write as data.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -48,14 +49,14 @@ class Step(NamedTuple):
 
 
 class Shares:
-    """What share of a query's time each of its steps has, by measurements. At first they are equal."""
+    """The shares of a query's time that its steps have, by measurements. At first they are equal."""
 
     def __init__(self, count: int) -> None:
         self._sums = [0.0] * count
         self._measured = 0
 
     def add(self, seconds: Sequence[float]) -> None:
-        """Take in a measurement of all steps. The very first one includes what is done once; it is replaced."""
+        """Take in a measurement of all steps. The first one, with what is done only once, is replaced."""
         kept = 0.0 if self._measured <= 1 else _KEPT
         self._sums = [kept * before + one for before, one in zip(self._sums, seconds, strict=True)]
         self._measured += 1
@@ -93,7 +94,7 @@ class Query(PendingQuery):
 
     @classmethod
     def first(cls, operator: Any, plan: Plan) -> Query | None:
-        """The query of one step; None if no other step can go on from it."""
+        """The query of one step; None if no other step can be joined to it."""
         if plan.query is None:
             made = cls([Step(operator, plan)])
             plan.query = (made if made.can_be_followed else None,)
@@ -184,7 +185,7 @@ class Query(PendingQuery):
 
 
 def _differences(readings: Sequence[float]) -> list[float]:
-    return [after - before for before, after in zip(readings, readings[1:], strict=False)]
+    return [after - before for before, after in pairwise(readings)]
 
 
 def _can_be_followed(operator: Any, plan: Plan) -> bool:
@@ -238,7 +239,7 @@ class _Common:
 
 @cache
 def _optimizations() -> Any:
-    """What polars may change in a query: all that a step computes is computed, also what nobody reads."""
+    """The changes that polars may make to a query: all columns are computed, also those without a reader."""
     return imported().QueryOptFlags.none(simplify_expression=True)
 
 
@@ -296,6 +297,7 @@ class _Composing:
         return common
 
     def _add_step(self, plan: Plan) -> None:
+        """Add the columns that a step computes, and name its result for the next one. Raises _Apart."""
         if plan.functions:
             raise _Apart
         for name, dtype in plan.empty.schema.items():
@@ -343,6 +345,7 @@ def _reading(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
 
 
 def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    """A node of an expression with other names for columns; literals stay."""
     if isinstance(node, list):
         return [_renamed(one, names) for one in node]
     if not isinstance(node, dict):
