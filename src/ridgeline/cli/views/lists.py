@@ -183,7 +183,8 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
         ("average", "averageMs"),
     ):
         columns[title] = [
-            Text(about(milliseconds(operator.get(name)), operator.get("estimated"))) for operator in operators
+            Text(about(milliseconds(operator.get(name)), name not in _MEASURED and operator.get("estimated")))
+            for operator in operators
         ]
     for title, name in (("p50", "p50Ms"), ("p99", "p99Ms")):
         columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
@@ -222,6 +223,8 @@ def _ago(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else f"{duration(seconds)} ago"
 
 
+_MEASURED = ("waitMs", "transferMs")
+"""The times of an operator that are no shares of the time of a query."""
 _TIMES = (Form.MILLISECONDS, Form.PERCENT)
 """The forms of columns that are made of an operator's times."""
 _FORMS: Mapping[Form, Callable[[Any], str]] = {
