@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.columns.schema import Schema
+from ridgeline.connect import SourceUnavailableError
 from ridgeline.connect.reader import ReaderContext, SourceRange
 from ridgeline.operators.kafka import KafkaInput
 from ridgeline.testing import CollectorSink, run_local
@@ -238,3 +239,11 @@ def test_times_that_the_broker_gives(kafka):
     assert [row.number for row in read()] == [0, 1, 2]
     assert all(before - step <= row.at <= after + step for row in read(begin=before - step))
     assert read(begin=after + timedelta(seconds=1)) == []
+
+
+def test_a_message_that_the_client_does_not_take_is_said(kafka):
+    topic = kafka.topic(config={"max.message.bytes": "4000000"})
+    fill(kafka, topic, [{"value": {"number": 0, "pad": "x" * 3_000_000}}], message_max_bytes=4_000_000)
+    options = {"receive.message.max.bytes": 1_000_000, "fetch.max.bytes": 500_000, "message.max.bytes": 1000}
+    with pytest.raises(SourceUnavailableError, match=r"nothing of .*-0 from 0 on: .*receive\.message\.max"):
+        read_range(kafka, topic, 0, 1, options=options)

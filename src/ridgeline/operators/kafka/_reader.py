@@ -69,7 +69,7 @@ class KafkaReader(SourceReader):
         self._consumer: Any = None
         self._places: dict[str, _Place] = {}
         self._found: dict[str, list[list[Any]]] = {}
-        """The messages of the window, by partition."""
+        """The messages of the window that is being read, by partition."""
         self._clock = SystemClock()
 
     def open(self, context: ReaderContext) -> None:
@@ -116,6 +116,7 @@ class KafkaReader(SourceReader):
                 why = self._trouble.because("no answer")
                 msg = f"Kafka at {self._set.servers} sends nothing of {waiting}: {why}"
                 raise SourceUnavailableError(msg)
+        self._found = {}
         for part in parts:
             if (place := self._places.get(part.partition)) is not None:
                 place.next = part.end
