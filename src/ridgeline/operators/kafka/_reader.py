@@ -101,7 +101,8 @@ class KafkaReader(SourceReader):
         self._assign(parts)
         wanted = {part.partition: part for part in parts}
         answered = self._clock.monotonic()
-        found = self._found = {name: [] for name in wanted}
+        self._found = {name: [] for name in wanted}
+        found = self._found
         while True:
             for name in list(wanted):
                 if messages := self._places[name].taken(wanted[name].end):
