@@ -81,7 +81,7 @@ class HdfsFiles(DelegatingFiles):
         return pa.PythonFile(_Stream(said(do)), mode=mode)
 
     def get_file_info_selector(self, selector: pyarrow.fs.FileSelector) -> list[pyarrow.fs.FileInfo]:
-        """List the contents of a folder; nothing if it is missing and may be. Raises FileNotFoundError else."""
+        """List a folder; nothing if it is missing and may be. Raises FileNotFoundError else."""
         try:
             found: list[pyarrow.fs.FileInfo] = super().get_file_info_selector(selector)
         except FileNotFoundError:
