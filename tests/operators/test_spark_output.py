@@ -370,6 +370,36 @@ def test_an_older_copy_of_a_checkpoint_does_not_mix_with_later_windows(
 
 
 @pytest.mark.spark
+def test_a_driver_that_is_taken_over_while_spark_writes_touches_no_rows(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    from pyspark.sql import SparkSession
+
+    out = tmp_path / "out"
+    overtakes: list[int] = []
+
+    def overtaken(frame: Any, window_id: int) -> Any:
+        driver.fenced = window_id in overtakes
+        return frame
+
+    options = {"path": f"{out}/window={{window_id}}"}
+    output = SparkOutput(format="json", options=options, mode="overwrite", transform=overtaken)
+    driver = Published(SparkOutput(format="json"), tmp_path, spark=SparkSession(spark_context))
+    [part] = parts_of(SparkOutput(format="json"), tmp_path, 1)
+    driver.publisher = output.publisher()
+    driver.publisher.open(driver.context, None)
+    (out / "_ridgeline-0-0").mkdir(parents=True)  # of one that was killed
+    driver.commit(0, part.window(batch(n=[0]))[1])
+    overtakes.append(1)
+    (out / "window=1").mkdir()
+    (out / "window=1" / "part.json").write_text('{"n": 1}\n')
+    with pytest.raises(FencedError):
+        driver.commit(1, part.window(batch(n=[1]))[1])
+    assert sorted(path.name for path in out.iterdir()) == ["window=0", "window=1"]
+    assert [path.name for path in (out / "window=1").iterdir()] == ["part.json"]
+
+
+@pytest.mark.spark
 def test_what_spark_refuses_is_reported_and_not_lost(spark_context: Any, tmp_path: Path) -> None:
     from pyspark.sql import SparkSession
 

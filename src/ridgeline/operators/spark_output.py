@@ -30,8 +30,10 @@ from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
+from ridgeline.operators.spark_input import FILE_FORMATS
 
-_WINDOW = "{window_id}"
+_WINDOW, _BESIDE = "{window_id}", "_ridgeline-"
+"""Readers pass over names with `_` in front."""
 Option = bool | int | float | str
 Transform = Callable[[Any, int], Any]
 
@@ -161,6 +163,8 @@ class SparkPublisher(Publisher):
         self._window = self._written = -1
         self._is_new = True
         """Nothing was committed before this run: folders of another one are replaced or left."""
+        self._cleared = False
+        """Whether folders that a killed driver left beside their places are removed."""
         self._compared = False
         """Whether the folders of windows that are there fit the checkpoint."""
         self._reached = False
@@ -264,7 +268,7 @@ class SparkPublisher(Publisher):
             frame = spark.read.parquet(*[f"{self._uri()}/{segment.name}" for segment in self._staged])
             if self._transform is not None:
                 frame = self._transform(frame, window_id)
-            frame.write.format(self._format).options(**self.options(window_id)).mode(self._mode).save()
+            self._save(spark, frame, window_id)
             self._reached = True
         except Exception as error:
             if (reason := what_spark_says(error)) is None:
@@ -280,6 +284,36 @@ class SparkPublisher(Publisher):
                 raise StoreAwayError(message, "", why) from error
             raise RidgelineError(message) from error
 
+    def _save(self, spark: Any, frame: Any, window_id: int) -> None:
+        """Let Spark write. A folder of files for each window is written beside its place, then moved there.
+
+        The driver looks whether it still owns the checkpoint after Spark's work, and not only before. So one
+        that stood still and was taken over touches no rows of the other. Raises FencedError then.
+        """
+        options = self.options(window_id)
+        writer = frame.write.format(self._format)
+        path = self._options.get("path")
+        moves = isinstance(path, str) and _WINDOW in path and self._mode == "overwrite"
+        if not moves or self._format.lower() not in FILE_FORMATS:
+            writer.options(**options).mode(self._mode).save()
+            return
+        target = str(options["path"]).rstrip("/")
+        above = target.rpartition("/")[0] or ("" if target[:1] == "/" else ".")
+        beside = f"{above}/{_BESIDE}{window_id}-{self._context.epoch}"
+        folders = _Folders(spark)
+        if not self._cleared:
+            for name in folders.names(above or "/"):
+                if name.startswith(_BESIDE):
+                    folders.remove(f"{above}/{name}")
+            self._cleared = True
+        writer.options(**{**options, "path": beside}).mode(self._mode).save()
+        try:
+            self._context.check_owner()
+        except BaseException:
+            folders.remove(beside)
+            raise
+        folders.replace(beside, target)
+
     def _compare(self, spark: Any, window_id: int) -> None:
         """Before the first write of a run that continues: look whether later windows have folders.
 
@@ -294,7 +328,9 @@ class SparkPublisher(Publisher):
         name, rest = f"{start}{_WINDOW}{after.partition('/')[0]}", head or ("/" if before[:1] == "/" else ".")
         pattern = re.compile("([0-9]+)".join(map(re.escape, name.split(_WINDOW))))
         windows = [
-            int(found[1]) for one in _listed(spark, rest) if (found := pattern.fullmatch(one)) is not None
+            int(found[1])
+            for one in _Folders(spark).names(rest)
+            if (found := pattern.fullmatch(one)) is not None
         ]
         if (last := max(windows, default=-1)) > window_id:
             msg = (
@@ -362,11 +398,35 @@ class SparkPublisher(Publisher):
         return f"{root}/{safe_name(self._context.operator)}"
 
 
-def _listed(spark: Any, folder: str) -> list[str]:
-    """The names in a folder, by Spark's own way to its file system; none if it is not there."""
-    java = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's file systems
-    path = java.org.apache.hadoop.fs.Path(folder)
-    files = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
-    if not files.exists(path):
-        return []
-    return [str(one.getPath().getName()) for one in files.listStatus(path)]
+class _Folders:
+    """Folders by Spark's own way to their file system. Methods raise errors of py4j."""
+
+    def __init__(self, spark: Any) -> None:
+        self._java = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's file systems
+        self._settings = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+
+    def _found(self, folder: str) -> tuple[Any, Any]:
+        path = self._java.org.apache.hadoop.fs.Path(folder)
+        return path.getFileSystem(self._settings), path
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none if it is not there."""
+        files, path = self._found(folder)
+        if not files.exists(path):
+            return []
+        return [str(one.getPath().getName()) for one in files.listStatus(path)]
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder with all that is in it, if it is there."""
+        files, path = self._found(folder)
+        files.delete(path, True)  # noqa: FBT003  Java's
+
+    def replace(self, source: str, target: str) -> None:
+        """Move a folder to the place of another one. Raises RidgelineError if the file system cannot."""
+        files, path = self._found(target)
+        files.delete(path, True)  # noqa: FBT003  Java's
+        if not files.rename(self._java.org.apache.hadoop.fs.Path(source), path):
+            msg = (
+                f"`{mask_text(source)}` cannot be moved to `{mask_text(target)}`; see who else writes there, "
+            )
+            raise RidgelineError(msg + "then start it again: the rows are in the checkpoint")
