@@ -556,3 +556,88 @@ def test_two_states_may_change_their_names(modules: Any) -> None:
     )
     both = {"sum.acc": "sum.last", "sum.last": "sum.acc"}
     goes_on(modules("versioned_app", NAMED, swapped, other), storage, rename=both)
+
+
+LITERAL_BODY = """known = self.acc.get(r.key)
+        self.acc[r.key] = a = known or "pq"[r.key % 2]
+        self.output.emit(Out(r.key, "pqs".index(a), 0))"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes", "now", "told"),
+    [
+        ('Literal["p", "q"]', "", 'Literal["p"]', "its values were `'p' | 'q'`, and are `'p'`"),
+        ('Literal["p", "q"]', "", 'Literal["p", "s"] | None', "and are `'p' | 's' | None`"),
+        ('Literal["p", "q"]', "", "int", "and are `int`"),
+        ("list[Literal[1, 2]]", "", "list[Literal[1]]", "its values were `1 | 2`, and are `1`"),
+    ],
+)
+def test_values_of_a_literal_that_are_gone_are_refused(
+    modules: Any, kind: str, classes: str, now: str, told: str
+) -> None:
+    imports = "from typing import Literal\n"
+    body = LITERAL_BODY if "list" not in kind else "self.acc[r.key] = [1]"
+    storage = first(modules("old_app", imports + classes, f"acc = KeyedState({kind}, key=int)", body))
+    found = refused(modules("old_app", imports, f"acc = KeyedState({now}, key=int)", body), storage)
+    assert told in found
+
+
+@pytest.mark.parametrize("now", ['Literal["s", "q", "p"]', 'Literal["p", "q"] | None', "str", "object"])
+def test_a_literal_may_have_more_values(modules: Any, now: str) -> None:
+    imports = "from typing import Literal\n"
+    states = 'acc = KeyedState(Literal["p", "q"], key=int)'
+    storage = first(modules("old_app", imports, states, LITERAL_BODY))
+    after = modules("old_app", imports, f"acc = KeyedState({now}, key=int)", LITERAL_BODY)
+    run = run_local(after.application(), checkpoint=storage, windows=4)
+    assert {(row.key, row.count) for row in run.collected("sink")} == {(n, n % 2) for n in range(KEYS)}
+
+
+@pytest.mark.parametrize(
+    ("states", "body", "after"),
+    [
+        ("acc = State(None)", "self.acc = 'x'", "acc = State(0)"),
+        ("acc = KeyedState(object, key=int)", "self.acc[r.key] = 'x'", "acc = KeyedState(int, key=int)"),
+        ("acc = KeyedState(Any)", "self.acc[r.key] = 2.5", "acc = KeyedState(int | None)"),
+        ("acc = KeyedState(Any)", "self.acc[r.key] = True", "acc = KeyedState(int)"),
+        ("acc = ListState()", "self.acc.append('x')", "acc = ListState(int)"),
+    ],
+)
+@pytest.mark.parametrize("segments", [False, True])
+def test_values_of_any_type_are_looked_at_where_one_is_declared(
+    modules: Any, states: str, body: str, after: str, segments: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
+    storage = first(modules("old_app", "", states, body))
+    with pytest.raises(RidgelineError, match="is no `int"):
+        run_local(modules("old_app", "", after, "pass").application(), checkpoint=storage, windows=1)
+    run = run_local(modules("old_app", "", states, body).application(), checkpoint=storage, windows=1)
+    assert run.windows_committed == 1, "nothing has changed by the refusal"
+
+
+@pytest.mark.parametrize(
+    ("states", "value", "after", "wanted"),
+    [
+        ("acc = State(None)", "self.acc", "acc = State(0)", lambda n: n + 1),
+        ("acc = State(None)", "self.acc", "acc = State(0.0)", lambda n: n + 1),
+        (
+            "acc = KeyedState(object, key=int)",
+            "self.acc[r.key]",
+            "acc = KeyedState(float, key=int)",
+            lambda n: n // KEYS + 1,
+        ),
+    ],
+)
+def test_values_of_the_declared_type_go_on(
+    modules: Any, states: str, value: str, after: str, wanted: Any
+) -> None:
+    kept = "self.acc.get(r.key)" if "[" in value else value
+    body = f"{value} = ({kept} or 0) + 1\n        self.output.emit(Out(r.key, int({value}), r.n))"
+    storage = first(modules("old_app", "", states, body))
+    run = run_local(modules("old_app", "", after, body).application(), checkpoint=storage, windows=3)
+    rows = sorted((row.total, row.count) for row in run.collected("sink"))
+    assert rows == [(n, wanted(n)) for n in range(WIDTH * FIRST, WIDTH * (FIRST + 3))]
+
+
+def test_any_type_is_wider_than_each(modules: Any) -> None:
+    storage = first(modules("old_app"))
+    goes_on(modules("old_app", SWAPPED, "acc = KeyedState(Any, key=Any)"), storage)

@@ -18,6 +18,7 @@ from ridgeline.api.support.pickling import class_name, class_of, class_within
 from ridgeline.plan.change.state_shapes import (
     ANY,
     DONE,
+    LITERAL,
     NOTHING,
     PORTS,
     SLIDES,
@@ -34,10 +35,11 @@ from ridgeline.plan.change.state_shapes import (
     ports_of,
     state_shapes,
     with_inner,
+    without_literals,
 )
 from ridgeline.plan.change.state_steps import Steps, chained, classes_in
 from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, refused, shape_changes
-from ridgeline.plan.change.state_widening import WIDER, widener
+from ridgeline.plan.change.state_widening import WIDER, narrower, widener
 from ridgeline.plan.physical import PhysicalOperator
 
 
@@ -253,7 +255,8 @@ class _One:
             parts.append("by the function of a migration")
         elif new in conversion.values:
             wider = _text(self._declared[new].get("type", ANY))
-            parts.append(f"values become {wider}")
+            were = self._held[name].get("type", ANY)
+            parts.append(f"values {'are looked at: all are' if were == ANY else 'become'} {wider}")
         if new in conversion.columns:
             parts.append("its tuples have other columns, matched by name")
         was = f"was `{self._before}.{name}`" if new != name else ""
@@ -332,7 +335,10 @@ class _One:
                     self._formers.add(one)
             return why, chained(functions)
         why = self._differs(before, declared) or self._observed(before.get("classes", ()))
-        function = None if why else widener(before.get("type", ANY), declared.get("type", ANY))
+        was, now = before.get("type", ANY), declared.get("type", ANY)
+        function = None if why else widener(was, now)
+        if not why and was in (ANY, _ANY_BEFORE) and now != ANY and SLIDES not in self._held:
+            function = narrower(now)
         if function is not None and SLIDES in self._held:
             why = "its slides have values of it, which cannot be made wider"
         return why, function
@@ -488,6 +494,7 @@ class _One:
 
     def _types(self, old: Any, new: Any, what: str) -> str:
         """Why a value of one type may be none of another; "" if it always is one."""
+        old = ANY if old == _ANY_BEFORE else old
         if old == new and isinstance(old, str) and ":" not in old:
             return ""
         if ANY in (old, new):
@@ -505,9 +512,9 @@ class _One:
 
     def _alike(self, old: Any, new: Any, what: str) -> str:
         """Why a value of one type, no union, may be none of another."""
-        if ANY in (old, new):
-            return ""
         head, other = head_of(old), head_of(new)
+        if ANY in (old, new) or LITERAL in {head, other}:
+            return "" if ANY in (old, new) else self._literals(old, new, what)
         if ":" in head or ":" in other:
             if why := self._pair(head, other, what):
                 return why
@@ -520,6 +527,12 @@ class _One:
         if not before or not after:
             return ""  # one of them says nothing about what is inside
         return self._inside(head, before, after, what)
+
+    def _literals(self, old: Any, new: Any, what: str) -> str:
+        """As `_alike`, where one or both are a value of a Literal. A checkpoint of before has its type."""
+        same = head_of(old) != head_of(new) or old[2] == new[2]
+        why = self._types(without_literals(old), without_literals(new), what)
+        return why if why or same else f"{what} {_text(old)}, and are {_text(new)}"
 
     def _inside(self, head: str, before: Sequence[Any], after: Sequence[Any], what: str) -> str:
         """As `_types`, of the arguments of two types. Those of keys and other classes stay as they are."""
@@ -660,6 +673,8 @@ class _One:
             self.faults.append(Fault(self._owner, what, remedy))
 
 
+_ANY_BEFORE = "typing:Any"
+"""How `Any` was noted by versions of Ridgeline before."""
 _KINDS = {
     "value": "a `State`",
     "keyed": "a `KeyedState`",
@@ -696,6 +711,8 @@ def _plain(kind: Any) -> str:
     if isinstance(kind, str):
         return kind.replace(":", ".")
     head, *arguments = kind
+    if head == LITERAL:
+        return str(arguments[1])
     if head == "|":
         return " | ".join(map(_plain, arguments))
     return f"{_plain(head)}[{', '.join(map(_plain, arguments))}]"

@@ -34,6 +34,8 @@ from ridgeline.plan.physical import PhysicalOperator
 
 Shape = dict[str, Any]
 ANY = "any"
+LITERAL = "literal"
+"""The head of one value of a `Literal`: its type and its text follow."""
 NOTHING: Mapping[str, Any] = {}
 """The schemas of a checkpoint that has none: nothing is compared."""
 PORTS, DONE = "#ports", "#migrations"
@@ -54,6 +56,13 @@ def members(kind: Any) -> Sequence[Any]:
     return kind[1:] if head_of(kind) == "|" else [kind]
 
 
+def without_literals(kind: Any) -> Any:
+    """A type with that of their values in the place of Literals."""
+    if isinstance(kind, str):
+        return kind
+    return kind[1] if kind[0] == LITERAL else [*map(without_literals, kind)]
+
+
 def head_of(kind: Any) -> str:
     """The name of a type without its arguments, by its shape."""
     return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else head_of(kind[0]))
@@ -70,18 +79,23 @@ def type_shape(kind: Any, classes: dict[str, type]) -> Any:
     if origin is typing.Annotated or hasattr(kind, "__supertype__"):
         return type_shape(arguments[0] if arguments else kind.__supertype__, classes)
     if origin is typing.Literal:
-        return type_shape(typing.Union[tuple(map(type, arguments))], classes)  # noqa: UP007  of a tuple
+        return _union([LITERAL, type_shape(type(one), classes), repr(one)] for one in arguments)
     if origin in (typing.Union, types.UnionType):
-        return ["|", *(type_shape(one, classes) for one in arguments)]
+        return _union(type_shape(one, classes) for one in arguments)
     if isinstance(origin, type):
         return [type_shape(origin, classes), *(_argument(one, classes) for one in arguments)]
     return _plain_shape(kind, classes)
 
 
+def _union(shapes: Iterable[Any]) -> Any:
+    found = [inner for one in shapes for inner in members(one)]
+    return found[0] if len(found) == 1 else ["|", *found]
+
+
 def _plain_shape(kind: Any, classes: dict[str, type]) -> str:
     if kind is None or kind is type(None):
         return "None"
-    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+    if not isinstance(kind, type) or kind in {object, Any} or getattr(kind, "_is_protocol", False):
         return ANY  # a type variable, a name that cannot be resolved
     name = class_name(kind)
     if is_described(kind):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.plan.change.state_shapes import ANY, arguments_of, head_of, members
+from ridgeline.api.errors import shorten
+from ridgeline.plan.change.state_shapes import ANY, arguments_of, head_of, members, without_literals
 
 Function = Callable[[Any], Any]
 WIDER: Mapping[str, Sequence[str]] = {"int": ("float",), "bool": ("int", "float")}
@@ -47,6 +48,7 @@ def widener(old: Any, new: Any) -> Function | None:
     """
     if old == new or ANY in (old, new):
         return None
+    old, new = without_literals(old), without_literals(new)
     olds, news = members(old), members(new)
     found = {}
     for one in olds:
@@ -66,6 +68,30 @@ def widener(old: Any, new: Any) -> Function | None:
         return value if function is None else function(value)
 
     return widened
+
+
+def narrower(new: Any) -> Function | None:
+    """The function that finds values that are none of a type, where they were of any; None if it cannot.
+
+    It raises ValueError for such a value. What is inside of lists and the like is not looked at.
+    """
+    heads = [head_of(one) for one in members(without_literals(new))]
+    if not all(head in _HEADS or head == "None" for head in heads):
+        return None
+    kinds = tuple(type(None) if head == "None" else _HEADS[head] for head in heads)
+    text = " | ".join(heads)
+
+    def checked(value: Any) -> Any:
+        if type(value) is int and float in kinds and int not in kinds:
+            return as_float(value)
+        is_bool = type(value) is bool and bool not in kinds
+        if is_bool or not isinstance(value, kinds):
+            remedy = "declare the type that it has, or convert it by a function"
+            msg = f"{shorten(value)} is no `{text}`; {remedy}"
+            raise ValueError(msg)
+        return value
+
+    return checked
 
 
 def _one(old: Any, same: Any, news: Sequence[Any]) -> Function | None:
