@@ -6,6 +6,7 @@ does not answer at once gives nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from urllib.parse import quote
 import typer
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import MASK
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -39,6 +41,11 @@ def operators(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(_names_of(context, "/logicalPlan/operators", "operators"), incomplete)
 
 
+def physical_operators(context: typer.Context, incomplete: str) -> list[str]:
+    """Ids of the application's physical operators."""
+    return _beginning(_names_of(context, "/physicalPlan/operators", "operators", "id"), incomplete)
+
+
 def containers(context: typer.Context, incomplete: str) -> list[str]:
     """Ids of the application's containers."""
     return _beginning(_names_of(context, "/physicalPlan/containers", "containers", "id"), incomplete)
@@ -47,6 +54,27 @@ def containers(context: typer.Context, incomplete: str) -> list[str]:
 def properties(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the properties of the operator that was typed before."""
     return _beginning(_ask(context, f"{_operator(context)}/properties"), incomplete)
+
+
+def values(context: typer.Context, incomplete: str) -> list[str]:
+    """Values for the property or attribute that was typed before: those of its type, else that of now."""
+    from ridgeline.api.attributes import ATTRIBUTES
+
+    name = str(context.params.get("name") or "")
+    if "attribute" in (context.info_name or ""):
+        known = ATTRIBUTES.get(name)
+        named = _ask(context, f"{_operator(context)}/attributes")
+        return _beginning(([] if known is None else known.choices) or _texts(named.get(name)), incomplete)
+    operator = context.params.get("operator")
+    keys = {f"operator.{operator}.{name}", f"operator.{operator}.prop.{name}"}
+    rows = [row for row in _ask(context, "/configuration").get("values", ()) if row.get("key") in keys]
+    found = [one for row in rows for one in row.get("choices", ()) or _texts(row.get("value"))]
+    return _beginning(found, incomplete)
+
+
+def streams(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the application's streams."""
+    return _beginning(_names_of(context, "/logicalPlan", "streams"), incomplete)
 
 
 def attributes(incomplete: str) -> list[tuple[str, str]]:
@@ -73,6 +101,19 @@ def library(incomplete: str) -> list[str]:
     return _beginning(ridgeline.operators.__all__, incomplete)
 
 
+def classes(incomplete: str) -> list[str]:
+    """Import paths of operators of the library."""
+    import ridgeline.operators
+
+    return _beginning((f"ridgeline.operators.{name}" for name in ridgeline.operators.__all__), incomplete)
+
+
+def found(find: Any, context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Values that one of these functions finds, each with what it is."""
+    values = find(incomplete) if find in {attributes, classes} else find(context, incomplete)
+    return [one if isinstance(one, tuple) else (one, "") for one in values]
+
+
 def of(metavar: str | None) -> Any:
     """The function for arguments with that metavar; None if there is none."""
     found = {
@@ -80,6 +121,9 @@ def of(metavar: str | None) -> Any:
         "PROPERTY": properties,
         "ATTRIBUTE": attributes,
         "PORT": ports,
+        "STREAM": streams,
+        "VALUE": values,
+        "CLASS": classes,
     }
     return found.get((metavar or "").strip("[]"))
 
@@ -111,6 +155,13 @@ def _ask(context: typer.Context, path: str) -> dict[str, Any]:
 
 def _names_of(context: typer.Context, path: str, rows: str, member: str = "name") -> list[str]:
     return [str(row[member]) for row in _ask(context, path).get(rows, ()) if member in row]
+
+
+def _texts(value: Any) -> list[str]:
+    """A value as it would be typed; none for what is masked or not set."""
+    if value is None or value == MASK:
+        return []
+    return [value if isinstance(value, str) else json.dumps(value)]
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:

@@ -31,6 +31,7 @@ from ridgeline.cli.remote import (
     inspecting,
     keys,
     logs,
+    physical,
     promises,
     querying,
     recording,
@@ -419,13 +420,15 @@ _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
 _add(_LOOK, commands.list_containers, logs.logs, commands.lines, keys.keys, advising.advise)
 _add(_LOOK, inspecting.get_app_attributes, inspecting.get_operator_attributes)
-_add(_LOOK, inspecting.get_operator_properties, inspecting.get_port_attributes, inspecting.get_stack)
+_add(_LOOK, inspecting.get_operator_properties, physical.get_physical_operator_properties)
+_add(_LOOK, inspecting.get_port_attributes, inspecting.get_stack)
 _add(_LOOK, commands.debug_dump, without=["as_json"])
 _add(_CHANGE, changing.change)
 _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
+_add(_CHANGE, physical.set_physical_operator_property)
 _add(_CHANGE, changing.changes, changing.withdraw_change)
 _add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
-_add(_STEER, steering.stop, steering.kill)
+_add(_STEER, steering.stop, steering.kill, steering.wait, physical.kill_container)
 _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)

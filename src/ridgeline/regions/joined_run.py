@@ -194,6 +194,10 @@ class JoinedRun:
         found = [run.slots for run in self._runs]
         return None if not found or None in found else sum(cast("list[int]", found))
 
+    def kill(self, host: str, pid: int, reason: str) -> bool:
+        """End the process of a slot of any region, see `WindowExecutor.kill`."""
+        return any(run.kill(host, pid, reason) for run in self._runs)
+
     @property
     def checkpoint(self) -> JoinedCheckpoint:
         """The checkpoint: its folder, and the id of the run, which is that of its first region."""

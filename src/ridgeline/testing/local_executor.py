@@ -144,6 +144,10 @@ class LocalExecutor:
                 self._happened.append(happened.pop())
         return happened
 
+    def kill(self, host: str, pid: int, reason: str) -> bool:
+        """Containers in this process are in none of their own."""
+        return False
+
     def wake(self) -> None:
         """End `wait_for_inputs`; nothing waits in `poll`."""
         self._awake.set()

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent
@@ -11,16 +13,33 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from typer.main import get_group
 
+from ridgeline import Application
 from ridgeline.cli.main import app
+from ridgeline.cli.remote.plan_session import COMMANDS
 from ridgeline.cli.shell.completer import ShellCompleter
 from ridgeline.cli.shell.session import Session
 from ridgeline.cli.shell.terminal import Terminal
 from ridgeline.cli.shell.words import commands_of, filled, with_alias
 from ridgeline.service import registry
+from ridgeline.testing import CollectorSink
 from support.cli.windows import make_plan, watch_of, window
-from support.service.living import living
+from support.service.living import Number, Numbers, Sums, living
 
 PLAN = make_plan()
+
+
+class Choosy(Sums):
+    order: Literal["asc", "desc"] = "asc"
+    loud: bool = False
+
+
+def choosy():
+    """The application `numbers` whose operator `sums` has properties of few values."""
+    found = Application("numbers", window="2ms")
+    sums = found.add_operator("sums", Choosy())
+    found.add_stream("numbers", found.add_operator("numbers", Numbers()).output, sums.input)
+    found.add_stream("sums", sums.output, found.add_operator("sink", CollectorSink(Number)).input)
+    return found
 
 
 @pytest.fixture
@@ -171,6 +190,46 @@ def test_a_change_of_the_plan_reads_the_lines_that_follow(script, numbers):
     assert result.stdout.splitlines()[1:] == ["the queue is empty", "nothing is changed", "after"]
 
 
+APEX = """
+help echo connect launch shutdown-app list-apps kill-app show-logical-plan get-jar-operator-classes
+get-jar-operator-properties alias source exit begin-macro dump-properties-file get-app-info set-pager
+get-config-parameter get-app-package-info get-app-package-operators get-app-package-operator-properties
+list-default-app-attributes list-default-operator-attributes list-default-port-attributes
+clean-app-directories list-containers list-operators show-physical-plan kill-container wait start-recording
+stop-recording get-operator-attributes get-operator-properties get-physical-operator-properties
+set-operator-property set-physical-operator-property get-app-attributes get-port-attributes
+begin-logical-plan-change get-recording-info get-container-stacktrace set-log-level
+"""
+APEX_CHANGES = """
+help create-operator create-stream add-stream-sink remove-operator remove-stream set-operator-property
+set-operator-attribute set-port-attribute set-stream-attribute show-queue submit abort
+"""
+"""All commands of Apex's shell: ApexCli.java of 3.7."""
+
+
+@pytest.mark.parametrize("name", APEX.split())
+def test_each_command_of_apex_is_known_here_or_says_what_to_do(script, name):
+    result = script(f"help {name}")
+    if result.exit_code == 0:
+        assert result.stdout
+        return
+    assert f"Apex's `{name}` has no command of its own here: " in result.stderr
+    assert result.stderr.count("`") > 2, "it names another one"
+
+
+def test_each_command_of_apex_that_changes_a_plan_is_known_here():
+    assert not set(APEX_CHANGES.split()) - set(COMMANDS)
+
+
+def test_properties_are_written_to_a_file_by_the_name_of_apex(script):
+    with living() as living_app:
+        entry = registry.own_entry("n-1", "numbers", living_app.server.url, token=None, started=1.0)
+        with closing(registry.register(entry)):
+            result = script("connect numbers", "dump-properties-file numbers.properties")
+    assert result.exit_code == 0, result.stderr
+    assert "sums" in Path("numbers.properties").read_text()
+
+
 # At a terminal ----------------------------------------------------------------------------------------------
 
 
@@ -247,8 +306,52 @@ def test_a_property_can_follow_its_operator():
         registration.close()
 
 
-def completed(session, text):
-    found = ShellCompleter(session).get_completions(Document(text), CompleteEvent())
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("set-operator-property numbers sums order ", ["asc", "desc"]),
+        ("set-operator-property numbers sums loud t", ["true"]),
+        ("set-operator-property numbers sums factor ", ["1"]),
+        ("set-operator-property numbers numbers password ", []),
+        ("set-operator-attribute numbers sums on_error SK", ["SKIP"]),
+        ("get-physical-operator-properties numbers ", ["1", "2", "3"]),
+    ],
+)
+def test_values_can_follow(text, wanted):
+    with living(choosy()) as living_app:
+        entry = registry.own_entry("n-1", "numbers", living_app.server.url, token=None, started=1.0)
+        with closing(registry.register(entry)):
+            assert completed(Session(get_group(app)), text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "some"),
+    [
+        ("remove-op", ["remove-operator"]),
+        ("remove-operator dou", ["double"]),
+        ("remove-stream dou", ["doubled"]),
+        ("add-stream-sink doubled sin", ["sink"]),
+        ("add-stream-sink doubled sink ", ["input"]),
+        ("create-stream new double ou", ["output"]),
+        ("set-operator-attribute double on_e", ["on_error"]),
+        ("set-operator-attribute double on_error SK", ["SKIP"]),
+        ("set-stream-attribute doub", ["doubled"]),
+        ("create-operator new ridgeline.operators.Filt", ["ridgeline.operators.Filter"]),
+        ("submit ", []),
+        ("nonsense ", []),
+    ],
+)
+def test_what_can_follow_while_a_plan_is_changed(text, some, numbers):
+    session = Session(get_group(app))
+    session.changing = "numbers"
+    found = completed(session, text, COMMANDS)
+    assert [one for one in found if one in some] == some, found
+
+
+def completed(session, text, only=None):
+    completer = ShellCompleter(session)
+    completer.only = only
+    found = completer.get_completions(Document(text), CompleteEvent())
     start = len(text) - len(text.split(" ")[-1])
     return [text[start : len(text) + one.start_position] + one.text for one in found]
 

@@ -72,6 +72,13 @@ class Attribute:
         )
 
     @property
+    def choices(self) -> list[str]:
+        """All values that it takes, where these are few."""
+        if issubclass(self.kind, enum.Enum):
+            return [member.name for member in self.kind]
+        return ["true", "false"] if self.kind is bool else []
+
+    @property
     def default_text(self) -> str:
         """Its default as it would be given; "" for none."""
         if self.default is None:

@@ -114,21 +114,27 @@ class ChangeSender:
 
     def _gone(self) -> bool:
         """Wait until the application answers no more. Raises RidgelineError."""
-        deadline = _CLOCK.monotonic() + self.waiting.timeout
-        while True:
-            try:
-                self.client.get("/info")
-            except RidgelineError as error:
-                if not _is_slow(error):
-                    return True
-            if _CLOCK.monotonic() >= deadline:
-                break
-            _CLOCK.wait(_POLL_SECONDS)
+        if await_end(self.client, self.waiting.timeout):
+            return True
         msg = (
             f"`{self.app}` still runs after {self.waiting.timeout:g} s; `ridgeline get-app-info {self.app}` "
             "shows what it does"
         )
         raise RidgelineError(msg)
+
+
+def await_end(client: Client, seconds: float | None = None) -> bool:
+    """Wait until an application answers no more, so many seconds at most; whether it does not."""
+    deadline = None if seconds is None else _CLOCK.monotonic() + seconds
+    while True:
+        try:
+            client.get("/info")
+        except RidgelineError as error:
+            if not _is_slow(error):
+                return True
+        if deadline is not None and _CLOCK.monotonic() >= deadline:
+            return False
+        _CLOCK.wait(_POLL_SECONDS)
 
 
 def _is_slow(error: RidgelineError) -> bool:

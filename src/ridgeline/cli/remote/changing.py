@@ -68,7 +68,11 @@ def begin_logical_plan_change(context: typer.Context, remote: Change) -> None:
 
     if (shell := context.obj) is not None:
         session = PlanSession(remote.sender(), remote.note, interactive=not shell.scripted, prompts=False)
-        session.run(shell.lines(PROMPT))
+        shell.changing = remote.app
+        try:
+            session.run(shell.lines(PROMPT))
+        finally:
+            shell.changing = None
         return
     typed = sys.stdin.isatty()
     PlanSession(remote.sender(), remote.note, interactive=typed, prompts=typed).run(sys.stdin)

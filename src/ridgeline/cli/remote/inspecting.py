@@ -31,7 +31,7 @@ def get_app_attributes(remote: Named, name: Attribute = None) -> None:
 
     Example: `ridgeline get-app-attributes payments windows_kept`
     """
-    _show(remote, remote.connect().get("/logicalPlan/attributes", **_only("attributeName", name)))
+    show_values(remote, remote.connect().get("/logicalPlan/attributes", **_only("attributeName", name)))
 
 
 def get_operator_attributes(remote: Named, operator: Operator, name: Attribute = None) -> None:
@@ -40,7 +40,7 @@ def get_operator_attributes(remote: Named, operator: Operator, name: Attribute =
     Example: `ridgeline get-operator-attributes payments balances partitions`
     """
     path = f"/logicalPlan/operators/{quote(operator, safe='')}/attributes"
-    _show(remote, remote.connect().get(path, **_only("attributeName", name)))
+    show_values(remote, remote.connect().get(path, **_only("attributeName", name)))
 
 
 def get_operator_properties(
@@ -61,7 +61,7 @@ def get_operator_properties(
     Example: `ridgeline get-operator-properties payments parse`
     """
     path = f"/logicalPlan/operators/{quote(operator, safe='')}/properties"
-    _show(remote, remote.connect().get(path, **_only("propertyName", name)))
+    show_values(remote, remote.connect().get(path, **_only("propertyName", name)))
 
 
 def get_port_attributes(
@@ -86,7 +86,7 @@ def get_port_attributes(
             msg = f"port `{operator}.{port}` has no attribute `{name}`; {did_you_mean(name, attributes)}"
             raise CommandError(msg)
         attributes = {name: attributes[name]}
-    _show(remote, attributes)
+    show_values(remote, attributes)
 
 
 def get_stack(
@@ -114,7 +114,7 @@ def _only(parameter: str, name: str | None) -> dict[str, str]:
     return {} if name is None else {parameter: name}
 
 
-def _show(remote: Named, values: Mapping[str, Any]) -> None:
+def show_values(remote: Named, values: Mapping[str, Any]) -> None:
     """Print names and values, one a line."""
     width = max(map(len, values), default=0)
     lines = [Text(f"{name:{width}}  {_text(value)}") for name, value in sorted(values.items())]

@@ -6,14 +6,30 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import typer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli import completing
+from ridgeline.cli.remote.plan_session import COMMANDS
 from ridgeline.cli.shell.session import OWN, Session
 from ridgeline.cli.shell.words import APEX_NAMES, with_alias
 
+_PARAMETERS = {
+    "TO-OPERATOR": "operator",
+    "FROM-OPERATOR": "operator",
+    "PROPERTY": "name",
+    "ATTRIBUTE": "name",
+}
+"""Words of edits, each with the parameter of commands that it is."""
+_ABOUT = {
+    "remove-operator": "OPERATOR",
+    "replace-operator": "OPERATOR",
+    "rename-operator": "OPERATOR",
+    "remove-stream": "STREAM",
+}
+"""Edits whose first word names something that is there."""
 _FILES = ("FILE", "DIR", "FOLDER")
 
 
@@ -36,6 +52,26 @@ class ShellCompleter(Completer):
                 yield from _completions(sorted(APEX_NAMES), last)
         elif self.only is None:
             yield from self._of_command(words, last, complete_event)
+        else:
+            yield from _completions(self._of_edit(words, last), last)
+
+    def _of_edit(self, words: list[str], last: str) -> Iterable[str]:
+        """Words that can follow those of a line of a plan that is being changed."""
+        verb = COMMANDS.get(words[0])
+        taken = [] if verb is None else verb.words.replace("[", "").replace("]", "").split()
+        if len(words) > len(taken):
+            return ()
+        kind = taken[len(words) - 1]
+        if kind == "NAME" and words[0] in _ABOUT:
+            kind = _ABOUT[words[0]]
+        find = completing.of(kind.rpartition("-")[2])
+        if find is None:
+            return ()
+        context = typer.Context(self._session.group, info_name=words[0])
+        context.params = {"app": self._session.changing or self._session.app}
+        for name, word in zip(taken, words[1:], strict=False):
+            context.params[_PARAMETERS.get(name, name.lower())] = word
+        return [value for value, _ in completing.found(find, context, last)]
 
     def _of_command(self, words: list[str], last: str, event: CompleteEvent) -> Iterator[Completion]:
         """Words that can follow those of a command; none for a command that is not there."""

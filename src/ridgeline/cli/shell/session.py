@@ -16,11 +16,13 @@ from rich.text import Text
 from ridgeline.api.errors import RidgelineError, did_you_mean, nearest
 from ridgeline.cli.errors import CommandError, exit_code, make_console, print_error
 from ridgeline.cli.remote import shared
-from ridgeline.cli.shell.words import commands_of, filled, with_alias
+from ridgeline.cli.shell.words import WITHOUT_OURS, commands_of, filled, with_alias
 
 _STARTS_SPARK = ("doctor",)
 _APPLICATIONS = ("target", "a")
 """Arguments that name an application whose code is loaded. A process loads a module once only."""
+_DUMP = ("plan", "--spec", "FILE")
+"""Apex's `dump-properties-file FILE`, which is about the application of `connect`."""
 _DEEPEST = 20
 """Macros and scripts that call each other."""
 
@@ -92,6 +94,8 @@ class Session:
         """Asks for the next line with a prompt; None: there is none any more."""
         self.app: str | None = None
         """The application that commands are about."""
+        self.changing: str | None = None
+        """The application whose plan is being changed, by commands of that mode."""
         self.aliases: dict[str, list[str]] = {}
         self.macros: dict[str, list[str]] = {}
         self._scripts: list[_Script] = []
@@ -180,10 +184,15 @@ class Session:
             self._shells_own("exit" if name == "quit" else name, words[1:])
             return 0
         if self.group.get_command(None, name) is None:
-            msg = f"there is no command `{name}`; {_near(name, self.names)}"
-            raise CommandError(msg)
+            raise self._unknown(name)
         words = self.with_app(words)
         return _in_own_process(words) if self._leaves_traces(name) else self._here(words)
+
+    def _unknown(self, name: str) -> CommandError:
+        """The error for a name that no command has."""
+        if name in WITHOUT_OURS:
+            return CommandError(f"Apex's `{name}` has no command of its own here: {WITHOUT_OURS[name]}")
+        return CommandError(f"there is no command `{name}`; {_near(name, self.names)}")
 
     def _leaves_traces(self, name: str) -> bool:
         """Whether a command starts Spark or loads modules of users, which the next one would find."""
@@ -197,6 +206,8 @@ class Session:
         called as an application.
         """
         command = self._command(words[0])
+        if self.app is not None and words[:2] == ["plan", "--spec"] and len(words) == len(_DUMP):
+            return [*words, self.app]
         if self.app is None or command is None or not command.params or command.params[0].name != "app":
             return words
         options = {name: one for one in command.params for name in one.opts if name.startswith("-")}
@@ -315,8 +326,7 @@ class Session:
         elif name in self.macros:
             self._say("\n".join(self.macros[name]))
         elif self._command(name) is None:
-            msg = f"there is no command `{name}`; {_near(name, self.names)}"
-            raise CommandError(msg)
+            raise self._unknown(name)
         else:
             self._here([name, "--help"])
 

@@ -23,6 +23,16 @@ APEX_NAMES = {
     "dump-properties-file": "plan --spec",
 }
 """Commands of Apex's shell, each with ours. Those of the same name are not here."""
+WITHOUT_OURS = {
+    "clean-app-directories": "a run removes its own files when it ends; `checkpoint prune --temporary` "
+    "removes those of runs that were killed, `checkpoint prune DIR` what a checkpoint does not need",
+    "get-app-package-operator-properties": "`get-package-info PACKAGE` lists applications and operators; "
+    "`dump-config PACKAGE` has every property of one with its value",
+    "set-log-level": "levels are those of the start, `run --log-level`; `logs` has the lines of all levels "
+    "that operators log, and `logs --json` the level of each",
+    "set-pager": "answers are not paged; `ridgeline COMMAND | less` pages one",
+}
+"""Commands of Apex's shell that have none here, each with what to do."""
 _ARGUMENT = re.compile(r"\$(\d)")
 _MOST_STEPS = 20
 """How often a line is replaced by an alias, one after the other, before that is an error."""

@@ -58,6 +58,9 @@ class WindowExecutor(Protocol):
         does not wait for the operators.
         """
 
+    def kill(self, host: str, pid: int, reason: str) -> bool:
+        """End the process of a slot at once; False if it is none of this run. From any thread."""
+
     def wake(self) -> None:
         """Let `poll` return at once, the present call or the next. From any thread."""
 

@@ -302,6 +302,14 @@ class Watchdog:
             failure, self.failure, self._ended = self.failure, None, None
             return failure
 
+    def kill(self, stuck: Stuck) -> bool:
+        """End a worker since somebody asks for it; False while another one is being ended."""
+        with self._busy:
+            if self.failure is not None:
+                return False
+            self._end(stuck)
+            return True
+
     def close(self) -> None:
         """Look no more."""
         self._over.set()

@@ -276,6 +276,15 @@ class StackTraceAnswer(TypedDict):
     fresh: Annotated[str | None, "The stacks of its process as of now; null where they cannot be had."]
 
 
+class KilledContainerAnswer(TypedDict):
+    """A container whose process was ended."""
+
+    id: Annotated[int, "Id of the container."]
+    host: Annotated[str, "Host of its process."]
+    pid: Annotated[int, "Id of its process."]
+    containers: Annotated[list[int], "Ids of all containers that lived in it."]
+
+
 class WindowsAnswer(TypedDict):
     """Windows in short."""
 
@@ -346,6 +355,7 @@ class ConfiguredAnswer(ConfiguredValueAnswer):
     key: Annotated[str, "Its key in a configuration."]
     operator: Annotated[str, "Name of the operator or module; empty: the application or the run."]
     insteadOf: Annotated[list[ConfiguredValueAnswer], "What it overrides, what would count next first."]
+    choices: Annotated[list[str], "The values that its type takes, where these are few; else empty."]
 
 
 class ConfigurationAnswer(TypedDict):

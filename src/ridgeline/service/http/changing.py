@@ -26,6 +26,7 @@ from ridgeline.service.http.answers import (
     ChangeAnswer,
     ChangesAnswer,
     DifferenceAnswer,
+    KilledContainerAnswer,
     RecordedTuplesAnswer,
     RecordingsAnswer,
     SpecificationAnswer,
@@ -69,6 +70,7 @@ _DRY_RUN = Parameter("dryRun", "boolean", "only answer what would change; defaul
 _ID = Parameter("id", "integer", "the id of a change, from `/changes`", 1)
 _NAME = Parameter("name", "string", "the name of a logical operator")
 _PORT = Parameter("port", "string", "the name of a port")
+_CONTAINER = Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0)
 _PHYSICAL = Parameter("id", "integer", "the id of a physical operator, from `/physicalPlan/operators`", 0)
 
 
@@ -205,6 +207,16 @@ def _changes(base: str) -> tuple[Endpoint, ...]:
             "End the application at once; the windows under way are void.",
             body=_ASKING,
             role=Role.ADMIN,
+        ),
+        Endpoint(
+            f"{base}/physicalPlan/containers/{{id}}/kill",
+            _kill_container,
+            "End the process of a container at once; Spark starts another one, and its windows run again.",
+            KilledContainerAnswer,
+            (_CONTAINER,),
+            method="POST",
+            role=Role.ADMIN,
+            tag="changes",
         ),
     )
 
@@ -422,6 +434,20 @@ def _known_operator(call: Call) -> str:
 
 def _act(kind: Callable[..., What], call: Call) -> ChangeAnswer:
     return _ask(call, kind(note=_note(call)))
+
+
+def _kill_container(call: Call) -> KilledContainerAnswer:
+    """End the process of a container. Raises AnswerError (404, 409)."""
+    container = found(call.watch.container, call["id"])
+    host, pid = container["host"], container["pid"]
+    reason = f"the process was killed by {call.by}"
+    if host is None or pid is None or not call.running.kill(host, pid, reason):
+        what = f"container {call['id']} lives in no process that can be ended now"
+        raise AnswerError(
+            409, what, "it is in the driver's process, or is started again: see `/physicalPlan/containers`"
+        )
+    together = [one["id"] for one in call.watch.containers() if (one["host"], one["pid"]) == (host, pid)]
+    return {"id": container["id"], "host": host, "pid": pid, "containers": together}
 
 
 def _withdraw(call: Call) -> ChangeAnswer:

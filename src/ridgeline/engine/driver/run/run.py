@@ -217,6 +217,10 @@ class ApplicationRun:
         """How many slots the containers could have now, see `WindowExecutor.slots`."""
         return self._executor.slots
 
+    def kill(self, host: str, pid: int, reason: str) -> bool:
+        """End the process of a slot, see `WindowExecutor.kill`."""
+        return self._executor.kill(host, pid, reason)
+
     @property
     def ended(self) -> bool:
         """True once all inputs have finished and their last window is committed."""

@@ -190,6 +190,16 @@ class SlotExecutor:
         self._sharing.close()
         return failures
 
+    def kill(self, host: str, pid: int, reason: str) -> bool:
+        """As `WindowExecutor.kill`. Counts as none of the attempts at a window."""
+        if self._group is None or (host, pid) not in {
+            (one.host, one.pid) for one in list(self._slots.members.values())
+        }:
+            return False
+        where = "its slot"
+        failure = Failure(self._contents.application, "", 0, -1, where, reason, cluster=True)
+        return self._health.watchdog.kill(Stuck(host, pid, failure))
+
     @property
     def slots(self) -> int | None:
         """As `WindowExecutor.slots`."""
