@@ -303,7 +303,7 @@ class Watchdog:
             return failure
 
     def kill(self, stuck: Stuck) -> bool:
-        """End a worker since somebody asks for it; False while another one is being ended."""
+        """End a worker since a user asks for it; False while another one is being ended."""
         with self._busy:
             if self.failure is not None:
                 return False

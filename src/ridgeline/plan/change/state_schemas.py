@@ -255,8 +255,8 @@ class _One:
             parts.append("by the function of a migration")
         elif new in conversion.values:
             wider = _text(self._declared[new].get("type", ANY))
-            were = self._held[name].get("type", ANY)
-            parts.append(f"values {'are looked at: all are' if were == ANY else 'become'} {wider}")
+            is_open = self._held[name].get("type", ANY) in (ANY, _ANY_BEFORE)
+            parts.append(f"values {'are looked at: all must be' if is_open else 'become'} {wider}")
         if new in conversion.columns:
             parts.append("its tuples have other columns, matched by name")
         was = f"was `{self._before}.{name}`" if new != name else ""

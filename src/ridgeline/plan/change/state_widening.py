@@ -73,7 +73,7 @@ def widener(old: Any, new: Any) -> Function | None:
 def narrower(new: Any) -> Function | None:
     """The function that finds values that are none of a type, where they were of any; None if it cannot.
 
-    It raises ValueError for such a value. What is inside of lists and the like is not looked at.
+    It raises ValueError for such a value. Values within lists and the like are not looked at.
     """
     heads = [head_of(one) for one in members(without_literals(new))]
     if not all(head in _HEADS or head == "None" for head in heads):
