@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 
 from ridgeline.api.errors import RidgelineError
 
@@ -29,15 +29,15 @@ class KubernetesApi:
     def __init__(self, master: str, settings: Mapping[str, str], log: IO[bytes]) -> None:
         """Start the Java process, which takes a second or two."""
         from py4j.protocol import Py4JError
-        from pyspark import SparkConf
-        from pyspark.java_gateway import launch_gateway
+        from pyspark import SparkConf, java_gateway
 
         from ridgeline.engine.spark.java import find_java
 
         find_java()
+        gateway: Any = java_gateway
         shown = SparkConf(loadDefaults=False).setAll([("spark.ui.enabled", "false")])
         try:
-            self._gateway = cast("Any", launch_gateway(shown, {"stdout": log, "stderr": log}))
+            self._gateway = gateway.launch_gateway(shown, {"stdout": log, "stderr": log})
         except Exception as error:
             msg = f"Spark's client of Kubernetes does not start: {error}; see `ridgeline doctor`"
             raise RidgelineError(msg) from error
