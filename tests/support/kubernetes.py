@@ -238,13 +238,15 @@ class ContainerKubelet(Kubelet):
         volumes = {one["name"]: self._volume(place, one) for one in spec.get("volumes", ())}
         if None in volumes.values():
             return
+        fixed = {one["name"] for one in spec.get("volumes", ()) if {"configMap", "secret"} & one.keys()}
         root = place / "root"
         root.mkdir(parents=True, exist_ok=True)
         mounts = [("ro", self._hosts, "/etc/hosts")]
         for one in container.get("volumeMounts", ()):
             source = volumes[one["name"]]
             inside = source / one["subPath"] if "subPath" in one else source
-            mounts.append(("ro" if one.get("readOnly") else "rw", inside, one["mountPath"]))
+            is_fixed = one.get("readOnly") or one["name"] in fixed
+            mounts.append(("ro" if is_fixed else "rw", inside, one["mountPath"]))
         if spec.get("automountServiceAccountToken", True) and (account := spec.get("serviceAccountName")):
             mounts.append(
                 ("ro", self._account(place, account), "/var/run/secrets/kubernetes.io/serviceaccount")
