@@ -4,11 +4,13 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from ridgeline.cli.main import app
@@ -60,6 +62,20 @@ def test_what_the_image_copies_is_there():
     assert "deploy/entrypoint.sh" in here
     assert all((ROOT / one).exists() for one in here)
     assert os.access(DEPLOY / "entrypoint.sh", os.X_OK)
+
+
+def test_the_image_gets_one_version_of_each_package(tmp_path):
+    """Some packages are locked once for each of some versions of Python."""
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    words = shlex.split(next(line for line in lines if line.startswith("RUN sed ")).rstrip("\\"))
+    script = words[words.index("-n") + 1]
+    lock = ROOT / "requirements" / "dev.lock"
+    done = subprocess.run(["sed", "-n", script, lock], capture_output=True, text=True, check=True)
+    found = [Requirement(line) for line in done.stdout.splitlines()]
+    image = {"python_version": "3.11", "python_full_version": "3.11.9", "sys_platform": "linux"}
+    names = [one.name for one in found if one.marker is None or one.marker.evaluate(image)]
+    assert "numpy" in names
+    assert len(names) == len({*names})
 
 
 def test_the_entrypoint_keeps_words_and_options_of_java_whole(tmp_path):
