@@ -262,3 +262,70 @@ def test_a_driver_in_a_pod_that_cannot_be_reached_is_ended_by_kubernetes(
     assert server.found("pods", pod) is None
     assert entry("sums")["state"] == "failed"
     assert "killed by" in entry("sums")["reason"]
+
+
+RULES = {
+    "nothing": [],
+    "secrets": [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+    ],
+    "all": [{"apiGroups": [""], "resources": ["*"], "verbs": ["*"]}],
+}
+
+
+def account_of(name, rules):
+    """A service account that may do what the rules say."""
+    group, about = "rbac.authorization.k8s.io", {"metadata": {"name": name}}
+    role = {"apiGroup": group, "kind": "Role", "name": name}
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", **about}
+    yield {"apiVersion": f"{group}/v1", "kind": "Role", **about, "rules": rules}
+    yield {"apiVersion": f"{group}/v1", "kind": "RoleBinding", **about, "roleRef": role, "subjects": subjects}
+
+
+def test_what_kubernetes_refuses_is_said_and_leaves_no_secret(tmp_path, monkeypatch):
+    """Without a kubelet: no pod ever starts."""
+    with ApiServer(tmp_path) as server:
+        for account, rules in RULES.items():
+            install(server, account_of(account, rules))
+        environment = {**os.environ, "RIDGELINE_STORE": str(tmp_path / "store")}
+        environment |= {"RIDGELINE_HOME": str(tmp_path / "home"), "PYTHONPATH": IMAGE["PYTHONPATH"]}
+
+        def submit(account, master=server.url, timeout=60):
+            token = server.token_of(account)
+            given = {**environment, "KUBECONFIG": str(server.configuration(token))}
+            words = ["submit", APPLICATION, "--name", "sums", "--deploy-mode", "cluster"]
+            words += ["--master", f"k8s://{master}", "--timeout", timeout, *OPTIONS]
+            words += ["--conf", "spark.kubernetes.container.image=x", "--", "--output", "/store/output"]
+            return finished([sys.executable, "-m", "ridgeline", *words], env=given, cwd=tmp_path)
+
+        def left():
+            found = {
+                kind: server.ask(f"/api/v1/namespaces/default/{kind}")[1] for kind in ("secrets", "pods")
+            }
+            return {
+                kind: [one["metadata"]["name"] for one in json.loads(text)["items"]]
+                for kind, text in found.items()
+            }
+
+        for account, master, code, text in (
+            (
+                "all",
+                f"https://127.0.0.1:{free_port()}",
+                1,
+                "secrets`: Connection refused",
+            ),
+            ("nothing", server.url, 1, 'cannot create resource "secrets"'),
+            ("secrets", server.url, 1, "`spark-submit` has ended with code 1"),
+        ):
+            done = submit(account, master)
+            print(account, done.returncode, done.stdout, done.stderr)
+            assert done.returncode == code
+            assert text in done.stderr
+            assert left() == {"secrets": [], "pods": []}
+        done = submit("all", timeout=30)
+        print(done.stdout, done.stderr)
+        assert done.returncode == 1
+        assert "does not run after 30 s, and Kubernetes tries on; see `" in done.stderr
+        assert "or end it by `kubectl delete pod sums-" in done.stderr

@@ -8,6 +8,7 @@ from ridgeline.engine.spark.cluster import (
     SOCKETS,
     allocation_settings,
     check_speculation,
+    failure_settings,
     log_settings,
     prints_place,
     slots_to_come,
@@ -116,3 +117,10 @@ def test_tasks_that_spark_would_copy_are_refused():
 )
 def test_spark_copies_no_slot_otherwise(master, settings):
     check_speculation(master, settings)
+
+
+def test_lost_executors_of_months_do_not_end_an_application():
+    """Spark counts them where it asks for executors itself: two for each one are enough by default."""
+    assert failure_settings("spark://host:7077") == failure_settings("local[2]") == {}
+    assert failure_settings("yarn") == failure_settings("k8s://https://host")
+    assert int(failure_settings("yarn")["spark.executor.maxNumFailures"]) >= 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ _FACTORY = "org.apache.spark.deploy.k8s.SparkKubernetesClientFactory"
 _RIGHTS = "spark.kubernetes.authenticate.submission"
 _NAMESPACE = "spark.kubernetes.namespace"
 _LONGEST = 500
+_ANSWER = re.compile(r"Message: (.*?)\.? Received status")
 
 
 class KubernetesApi:
@@ -105,11 +107,19 @@ class KubernetesApi:
 
 
 def _said(error: Exception) -> str:
-    """The first line of what Java says about an error, without secrets."""
+    """The reason that Java gives for an error, in one line and without secrets.
+
+    It is the API server's own answer, else that of the innermost cause.
+    """
     from ridgeline.api.support.masking import mask_text
 
-    java = getattr(error, "java_exception", None)
-    text = str(error if java is None else (java.getMessage() or java.toString()))
+    java, text = getattr(error, "java_exception", None), str(error)
+    while java is not None:
+        text = str(java.getMessage() or java.toString())
+        if (answer := _ANSWER.search(text)) is not None:
+            text = answer[1]
+            break
+        java = java.getCause()
     return mask_text(text.strip().splitlines()[0] if text.strip() else type(error).__name__)[:_LONGEST]
 
 

@@ -18,6 +18,7 @@ from ridgeline.cli.cluster.driver import PAYLOAD
 from ridgeline.cli.cluster.submission import PROGRAM, SETTINGS, command, served, stored, write_settings
 from ridgeline.cli.cluster.taken import Taken
 from ridgeline.cli.errors import CommandError
+from ridgeline.engine.spark.cluster import failure_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,7 +100,12 @@ def _spark_settings(settings: RunSettings, plan: Plan) -> dict[str, str]:
     """Spark's settings, secrets included: they are in a file, as all users can read a command line."""
     from ridgeline.api.operator import SparkSource
 
-    spark = {_VALIDITY: "1h", **provided_settings(dict(settings.spark)), **_FOLLOWS}
+    spark = {
+        _VALIDITY: "1h",
+        **failure_settings("yarn"),
+        **provided_settings(dict(settings.spark)),
+        **_FOLLOWS,
+    }
     if not (os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON")):
         spark.setdefault("spark.pyspark.python", sys.executable)
     if any(isinstance(one.operator, SparkSource) for one in plan.logical.operators):

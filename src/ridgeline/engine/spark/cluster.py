@@ -148,6 +148,17 @@ def _number(text: str | None, default: int) -> int:
     return int(text) if text is not None and text.strip().isdigit() else default
 
 
+def failure_settings(master: str) -> dict[str, str]:
+    """On YARN and Kubernetes: Spark ends its application only after 1,000 failed executors within an hour.
+
+    By default it does after two for each executor that it has, however long ago: an application that lives
+    for months loses more. One whose executors die at their start still ends.
+    """
+    if not is_on_request(master):
+        return {}
+    return {"spark.executor.maxNumFailures": "1000", "spark.executor.failuresValidityInterval": "1h"}
+
+
 def prints_place(master: str, application_id: str) -> str:
     """Where on a cluster operators' prints are found; "" where they reach the driver's standard error."""
     if is_local(master):

@@ -25,6 +25,7 @@ from ridgeline.engine.spark.cluster import (
     SOCKETS,
     SYNC_LOG_LEVEL,
     allocation_settings,
+    failure_settings,
     is_local,
     log_settings,
     socket_settings,
@@ -338,6 +339,7 @@ def _settings(
         **socket_settings(master, given),
         **logs,
         **allocation_settings(given, widest),
+        **failure_settings(master),
     }
     options = [f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", "-Dlog4j2.disable.jmx=true"]
     if master.startswith("local-cluster"):
