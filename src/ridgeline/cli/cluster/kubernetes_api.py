@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from ridgeline.api.errors import RidgelineError
 
@@ -18,6 +18,7 @@ _FACTORY = "org.apache.spark.deploy.k8s.SparkKubernetesClientFactory"
 _RIGHTS = "spark.kubernetes.authenticate.submission"
 _NAMESPACE = "spark.kubernetes.namespace"
 _LONGEST = 500
+_MISSING = 404
 _ANSWER = re.compile(r"Message: (.*?)\.? Received status")
 
 
@@ -88,6 +89,8 @@ class KubernetesApi:
         try:
             found = self._client.raw(where, method, None if one is None else json.dumps(one))
         except (Py4JError, OSError) as error:
+            if _is_missing(error):
+                return None
             what = f"Kubernetes did not answer `{method} {where.partition('?')[0]}`: {_said(error)}"
             msg = f"{what}; see that `--master` is right, and that this user may do so"
             raise RidgelineError(msg) from None
@@ -104,6 +107,13 @@ class KubernetesApi:
             process.wait(5)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _is_missing(error: Exception) -> bool:
+    """Whether the API server has answered that there is no such object."""
+    with suppress(Exception):  # of another kind, which has no code
+        return int(cast("Any", error).java_exception.getCode()) == _MISSING
+    return False
 
 
 def _said(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,8 @@ CLOCK = SystemClock()
 _POLL_SECONDS = 0.3
 _END_SECONDS = 10.0
 _SAID_LINES = 15
+_FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
+"""A line of Java about where an error has happened, of which there are very many."""
 
 
 @dataclass(slots=True)
@@ -129,7 +132,8 @@ class Taken:
     def _failure(self, code: int) -> RidgelineError:
         """The error of an application that has ended before it ran."""
         if not self.cluster_id:
-            last = "\n".join(self.said().splitlines()[-_SAID_LINES:])
+            lines = [line for line in self.said().splitlines() if not _FRAME.match(line)]
+            last = "\n".join(lines[-_SAID_LINES:])
             what = f"`spark-submit` has ended with code {code}; all that it printed is in `{self.log}`"
             return RidgelineError(f"{what}:\n{last}" if last else what)
         if holder := self._holder():
