@@ -270,7 +270,10 @@ RULES = {
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
     ],
-    "all": [{"apiGroups": [""], "resources": ["*"], "verbs": ["*"]}],
+    "all": [
+        {"apiGroups": [""], "resources": ["pods", "services", "configmaps", "secrets"], "verbs": ["*"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["*"]},
+    ],
 }
 
 
