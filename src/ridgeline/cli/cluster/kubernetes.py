@@ -17,10 +17,10 @@ from ridgeline.api.support.secret_names import is_secret
 from ridgeline.api.support.secrets.providers import provided_settings
 from ridgeline.cli.cluster import kept, payload
 from ridgeline.cli.cluster.driver import PAYLOAD
-from ridgeline.cli.cluster.kubernetes_api import KubernetesApi
 from ridgeline.cli.cluster.submission import PROGRAM, SETTINGS, command, served, stored, write_settings
 from ridgeline.cli.cluster.taken import CLOCK, Taken
 from ridgeline.cli.errors import CommandError
+from ridgeline.engine.spark.kubernetes.client import KubernetesApi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,1 @@
+"""Kubernetes by the client that Spark has."""
