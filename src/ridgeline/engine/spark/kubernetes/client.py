@@ -83,6 +83,10 @@ class KubernetesApi:
         self._ask("DELETE", path)
 
     def _ask(self, method: str, path: str, one: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        """The answer to a request, which `get` and its sisters make; None for what is not there.
+
+        Raises RidgelineError.
+        """
         from py4j.protocol import Py4JError
 
         where = f"/api/v1/namespaces/{self.namespace}/{path}"
