@@ -109,9 +109,15 @@ class _Labels:
         """The least window of each label; None where none has any."""
         return [None if one != one else int(one) for one in self.topology.in_labels.least(windows).tolist()]  # noqa: PLR0124  NaN
 
-    def of_kind(self, kind: str, place: int) -> list[Any]:
-        """The sum over each label's ports of a kind. `place`: 2 for all tuples, 3 for those a second."""
-        return [sum(port[place] for port in own if port[0] == kind) for own in self.ports]
+    @cached_property
+    def flows(self) -> dict[str, tuple[list[int], list[float]]]:
+        """The tuples of each label by kind of its ports: all, and those a second."""
+        found = {kind: ([0] * len(self.ports), [0.0] * len(self.ports)) for kind in ("input", "output")}
+        for number, own in enumerate(self.ports):
+            for kind, _, count, rate in own:
+                found[kind][0][number] += count
+                found[kind][1][number] += rate
+        return found
 
     def latency(self, name: str) -> list[Any]:
         """A value of each label's row of latencies."""
@@ -160,10 +166,10 @@ def _time(name: str) -> Callable[[_Labels], list[Any]]:
 _READ: Mapping[str, Callable[[_Labels], Sequence[Any]]] = {
     "currentWindowId": _current,
     "recoveryWindowId": lambda labels: labels.least(labels.members.columns.last),
-    "totalTuplesProcessed": lambda labels: labels.of_kind("input", 2),
-    "totalTuplesEmitted": lambda labels: labels.of_kind("output", 2),
-    "tuplesProcessedPSMA": lambda labels: labels.of_kind("input", 3),
-    "tuplesEmittedPSMA": lambda labels: labels.of_kind("output", 3),
+    "totalTuplesProcessed": lambda labels: labels.flows["input"][0],
+    "totalTuplesEmitted": lambda labels: labels.flows["output"][0],
+    "tuplesProcessedPSMA": lambda labels: labels.flows["input"][1],
+    "tuplesEmittedPSMA": lambda labels: labels.flows["output"][1],
     "cpuPercentageMA": lambda labels: labels.sums(labels.members.columns.cpu_percentage),
     "latencyMA": _time("averageMs"),
     **{

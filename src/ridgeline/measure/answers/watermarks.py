@@ -125,6 +125,7 @@ def watermarks_together(
 
 
 def _nothing_known(label: str, first: int) -> WatermarkAnswer:
+    """The row of a label that no operator of it has added to. `first`: the id of its first operator."""
     return {
         "operator": label,
         "id": first,
