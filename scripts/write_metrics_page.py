@@ -46,7 +46,7 @@ A plan of more than 2,000 operators, counted with partitions and unifiers, has o
 of an operator, or all unifiers of a port. Its label `partition` is empty. Counters, histograms, bytes and
 queues are sums, windows behind are the most, watermarks and slack the least. Containers have the greatest age
 of a heartbeat on each host. Ask for each partition by `params: {partitions: ["true"]}` in the job of the
-scraper: that is [a hundred times as much](clusters.md#slots). OTLP has no such choice.
+scraper. With 10,000 containers that is [62 MB in place of 2](clusters.md#slots). OTLP has no such choice.
 
 Metrics that operators declare themselves follow those of this page, as `ridgeline_metric_...`: see
 [metrics of your own](guide/metrics.md).
