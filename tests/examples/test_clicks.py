@@ -1,4 +1,4 @@
-"""The example of clicks: sessions and top pages equal those of a plain loop."""
+"""The example of clicks, and the contract's: sessions and top pages equal those of a plain loop."""
 
 import gzip
 import importlib.util
@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from ridgeline.testing import run_local
+from support.examples.contract import FILES
 from support.paths import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -47,13 +48,14 @@ def sessions(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.parametrize("file", [EXAMPLES / "clicks.py", FILES / "clicks.py"], ids=["example", "contract"])
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_results_are_those_of_a_plain_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, file: Path
 ) -> None:
     shutil.copytree(EXAMPLES / "in", tmp_path / "in")
     monkeypatch.chdir(tmp_path)
-    spec = importlib.util.spec_from_file_location("clicks_example", EXAMPLES / "clicks.py")
+    spec = importlib.util.spec_from_file_location("clicks_example", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

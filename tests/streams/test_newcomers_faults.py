@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 import pytest
@@ -27,7 +27,7 @@ from ridgeline.operators import aggregate as agg
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.validation import find_faults
 from ridgeline.streams.aggregating import AggregatesAll, AggregatesWindows
-from ridgeline.testing import ListInput
+from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
 class Order(NamedTuple):
@@ -339,3 +339,146 @@ def test_a_time_in_sql_has_a_zone_as_the_column(text: str) -> None:
     (fault,) = faults(lambda s: s.filter("step", text).write("out"))
     assert "write the time as one, in SQL: `timestamptz '2026-01-01 12:00:00'`" in fault
     assert not faults(lambda s: s.filter("step", "time > timestamptz '2026-01-01 12:00:00'").write("out"))
+
+
+class Item(NamedTuple):
+    ident: str
+    tags: list[str]
+    time: datetime
+
+
+class Pair(NamedTuple):
+    both: tuple[int, int]
+
+
+class Bag(NamedTuple):
+    tags: set[str]
+
+
+class Either(NamedTuple):
+    value: int | str
+
+
+class Anything(NamedTuple):
+    value: Any
+
+
+async def look_up(order: Order, table: str) -> Order:
+    return order
+
+
+def both(left: Order, right: Order) -> Order:
+    return left if right else right
+
+
+def items(app: Application) -> Stream[Any]:
+    return app.read("items", ListInput(Item, [], "time", lateness="5s"))
+
+
+THIRD: dict[str, Steps] = {
+    "the key column `tags` is list<item: string>, whose values cannot be keys; take other columns, or make": (
+        lambda s: items(s.app).group_by("tags").aggregate("step", n=agg.count()).write("out")
+    ),
+    "the key column `tags` is list<item: string>, whose values cannot be keys; take": lambda s: (
+        items(s.app).group_by("tags").window(tumbling("1m")).aggregate("step", n=agg.count()).write("out")
+    ),
+    "column `tags` is list<item: string>, which is compared with nothing; name one of plain values": (
+        lambda s: items(s.app).aggregate("step", n=agg.only(agg.count(), "tags", ["a"])).write("out")
+    ),
+    "its column is the aggregate `count`, and an aggregate takes a column; aggregate the results": (
+        lambda s: s.aggregate("step", n=agg.sum(agg.count())).write("out")  # type: ignore[arg-type]
+    ),
+    "is <function both": lambda s: s.map("step", both).write("out"),  # type: ignore[arg-type]
+    "must take one argument, the tuple; it has the parameters (left, right)": lambda s: s.map(
+        "step", lambda left, right: right, Order
+    ).write("out"),  # type: ignore[arg-type, misc]
+    "the predicate must take one argument, the tuple; it has the parameters ()": lambda s: s.split(
+        "step", lambda: True
+    )[0].write("out"),  # type: ignore[arg-type, misc]
+    "must take one argument, the tuple; it has the parameters (order, table)": lambda s: s.enrich(
+        "step", look_up
+    ).write("out"),  # type: ignore[arg-type]
+    "`with_columns` keeps all columns": lambda s: s.select("step", "*").write("out"),
+    "which has no column type; use list[...] for items of one type, or a NamedTuple": lambda s: s.map(
+        "step", lambda order: Pair((1, 2)), Pair
+    ).write("out"),
+    "which has no column type; use list[...] of the items": lambda s: s.map(
+        "step", lambda order: Bag(set()), Bag
+    ).write("out"),
+    "a column has one type; use that, a field for each, or a port of `object`": lambda s: s.map(
+        "step", lambda order: Either(1), Either
+    ).write("out"),
+    "say what it is; a port of `object` takes whole tuples of any kind": lambda s: s.map(
+        "step", lambda order: Anything(1), Anything
+    ).write("out"),
+}
+
+
+@pytest.mark.parametrize("what", THIRD)
+def test_what_a_run_would_have_met_is_a_fault_before_it(what: str) -> None:
+    found = faults(lambda s: (THIRD[what](s), s.write("all")))
+    (fault,) = found
+    assert "step" in fault
+    assert what in fault
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        (
+            lambda s: s.app.read("sink", CollectorSink(Order)),
+            "`read` adds inputs, but `sink` is a `CollectorSink`, which takes tuples; lead a stream to it",
+        ),
+        (
+            lambda s: s.filter(pl.col("cents") > 0, "dear"),
+            "the first argument of a step is its name, a text; got <Expr",
+        ),
+        (
+            lambda s: s.write(5, CollectorSink()),
+            "the first argument of a step is its name, a text; got 5 for a `CollectorSink`",
+        ),
+        (
+            lambda s: s.group_by("ident").aggregate("step", agg.sum("cents")),
+            'without a name for its column; name it: `aggregate("step", result=agg.sum(...))`',
+        ),
+        (
+            lambda s: s.window(tumbling("1m")).aggregate("step", agg.count()),
+            'name it: `aggregate("step", result=agg.count(...))`',
+        ),
+        (lambda s: s.aggregate("step", "cents"), "step `step` has 'cents' without a name for its column"),
+        (
+            lambda s: s.union("step", other(Application("another").read("orders", ListInput(Order, [])))),
+            "step `step` of application `faulty` got a stream of another one, `another`; read its input",
+        ),
+        (
+            lambda s: s.join(
+                "step", Application("another").read("o", ListInput(Order, [])).table("t", "ident")
+            ),
+            "got a stream of another one, `another`",
+        ),
+        (
+            lambda s: s.join_as_of("step", Application("another").read("o", ListInput(Order, [])), "ident"),
+            "got a stream of another one, `another`",
+        ),
+    ],
+)
+def test_a_call_that_cannot_be_meant_names_the_step(steps: Steps, text: str) -> None:
+    with pytest.raises(RidgelineError) as error:
+        faults(steps)
+    assert text in str(error.value)
+
+
+def test_a_port_says_where_a_stream_is_written() -> None:
+    app = Application("ports")
+    sink = CollectorSink(Order)
+    assert app.read("orders", ListInput(Order, [ORDER])).write("sink", sink.input) is sink
+    assert run_local(app).collected("sink") == [ORDER]
+
+
+class Kind(NamedTuple):
+    kind: Literal["old", "new", None]  # noqa: PYI061  as some write it
+
+
+def test_a_literal_with_none_may_be_null() -> None:
+    kinds = [Kind("old"), Kind(None)]
+    assert Application("kinds").read("kinds", ListInput(Kind, kinds)).collect() == kinds

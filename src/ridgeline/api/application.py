@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary, ref
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.attributes import Locality
 from ridgeline.api.cells.migrations import Migration
+from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.errors import ChangeError, RidgelineError, did_you_mean
 from ridgeline.api.module import InputProxy, Module, OutputProxy
-from ridgeline.api.operator import Operator
+from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise, StatsListener
 from ridgeline.api.support.attribute_types import (
@@ -23,14 +24,14 @@ from ridgeline.api.support.attribute_types import (
     OutputPortAttributes,
     StreamAttributes,
     UnifierAttributes,
+    queries,
 )
-from ridgeline.api.support.emitting import Emits, HasOutput
+from ridgeline.api.support.emitting import Emits, HasOutput, Takes
 from ridgeline.api.support.persisting import Persist, decoupled_sinks, persisting
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from ridgeline.api.columns.schema_types import SchemaType
     from ridgeline.service.handle import Handle
     from ridgeline.streams.stream import Stream
 
@@ -196,7 +197,9 @@ class Application:
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[T]: ...
     @overload
-    def read(self, name: str, input: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> Any: ...
+    def read(
+        self, name: str, input: InputOperator | Module, **attributes: Unpack[OperatorAttributes]
+    ) -> Any: ...
     def read(self, name: str, input: Any, **attributes: Unpack[OperatorAttributes]) -> Any:
         """Add an input operator under a unique name, and return its output as a `Stream`.
 
@@ -218,11 +221,8 @@ class Application:
         found: Stream[T] = importlib.import_module("ridgeline.streams.stream").Stream(self, point)
         return found
 
-    @overload
-    def sql(self, name: str, sql: str, /, *, schema: SchemaType[T], **given: Any) -> Stream[T]: ...
-    @overload
-    def sql(self, name: str, sql: str, /, **given: Any) -> Stream[Any]: ...
-    def sql(self, name: str, sql: str, /, *, schema: Any = None, **given: Any) -> Stream[Any]:
+    @queries
+    def sql(self, name: str, sql: str, /, *, schema: Any = None, **given: Any) -> Any:
         """Add a step that is one SELECT over streams, and return its rows as a `Stream`.
 
         `app.sql("sums", "select country, sum(cents) as cents from orders group by country", orders=orders)`.
@@ -230,10 +230,7 @@ class Application:
         `key`, `timestamp` and `memory_mb` of the operator `Sql`, and attributes. `schema`: the type of the
         result. Raises RidgelineError without a stream, and for more than four.
         """
-        found: Stream[Any] = importlib.import_module("ridgeline.streams.queried").sql(
-            self, name, sql, schema, given
-        )
-        return found
+        return importlib.import_module("ridgeline.streams.queried").sql(self, name, sql, schema, given)
 
     def _repr_html_(self) -> str:
         """A table of the steps, for notebooks."""
@@ -359,7 +356,7 @@ class Application:
         self._refuse_if_running("set_region")
         self.regions.append(AddedRegion(name, operators, window, attributes))
 
-    def dead_letters(self, output: Persist) -> None:
+    def dead_letters(self, output: Takes[DeadLetter, Operator] | InputPoint[DeadLetter]) -> None:
         """Give the tuples that operators leave out (`on_error=SKIP`) to an output operator, as `DeadLetter`.
 
         `output` is added as `dead_letters` if it is not in the application already. It gets those of all

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, dataclass_transform
+from typing import TYPE_CHECKING, Any, Generic, Self, dataclass_transform
 
 from pydantic import Field
 from typing_extensions import TypeVar
@@ -115,6 +115,10 @@ class Module:
         [Quote(symbol='B', price=5.0)]
     """
 
+    if TYPE_CHECKING:
+
+        def _takes(self, value: Any, /) -> Self: ...
+
     def __init__(self, *values: Any, **properties: Any) -> None:
         set_properties(self, values, properties)
         self.__post_init__()
@@ -135,23 +139,25 @@ class Module:
         """Faults of properties in combination: (property, value, rule) each, as of `Operator`."""
         return []
 
-    def __getattr__(self, name: str) -> Any:
-        """Make a port on first access; say for all other names what there is. Raises AttributeError."""
-        if name.startswith(OWN):
-            port = getattr(type(self), name.removeprefix(OWN), None)
-            if isinstance(port, (InputPort, OutputPort)):
-                proxy = InputProxy(self, port) if isinstance(port, InputPort) else OutputProxy(self, port)
-                vars(self)[name] = proxy
-                return proxy
-        if name.startswith("__"):
-            raise AttributeError(name)
-        kind, declared = type(self).__name__, operator_type(type(self))
-        if name in declared.properties:
-            msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
+    if not TYPE_CHECKING:  # checkers know ports, states and properties by their declarations
+
+        def __getattr__(self, name: str) -> Any:
+            """Make a port on first access; say for all other names what there is. Raises AttributeError."""
+            if name.startswith(OWN):
+                port = getattr(type(self), name.removeprefix(OWN), None)
+                if isinstance(port, (InputPort, OutputPort)):
+                    proxy = InputProxy(self, port) if isinstance(port, InputPort) else OutputProxy(self, port)
+                    vars(self)[name] = proxy
+                    return proxy
+            if name.startswith("__"):
+                raise AttributeError(name)
+            kind, declared = type(self).__name__, operator_type(type(self))
+            if name in declared.properties:
+                msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
+                raise AttributeError(msg)
+            known = [*declared.inputs, *declared.outputs, *declared.properties]
+            msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, known)}"
             raise AttributeError(msg)
-        known = [*declared.inputs, *declared.outputs, *declared.properties]
-        msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, known)}"
-        raise AttributeError(msg)
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made, without the ports: a copy has its own."""

@@ -8,7 +8,7 @@ import inspect
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, cast, dataclass_transform
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -294,6 +294,10 @@ class Operator:
 
     context: OperatorContext
 
+    if TYPE_CHECKING:
+
+        def _takes(self, value: Any, /) -> Self: ...
+
     def __init__(self, *values: Any, **properties: Any) -> None:
         set_properties(self, values, properties)
         self.__post_init__()
@@ -445,34 +449,36 @@ class Operator:
             raise KeyError(port)
         self.__dict__.setdefault("_schemas", {})[port] = schema
 
-    def __getattr__(self, name: str) -> Any:
-        """Make a port or state on first access; for all other names raise the error that says what to do.
+    if not TYPE_CHECKING:  # checkers know ports, states and properties by their declarations
 
-        Python calls it for attributes that it does not find. Raises StateError for an attribute that a window
-        set and that was dropped at its end, AttributeError for any other.
-        """
-        if name.startswith(OWN):
-            return make_own(self, name)
-        if name.startswith("__"):
-            raise AttributeError(name)
-        forgotten = self.__dict__.get("_forgotten", {})
-        kind = type(self).__name__
-        if name in forgotten:
-            what = f"was set in window {forgotten[name]} and is gone"
-            raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what=what))
-        if name in _stored_names(type(self)):
-            raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what="is not there"))
-        if name == "context":
-            msg = f"`{kind}` has no context before it runs; use it from `setup` on"
+        def __getattr__(self, name: str) -> Any:
+            """Make a port or state on first access; for all other names raise the error that says what to do.
+
+            Python calls it for attributes that it does not find. Raises StateError for an attribute that a
+            window set and that was dropped at its end, AttributeError for any other.
+            """
+            if name.startswith(OWN):
+                return make_own(self, name)
+            if name.startswith("__"):
+                raise AttributeError(name)
+            forgotten = self.__dict__.get("_forgotten", {})
+            kind = type(self).__name__
+            if name in forgotten:
+                what = f"was set in window {forgotten[name]} and is gone"
+                raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what=what))
+            if name in _stored_names(type(self)):
+                raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what="is not there"))
+            if name == "context":
+                msg = f"`{kind}` has no context before it runs; use it from `setup` on"
+                raise AttributeError(msg)
+            declared = operator_type(type(self))
+            if declared.properties.get(name, None) is not None:
+                msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
+                raise AttributeError(msg)
+            names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(self)]
+            public = [known for known in names if not known.startswith("_")]
+            msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}"
             raise AttributeError(msg)
-        declared = operator_type(type(self))
-        if declared.properties.get(name, None) is not None:
-            msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
-            raise AttributeError(msg)
-        names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(self)]
-        public = [known for known in names if not known.startswith("_")]
-        msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}"
-        raise AttributeError(msg)
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
@@ -521,6 +527,8 @@ class InputOperator(Operator):
     if TYPE_CHECKING:  # so that an `__init__` of a subclass may pass its properties on
 
         def __init__(self, *values: Any, **properties: Any) -> None: ...
+
+        def _takes(self, value: Never, /) -> Self: ...
 
     def emit_tuples(self) -> None:
         """Emit this window's tuples. Called once a window, between `begin_window` and `end_window`."""

@@ -163,6 +163,8 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
         if name in schema.arrow.names and pa.types.is_nested(schema.arrow.field(name).type):
             kind = schema.arrow.field(name).type
             msg = f"the key column `{name}` is {kind}, whose values cannot be keys; take other columns"
+            if pa.types.is_list(kind):
+                msg += ", or make a row of each item before, by `explode`"
             raise SchemaError(msg)
 
 

@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.results import other_arguments
 
 T = TypeVar("T", default=Any)
 Made = TypeVar("Made", default=Any)
@@ -85,6 +86,8 @@ class AsyncMap(Operator, Generic[T, Made]):
         plain = inspect.isfunction(self.function) and not inspect.iscoroutinefunction(self.function)
         if plain and getattr(self.function, "__name__", "") != "<lambda>":
             faults.append(("function", self.function, "must be an `async def`; `map` takes other functions"))
+        elif rule := other_arguments(self.function):
+            faults.append(("function", self.function, rule))
         return faults
 
     def setup(self, context: OperatorContext) -> None:

@@ -13,7 +13,14 @@ from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import Microseconds
-from ridgeline.operators._divided import Columns, DividedOperator, TogetherCodec, columns_of, row_keys
+from ridgeline.operators._divided import (
+    Columns,
+    DividedOperator,
+    TogetherCodec,
+    check_keys,
+    columns_of,
+    row_keys,
+)
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregates.rules import rules_of
 from ridgeline.operators.aggregates.value import Rows
@@ -101,6 +108,7 @@ class Running(DividedOperator):
         if port != "output" or "input" not in inputs or inputs["input"].pickled:
             return None
         columns = inputs["input"].arrow
+        check_keys(inputs["input"], columns_of(self.key))
         fields = [columns.field(name) for name in columns_of(self.key) if name in columns.names]
         for name, one in self.values.items():
             if name in columns_of(self.key):

@@ -27,7 +27,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.operators import _window_parts as vectors
-from ridgeline.operators._divided import TogetherCodec
+from ridgeline.operators._divided import TogetherCodec, check_keys
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._windows import (
     Counted,
@@ -200,6 +200,7 @@ class Windowed(Operator, Combines):
         if port != "output" or "input" not in inputs or inputs["input"].pickled:
             return None
         columns = inputs["input"].arrow
+        check_keys(inputs["input"], self._keys)
         fields = [columns.field(name) for name in self._keys if name in columns.names]
         for name, aggregate in self.values.items():
             if name in self._keys:

@@ -87,8 +87,28 @@ def stream_name(app: Application, source: OutputPoint[Any] | OutputProxy[Any]) -
     return name if name not in used else next(one for one in numbers if one not in used)
 
 
+def check_name(name: object, what: object) -> None:
+    """Raise RidgelineError for a name that is no text. `what`: the step, for the error."""
+    if not isinstance(name, str):
+        msg = f"the first argument of a step is its name, a text; got {shorten(name)} for a "
+        msg += f'`{type(what).__name__}`; give the name first: `filter("valid", ...)`'
+        raise RidgelineError(msg)
+
+
+def check_same(app: Application, name: str, other: Application) -> None:
+    """Raise RidgelineError for a stream or table of another application. `name`: of the step."""
+    if other is not app:
+        what = f"step `{name}` of application `{app.name}` got a stream of another one, `{other.name}`"
+        msg = f"{what}; read its input in this application, by `app.read`"
+        raise RidgelineError(msg)
+
+
 def add(app: Application, name: str, part: Any, attributes: Any) -> None:
-    """Add an operator or a module, unless it was added before. Raises TypeError for anything else."""
+    """Add an operator or a module, unless it was added before.
+
+    Raises TypeError for anything else, RidgelineError for a name that is no text.
+    """
+    check_name(name, part)
     if isinstance(part, Module):
         if not any(one.module is part for one in app.modules):
             app.add_module(name, part, **attributes)

@@ -22,6 +22,7 @@ from ridgeline.operators import (
     WithColumns,
 )
 from ridgeline.streams.connecting import Steps
+from ridgeline.streams.expressing import branches, computes
 from ridgeline.streams.outputs import Outputs, Pair
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class ExpressionSteps(Steps[T_co]):
             return self._step(name, Filter(predicate), "data", "output", attributes)
         return self._step(name, FilterRows(predicate), "input", "output", attributes)
 
+    @computes
     def select(self, name: str, /, *columns: str | pl.Expr, **named: Any) -> Stream[Record]:
         """Choose and compute columns: `select("short", "id", "upper(city) as city", euros="cents / 100")`.
 
@@ -67,6 +69,7 @@ class ExpressionSteps(Steps[T_co]):
         own, attributes = divided(name, named)
         return self._step(name, Select(list(columns), own), "input", "output", attributes)
 
+    @computes
     def with_columns(self, name: str, /, *columns: str | pl.Expr, **named: Any) -> Stream[Record]:
         """Add computed columns, or compute some again: `with_columns("euros", euros="cents / 100")`.
 
@@ -108,7 +111,8 @@ class ExpressionSteps(Steps[T_co]):
         matching = self._step(name, operator, "input", "matching", attributes)
         return Pair((matching, self.app.stream(operator.others)))
 
-    def branch(self, name: str, /, **named: Callable[[T_co], bool] | Any) -> Outputs:
+    @branches
+    def branch(self, name: str, /, **named: Any) -> Outputs:
         """Divide by several predicates: `parts = orders.branch("size", large="cents > 1000")`.
 
         Each tuple goes to the first whose predicate is true: `parts.large`. The others go to `parts.rest`.

@@ -164,13 +164,14 @@ class WindowedStream:
             raise no_step(name, "`window(...)` is a stream in windows", remedy)
 
     @aggregates_windows
-    def aggregate(self, name: str, /, **aggregates: Any) -> Aggregated:
+    def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Aggregated:
         """Aggregate the records of each window, see `Windowed`: `aggregate("counts", clicks=agg.count())`.
 
         Results have the columns of the key, `window_start`, `window_end`, and one for each aggregate. A start
         or an end that is among the aggregates stands there instead. Their times are the ends of windows.
         Other keyword arguments are attributes of the operator. Raises RidgelineError for no aggregate.
         """
+        refuse_unnamed(name, unnamed)
         values, attributes = divided(name, aggregates)
         kinds = {one.kind for one in values.values()}
         refuse_keys(name, self.columns, values)
@@ -240,13 +241,14 @@ class GroupedStream:
         return WindowedStream(self.stream, self.columns, windows, options)
 
     @aggregates_all
-    def aggregate(self, name: str, /, **aggregates: Any) -> Stream[Any]:
+    def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Stream[Any]:
         """Aggregate all records of each key so far, see `Running`: `aggregate("totals", n=agg.count())`.
 
         Results have the columns of the key, and one for each aggregate. `emit="records"` has one for each
         record, `ttl="1h"` forgets keys. Other keyword arguments are attributes of the operator. Raises
         RidgelineError for no aggregate.
         """
+        refuse_unnamed(name, unnamed)
         own = ("emit", "ttl", "ttl_by")
         values, attributes = divided(name, aggregates, *own)
         options = {one: attributes.pop(one) for one in own if one in attributes}
@@ -354,6 +356,15 @@ def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[st
         msg = f"step `{name}` has no aggregate; got {shorten(dict(given))}; give one, such as {example}"
         raise RidgelineError(msg)
     return values, {column: one for column, one in given.items() if column not in values}
+
+
+def refuse_unnamed(name: str, unnamed: Sequence[object]) -> None:
+    """Raise RidgelineError for aggregates without a name for their columns."""
+    if unnamed:
+        kind = getattr(unnamed[0], "kind", "count")
+        what = f"step `{name}` has {shorten(unnamed[0])} without a name for its column"
+        msg = f'{what}; name it: `aggregate("{name}", result=agg.{kind}(...))`'
+        raise RidgelineError(msg)
 
 
 def refuse_keys(

@@ -13,6 +13,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.module import InputProxy
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.api.support.emitting import Takes
 from ridgeline.api.support.results import returned
 from ridgeline.operators import (
     AsyncMap,
@@ -33,6 +34,8 @@ from ridgeline.streams.connecting import (
     Source,
     add,
     advise,
+    check_name,
+    check_same,
     connect,
     input_of,
     no_step,
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
 Made = TypeVar("Made", default=Any)
-Out = TypeVar("Out", bound=Operator | Module)
+Written = TypeVar("Written")
 _FRAMES: dict[str, Callable[[Any], Any]] = {
     "polars": as_polars,
     "arrow": lambda table: table,
@@ -291,6 +294,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
                 what = f"step `{name}` unites streams, but got {shorten(other)}"
                 msg = f"{what}; give streams; of a table that is `table.changes`"
                 raise RidgelineError(msg)
+            check_same(self.app, name, other.app)
         operator = Union(len(others) + 1)
         united = self._step(name, operator, "input_1", "output", attributes)
         for number, other in enumerate(others, 2):
@@ -348,10 +352,11 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         return WindowedStream(self, (), windows, options)
 
     @aggregates_all
-    def aggregate(self, name: str, /, **aggregates: Any) -> Stream[Any]:
+    def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Stream[Any]:
         """Aggregate all records so far without a key, as `GroupedStream.aggregate`: in one partition."""
-        from ridgeline.streams.grouped import GroupedStream
+        from ridgeline.streams.grouped import GroupedStream, refuse_unnamed
 
+        refuse_unnamed(name, unnamed)
         return GroupedStream(self, ()).aggregate(name, **aggregates)
 
     def into(self, port: InputPoint[T_co] | InputProxy[T_co]) -> None:
@@ -361,20 +366,32 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
     @overload
     def write(self, name: str, **attributes: Unpack[OperatorAttributes]) -> ConsoleOutput: ...
     @overload
-    def write(self, name: str, output: Out, **attributes: Unpack[OperatorAttributes]) -> Out: ...
     def write(
-        self, name: str, output: Any = None, **attributes: Unpack[OperatorAttributes]
-    ) -> Operator | Module:
+        self, name: str, output: Takes[T_co, Written], **attributes: Unpack[OperatorAttributes]
+    ) -> Written: ...
+    @overload
+    def write(
+        self,
+        name: str,
+        output: InputPoint[T_co] | InputProxy[T_co],
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Operator | Module: ...
+    def write(self, name: str, output: Any = None, **attributes: Unpack[OperatorAttributes]) -> Any:
         """Write the tuples by an output operator; default: on the console. Returns the operator.
 
-        Raises RidgelineError for an operator with several input ports, see `into`, and without a name.
+        An input port of it may stand for it: `write("pager", Pager().alerts)`. So type checkers see which
+        tuples it takes, and one of several ports can be chosen. Raises RidgelineError for an operator with
+        several input ports, and without a name.
         """
         if isinstance(name, Operator | Module):
             msg = f'`write` takes the name of the step first: `write("name", {type(name).__name__}(...))`'
             raise RidgelineError(msg)
-        operator: Operator | Module = ConsoleOutput() if output is None else output
+        chosen = isinstance(output, InputPoint | InputProxy)
+        operator: Operator | Module = (
+            owner_of(output) if chosen else ConsoleOutput() if output is None else output
+        )
         add(self.app, name, operator, attributes)
-        self.into(input_of(name, operator))
+        self.into(output if chosen else input_of(name, operator))
         return operator
 
     def _step(
@@ -386,6 +403,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         attributes: OperatorAttributes,
     ) -> Stream[Any]:
         """Add an operator that reads this stream; return the stream of one of its output ports."""
+        check_name(name, operator)
         self.app.add_operator(name, operator, **attributes)
         advise(self.app, operator, output=_UNREAD, schema=_SCHEMA)
         sink: Sink = getattr(operator, input_port)
@@ -424,6 +442,10 @@ def read(app: Application, name: str, source: Any, attributes: OperatorAttribute
         add(app, name, source.operator, attributes)
         advise(app, source.operator, output=_UNREAD)
         return Stream(app, source)
+    if isinstance(source, Operator) and operator_type(type(source)).inputs:
+        what = f"`read` adds inputs, but `{name}` is a `{type(source).__name__}`, which takes tuples"
+        msg = f'{what}; lead a stream to it: `stream.write("{name}", ...)` or `stream.process("{name}", ...)`'
+        raise RidgelineError(msg)
     add(app, name, source, attributes)
     if isinstance(source, Operator):
         advise(app, source, output=_UNREAD)

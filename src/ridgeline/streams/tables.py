@@ -21,7 +21,7 @@ from ridgeline.operators import (
     WindowJoin,
     WithinJoin,
 )
-from ridgeline.streams.connecting import Steps, advise, no_step
+from ridgeline.streams.connecting import Steps, advise, check_same, no_step
 from ridgeline.streams.schemas import marked_deletions
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class KeyedSteps(Steps[T_co]):
         Raises RidgelineError for other columns, and for what is no table.
         """
         check_table(name, table, on)
+        check_same(self.app, name, table.changes.app)
         join = TableJoin(
             key_or_mapping(table.key if on is None else on),
             how,
@@ -241,6 +242,7 @@ class KeyedSteps(Steps[T_co]):
             what = f"step `{name}` joins two streams by their times, but got {other!r}"
             msg = f"{what}; give a stream, or use `join` for a table"
             raise RidgelineError(msg)
+        check_same(self.app, name, other.app)
         joined = self._step(name, join, "left", "output", attributes)
         other.into(join.right)
         return Joined(self.app, joined.point)

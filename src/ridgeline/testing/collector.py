@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import pyarrow as pa
 from typing_extensions import TypeVar
@@ -42,6 +42,10 @@ class CollectorSink(Operator, Generic[T]):
     """
 
     input = InputPort[T](Any)
+
+    if TYPE_CHECKING:  # rows of expressions are dictionaries, whose columns are checked with the plan
+
+        def _takes(self, value: T | Mapping[str, Any], /) -> Self: ...
 
     @overload
     def __init__(self: CollectorSink[Any]) -> None: ...

@@ -67,6 +67,8 @@ def is_optional(declared: object) -> bool:
     """True if a column of this Python type or Arrow field may be null."""
     if isinstance(declared, pa.Field):
         return bool(declared.nullable)
+    if typing.get_origin(declared) is typing.Literal:
+        return None in typing.get_args(declared)
     return typing.get_origin(declared) in (typing.Union, types.UnionType) and type(None) in typing.get_args(
         declared
     )

@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import typing_extensions
 
@@ -33,6 +34,21 @@ _SCALARS: dict[Any, pa.DataType] = {
     time_of_day: pa.time64("us"),
     Decimal: pa.decimal128(38, 18),
 }
+
+_INSTEAD: dict[Any, str] = {
+    set: "list[...] of the items",
+    frozenset: "list[...] of the items",
+    tuple: "list[...] for items of one type, or a NamedTuple",
+    list: "list[...] with the type of the items, such as list[int]",
+    dict: "dict[..., ...] with the types, such as dict[str, int], or a class with fields",
+    bytearray: "bytes",
+    complex: "two fields of float",
+    np.str_: "str",
+    np.bytes_: "bytes",
+    np.datetime64: "datetime",
+    np.timedelta64: "timedelta",
+}
+"""What to use in the place of types that no column has."""
 
 
 def is_named_tuple(kind: object) -> bool:
@@ -76,7 +92,7 @@ def struct_fields(kind: Any) -> Mapping[str, object]:
     if not is_struct(kind) and not typing_extensions.is_typeddict(kind):
         remedy = (
             "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
-            "a `pyarrow.Schema` or `object`"
+            "a `pyarrow.Schema`, a `polars.Schema` or `object`"
         )
         msg = f"{shorten(kind)} cannot be a schema; {remedy}"
         raise SchemaError(msg)
@@ -167,9 +183,19 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
                 for name, part in struct_fields(kind).items()
             ]
         )
-    known = ", ".join(scalar.__name__ for scalar in _SCALARS)
-    msg = (
-        f"`{where}` has type {shorten(kind)}, which has no column type; "
-        f"use one of {known}, an enum, UUID or Literal, list[...], dict[..., ...], or a class with fields"
-    )
+    msg = f"`{where}` has type {shorten(kind)}, which has no column type; {_instead_of(kind, origin)}"
     raise SchemaError(msg)
+
+
+def _instead_of(kind: Any, origin: Any) -> str:
+    """What to use in the place of a type that no column has."""
+    if isinstance(kind, type) and kind in _INSTEAD:
+        return f"use {_INSTEAD[kind]}"
+    if origin in _INSTEAD:
+        return f"use {_INSTEAD[origin]}"
+    if origin in (typing.Union, types.UnionType):
+        return "a column has one type; use that, a field for each, or a port of `object`"
+    if kind is Any or kind is object:
+        return "say what it is; a port of `object` takes whole tuples of any kind"
+    known = ", ".join(scalar.__name__ for scalar in _SCALARS)
+    return f"use one of {known}, an enum, UUID or Literal, list[...], dict[..., ...], or a class with fields"

@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, cast, overload
 
 from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
+
+if TYPE_CHECKING:
+    from ridgeline.api.columns.schema_types import SchemaType
+    from ridgeline.operators import Sliding
+    from ridgeline.streams.queried import Queried
+    from ridgeline.streams.stream import Stream
+
+    Key = str | Sequence[str]
+
+T = TypeVar("T")
 
 
 class InputPortAttributes(TypedDict, total=False):
@@ -124,3 +134,76 @@ class ApplicationAttributes(TypedDict, total=False):
     stats_max_allowable_windows_lag: int
     ages_from_newest_record: bool
     metrics_recording_level: RecordingLevel | Literal["OFF", "INFO", "TRACE"]
+
+
+class Queries(Protocol):
+    """`Application.sql`: options and attributes have names and types, all other keywords are streams."""
+
+    @overload
+    def __call__(
+        self,
+        name: str,
+        sql: str,
+        /,
+        *,
+        schema: SchemaType[T],
+        windows: Sliding | None = ...,
+        key: Key | Mapping[str, Key] | None = ...,
+        timestamp: str | None = ...,
+        partitions: int = ...,
+        partitioner: Partitioner | None = ...,
+        application_window_count: int = ...,
+        application_window: float | str | None = ...,
+        slide_by_window_count: int | None = ...,
+        processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
+        on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
+        callback_timeout: float | str | None = ...,
+        timeout_window_count: int = ...,
+        recovery_attempts: int = ...,
+        unifier_limit: int | Sequence[int] | None = ...,
+        partition_parallel: bool = ...,
+        time_ahead_limit: float | str = ...,
+        error_tuples_kept: int = ...,
+        memory_mb: int | None = ...,
+        vcores: int | None = ...,
+        gpus: int | None = ...,
+        locality_host: str | None = ...,
+        locality_rack: str | None = ...,
+        **streams: Stream[Any],
+    ) -> Queried[T]: ...
+    @overload
+    def __call__(
+        self,
+        name: str,
+        sql: str,
+        /,
+        *,
+        windows: Sliding | None = ...,
+        key: Key | Mapping[str, Key] | None = ...,
+        timestamp: str | None = ...,
+        partitions: int = ...,
+        partitioner: Partitioner | None = ...,
+        application_window_count: int = ...,
+        application_window: float | str | None = ...,
+        slide_by_window_count: int | None = ...,
+        processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
+        on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
+        callback_timeout: float | str | None = ...,
+        timeout_window_count: int = ...,
+        recovery_attempts: int = ...,
+        unifier_limit: int | Sequence[int] | None = ...,
+        partition_parallel: bool = ...,
+        time_ahead_limit: float | str = ...,
+        error_tuples_kept: int = ...,
+        memory_mb: int | None = ...,
+        vcores: int | None = ...,
+        gpus: int | None = ...,
+        locality_host: str | None = ...,
+        locality_rack: str | None = ...,
+        **streams: Stream[Any],
+    ) -> Queried[Any]: ...
+
+
+def queries(method: Callable[..., Any]) -> Queries:
+    """The method, as type checkers see it on an application."""
+    return cast("Any", method)

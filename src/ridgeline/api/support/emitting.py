@@ -1,4 +1,4 @@
-"""Operators with an output port of the name `output`, as type checkers see them."""
+"""Operators that emit on a port `output`, and those that take tuples, as type checkers see them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", default=Any)
 T_co = TypeVar("T_co", covariant=True, default=Any)
+T_contra = TypeVar("T_contra", contravariant=True, default=Any)
+Made_co = TypeVar("Made_co", covariant=True, default=Any)
 
 
 class Emits(Generic[T_co]):
@@ -38,3 +40,24 @@ class HasOutput(Protocol[T]):
     @property
     def output(self) -> OutputPoint[T]:
         """The output port."""
+
+    def emit_tuples(self) -> None:
+        """Emit a window's tuples: only input operators do."""
+
+
+class Takes(Protocol[T_contra, Made_co]):
+    """An operator or module that a stream of `T` may be written to: for type checkers only.
+
+    `_takes` exists for them alone. `Operator` takes anything there, since its ports may have any names; an
+    input operator takes nothing. A sink of the library that knows its type, such as `CollectorSink[Payment]`,
+    takes that. `Made` is the operator itself, which `Stream.write` returns.
+
+    Example:
+        >>> from ridgeline.operators import ConsoleOutput
+        >>> def written_by(output: "Takes[object, ConsoleOutput]") -> str:
+        ...     return type(output).__name__
+        >>> written_by(ConsoleOutput())
+        'ConsoleOutput'
+    """
+
+    def _takes(self, value: T_contra, /) -> Made_co: ...

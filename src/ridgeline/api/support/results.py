@@ -51,6 +51,26 @@ def deferred(function: object, *, many: bool = False) -> str:
         return "must not be an `async def` that yields; collect a list, and use `enrich`"
     if inspect.isgeneratorfunction(called) and not many:
         return "must return its result, but it yields; `flat_map` takes functions that yield"
+    return other_arguments(function)
+
+
+def other_arguments(function: object) -> str:
+    """Why a function cannot be called with a tuple alone, as the rule of a fault; "": it can, or who knows.
+
+    >>> other_arguments(lambda left, right: left)
+    'must take one argument, the tuple; it has the parameters (left, right)'
+    """
+    if not callable(function):
+        return ""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # made in C
+        return ""
+    try:
+        signature.bind(None)
+    except TypeError:
+        names = ", ".join(str(one.replace(annotation=one.empty)) for one in signature.parameters.values())
+        return f"must take one argument, the tuple; it has the parameters ({names})"
     return ""
 
 

@@ -27,6 +27,9 @@ class _Only(Rules, kinds=("only",)):
 
     def field(self, columns: pa.Schema) -> pa.Field:
         kind = plain(self.field_of(columns, self.where).type)
+        if pa.types.is_nested(kind):
+            msg = f"column `{self.where}` is {kind}, which is compared with nothing; name one of plain values"
+            raise ValueError(msg)
         try:
             pa.scalar(self.equals, kind)
         except (pa.ArrowException, TypeError, OverflowError) as error:

@@ -97,6 +97,10 @@ class Rules:
     def field_of(self, columns: pa.Schema, name: str | None = None) -> pa.Field:
         """The field of the column. Raises ValueError if there is none of this name."""
         name = self.column if name is None else name
+        if isinstance(name, Aggregate):
+            what = f"its column is the aggregate `{name.kind}`, and an aggregate takes a column"
+            msg = f"{what}; aggregate the results of the first one in a step behind it"
+            raise ValueError(msg)  # noqa: TRY004  as for other columns
         if name not in columns.names:
             msg = f"there is no column `{name}`; the stream has {', '.join(columns.names)}"
             raise ValueError(msg)

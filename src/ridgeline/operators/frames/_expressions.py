@@ -149,7 +149,8 @@ def resolved(value: Any, columns: Container[str]) -> pl.Expr:
         except BaseException as error:  # noqa: BLE001  of polars
             refuse_other(error)
             failure = failure or error
-    msg = f"{shorten(value)} is no SQL expression: {first_line(failure)}; correct it, or give `pl.col(...)`"
+    remedy = "`with_columns` keeps all columns" if value == "*" else "correct it, or give `pl.col(...)`"
+    msg = f"{shorten(value)} is no SQL expression: {first_line(failure)}; {remedy}"
     raise SchemaError(msg) from None
 
 
