@@ -26,9 +26,20 @@ def test_the_list_has_all_operators_windows_and_aggregates() -> None:
     found = {one["name"]: one for one in listed()}
     assert {f"aggregate.{name}" for name in aggregate.__all__ if name != "Aggregate"} <= found.keys()
     assert {"Windowed", "FileOutput", "Delay", "rolling", "session"} <= found.keys()
+    assert {f"generators.{name}" for name in ("sine", "steps", "burst", "choice", "times")} <= found.keys()
     connected = {"KafkaInput", "KafkaOutput", "PostgresInput", "PostgresOutput", "SqliteOutput"}
     assert connected <= found.keys()
     assert all(one["summary"] for one in found.values())
+
+
+def test_each_entry_can_be_described_and_operators_have_an_example() -> None:
+    for one in listed():
+        code, out, error = ridgeline_command("describe-operator", one["name"], "--json")
+        assert code == 0, error
+        found = json.loads(out)
+        assert found["description"]
+        if one["kind"] == "operator":
+            assert found["example"], one["name"]
 
 
 def test_a_search_takes_words_in_any_case_and_names_come_first() -> None:
@@ -43,7 +54,7 @@ def test_a_search_takes_words_in_any_case_and_names_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Windowed", "windowed", "quantile", "aggregate.quantile", "tumbling", "Delay"]
+    "name", ["Windowed", "windowed", "quantile", "aggregate.quantile", "tumbling", "Delay", "sine"]
 )
 def test_a_description_has_an_import_and_says_how_it_is_called(name: str) -> None:
     code, out, _ = ridgeline_command("describe-operator", name)

@@ -47,10 +47,10 @@ class Entry(NamedTuple):
 
 
 def entries() -> Iterator[Entry]:
-    """The operators, the kinds of windows and the aggregates, in this order."""
+    """The operators, the kinds of windows, the aggregates and what makes up records, in this order."""
     import ridgeline.operators
     from ridgeline.api import Module, Operator, Unifier
-    from ridgeline.operators import aggregate
+    from ridgeline.operators import aggregate, generators
 
     functions = []
     for name in ridgeline.operators.__all__:
@@ -65,6 +65,9 @@ def entries() -> Iterator[Entry]:
     for name in aggregate.__all__:
         if name[0].islower():
             yield Entry(f"aggregate.{name}", "aggregate", getattr(aggregate, name))
+    for name in generators.__all__:
+        if name[0].islower():
+            yield Entry(f"generators.{name}", "generator", getattr(generators, name))
 
 
 def connectors() -> Iterator[Entry]:
@@ -136,7 +139,10 @@ def describe_operator(
     from ridgeline.api.errors import did_you_mean
 
     known = {one.name.lower(): one for one in entries()}
-    one = known.get(name.lower()) or known.get(f"aggregate.{name.lower()}")
+    places = ("", "aggregate.", "generators.")
+    one = next(
+        (known[f"{place}{name.lower()}"] for place in places if f"{place}{name.lower()}" in known), None
+    )
     if one is None:
         hint = did_you_mean(name, [entry.name for entry in known.values()])
         msg = f"there is no `{name}` in the library; {hint}"
