@@ -227,7 +227,7 @@ def test_object_takes_any_value():
 
 GIVE_ANOTHER = (
     "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
-    "a `pyarrow.Schema` or `object`"
+    "a `pyarrow.Schema`, a `polars.Schema` or `object`"
 )
 
 

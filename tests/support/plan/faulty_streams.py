@@ -325,11 +325,11 @@ class Unreadable(Operator):
 @faulty(
     "`unreadable.number`: <class 'int'> cannot be a schema; "
     "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
-    "a `pyarrow.Schema` or `object`",
+    "a `pyarrow.Schema`, a `polars.Schema` or `object`",
     (
         "`unreadable.fields`: {'account': <class 'int'>} cannot be a schema; "
         "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
-        "a `pyarrow.Schema` or `object`"
+        "a `pyarrow.Schema`, a `polars.Schema` or `object`"
     ),
     (
         "`unreadable.misspelt`: the types of `Misspelt` cannot be resolved: name 'Payments' is not defined; "

@@ -48,7 +48,7 @@ _INSTEAD: dict[Any, str] = {
     np.datetime64: "datetime",
     np.timedelta64: "timedelta",
 }
-"""What to use in the place of types that no column has."""
+"""The types to use in the place of those that no column has."""
 
 
 def is_named_tuple(kind: object) -> bool:
@@ -188,7 +188,7 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
 
 
 def _instead_of(kind: Any, origin: Any) -> str:
-    """What to use in the place of a type that no column has."""
+    """The remedy for a type that no column has."""
     if isinstance(kind, type) and kind in _INSTEAD:
         return f"use {_INSTEAD[kind]}"
     if origin in _INSTEAD:

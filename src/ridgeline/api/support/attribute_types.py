@@ -170,7 +170,9 @@ class Queries(Protocol):
         locality_host: str | None = ...,
         locality_rack: str | None = ...,
         **streams: Stream[Any],
-    ) -> Queried[T]: ...
+    ) -> Queried[T]:
+        """With the type of the result."""
+
     @overload
     def __call__(
         self,
@@ -201,7 +203,8 @@ class Queries(Protocol):
         locality_host: str | None = ...,
         locality_rack: str | None = ...,
         **streams: Stream[Any],
-    ) -> Queried[Any]: ...
+    ) -> Queried[Any]:
+        """Without it: rows are dictionaries."""
 
 
 def queries(method: Callable[..., Any]) -> Queries:

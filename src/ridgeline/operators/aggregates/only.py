@@ -26,6 +26,7 @@ class _Only(Rules, kinds=("only",)):
         self.combines = self.inner.combines
 
     def field(self, columns: pa.Schema) -> pa.Field:
+        """That of the inner aggregate; null where no record has the value."""
         kind = plain(self.field_of(columns, self.where).type)
         if pa.types.is_nested(kind):
             msg = f"column `{self.where}` is {kind}, which is compared with nothing; name one of plain values"
