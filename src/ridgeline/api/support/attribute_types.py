@@ -140,7 +140,7 @@ class Queries(Protocol):
     """`Application.sql`: options and attributes have names and types, all other keywords are streams."""
 
     @overload
-    def __call__(
+    def __call__(  # noqa: D418  a signature of 25 lines
         self,
         name: str,
         sql: str,
@@ -174,7 +174,7 @@ class Queries(Protocol):
         """With the type of the result."""
 
     @overload
-    def __call__(
+    def __call__(  # noqa: D418  a signature of 25 lines
         self,
         name: str,
         sql: str,
