@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast, overload
 from typing_extensions import TypeVar
 
 from ridgeline.api import OnError, Partitioner, ProcessingMode
-from ridgeline.streams.connecting import Steps
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from ridgeline.streams.connecting import Steps
     from ridgeline.streams.outputs import Outputs
 
 T = TypeVar("T", default=Any)
