@@ -7,11 +7,15 @@ import re
 import shutil
 import signal
 from collections import Counter
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from ridgeline.cli.remote.client import Client
+from ridgeline.testing import services
+from ridgeline.testing.services.fixtures import ready
+from support.crash.on_store import s3_settings
 from support.crash.processes import committed, slots_of
 from support.crash.rows import multisets
 from support.depth import DEPTH, deep
@@ -41,10 +45,11 @@ class Run:
         own = ("--master", "local[2]", "--port", str(port), "--token", TOKEN, "--quiet")
         self._words = (*places, *own)
 
-    def begin(self, *more, checkpoint=None):
+    def begin(self, *more, checkpoint=None, **named):
         where = ("--checkpoint", checkpoint or self.checkpoint)
-        seconds = str(self._chance.uniform(0.0, 0.4))
-        self.driver = self._start(APPLICATION, *self._words, *where, *more, STRIKE_SECONDS=seconds)
+        named = {"STRIKE_SECONDS": str(self._chance.uniform(0.0, 0.4)), **named}
+        self.driver = self._start(APPLICATION, *self._words, *where, *more, **named)
+        return self.driver
 
     def more_files(self, count):
         for _ in range(count):
@@ -140,3 +145,32 @@ def looks_back(run, older):
     assert run.driver.wait() == 1, run.driver.text[-6000:]
     assert re.search("cannot take back what Spark wrote as `parquet` after window", run.driver.text)
     assert run.by_spark() == run.expected
+
+
+@pytest.mark.skipif(DEPTH < 2, reason="steps: operators/test_spark_output.py")
+@pytest.mark.parametrize("seconds", ["0.0", "0.1", "0.3"])
+def test_a_driver_that_stands_still_and_is_taken_over(start, wait_until, tmp_path, seconds):
+    """Its checkpoint is on S3 (moto), which has no locks: the next driver fences it off."""
+    store = ready(services.moto)
+    settings = [word for name, value in s3_settings(store).items() for word in ("--conf", f"{name}={value}")]
+    run = Run(start, wait_until, tmp_path, random.Random(seconds))
+    place = {"checkpoint": f"s3a://{store.bucket()}/checkpoint", "STRIKE_SECONDS": seconds}
+    run.more_files(6)
+    first = run.begin(*settings, "--port", "0", **place, log="first.log")
+    run.wait(lambda: run.by_spark().total() >= 3 * A_FILE, "rows")
+    (run.strikes / "strike-still").touch()
+    run.wait(lambda: state(first.pid) == "T", "it to stand still")
+    run.more_files(3)
+    run.begin(*settings, "--port", "0", **place, log="second.log")
+    run.wait(lambda: run.by_spark() == run.expected, "all rows")
+    os.killpg(first.pid, signal.SIGCONT)
+    wait_until(lambda: first.exit_code is not None and not first.members(), "its end")
+    run.more_files(2)
+    run.wait(lambda: run.by_spark() == run.expected, "all rows")
+    run.stop()
+    assert run.by_spark() == run.expected
+
+
+def state(pid):
+    """As /proc has it: "T" if it is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

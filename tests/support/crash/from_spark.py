@@ -1,6 +1,7 @@
 """Rows of files that Spark reads: written by Spark, a folder for each window, and by us.
 
-The driver ends itself by SIGKILL at a point of Spark's write: the file `strike-POINT` in `folder` says so.
+The driver ends itself by SIGKILL at a point of Spark's write: the file `strike-POINT` in `folder` says so. At
+the point `still` it stops itself.
 """
 
 import os
@@ -47,8 +48,20 @@ def strike(folder, frame, _window):
     if is_asked(folder, "before"):
         end()
     if is_asked(folder, "in"):
-        threading.Timer(float(os.environ.get("STRIKE_SECONDS", "0.1")), end).start()
+        threading.Timer(seconds(), end).start()
+    if is_asked(folder, "still"):
+        threading.Timer(seconds(), stand_still).start()
     return frame
+
+
+def seconds():
+    """How long after the point `in` it comes."""
+    return float(os.environ.get("STRIKE_SECONDS", "0.1"))
+
+
+def stand_still():
+    """Stop the driver, Spark's Java too."""
+    os.killpg(os.getpgid(0), signal.SIGSTOP)
 
 
 def is_asked(folder, point):
