@@ -327,8 +327,8 @@ def test_what_kubernetes_refuses_is_said_and_leaves_no_secret(tmp_path, monkeypa
             assert done.returncode == code
             assert text in done.stderr
             assert left() == {"secrets": [], "pods": []}
-        done = submit("all", timeout=30)
+        done = submit("all", timeout=60)
         print(done.stdout, done.stderr)
         assert done.returncode == 1
-        assert "does not run after 30 s, and Kubernetes tries on; see `" in done.stderr
+        assert "does not run after 60 s, and Kubernetes tries on; see `" in done.stderr
         assert "or end it by `kubectl delete pod sums-" in done.stderr
