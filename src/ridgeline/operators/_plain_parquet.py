@@ -35,7 +35,7 @@ class PlainColumns:
             lazy = pl.scan_parquet(self._path, glob=False).select(self._types.names).slice(first, rows)
             found = lazy.collect().rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
             table = found.cast(self._types)
-        except BaseException as error:  # noqa: BLE001  Arrow finds what is wrong, and names it
+        except BaseException as error:
             if isinstance(error, Exception) or type(error).__name__ == "PanicException":
                 return None
             raise
