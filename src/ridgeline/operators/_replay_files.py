@@ -43,11 +43,6 @@ class ReplayFile(NamedTuple):
         """Whether more may follow after its end: no."""
         return False
 
-    @property
-    def local(self) -> str | None:
-        """Its path on this machine; None for one of a store."""
-        return self.path if is_local(self.entry) else None
-
     def open(self) -> pa.NativeFile:
         """Open the file for random access. Raises RidgelineError if it is gone or may not be read."""
         try:

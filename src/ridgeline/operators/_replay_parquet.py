@@ -22,7 +22,6 @@ from ridgeline.api.columns.casting import (
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.operators._plain_parquet import plain_columns
 from ridgeline.operators._replay_files import ReplayFile, Sifted, columns_in, sift
 
 _BATCH_ROWS = 65_536
@@ -42,10 +41,7 @@ class Decoder(Protocol):
 
 
 class ParquetReader:
-    """A Parquet file, open at a row.
-
-    Holds in memory the rows that were decoded last, and one batch, or one row group of moderate size.
-    """
+    """A Parquet file, open at a row. Holds in memory the rows that were decoded last and one batch."""
 
     def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
         """Open `file` at row `place`, reading only the columns of `schema`. Raises RidgelineError."""
@@ -75,8 +71,6 @@ class ParquetReader:
         file.check_size(self._raw.size())
         self.place = place
         self._ends = np.cumsum([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
-        local = None if self._int96 else file.local
-        self._plain = None if local is None else plain_columns(local, self._parquet, self._names)
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._held: list[pa.RecordBatch] = []
         self._first, self._next = 0, -1
@@ -97,7 +91,7 @@ class ParquetReader:
             self._held, self._first, self._next = [], begin, begin
             groups = list(range(group, len(self._ends)))
             size = min(max(rows, _BATCH_ROWS), _MOST_BATCH_ROWS)
-            self._batches = self._decoded(groups, size)
+            self._batches = _batches(self._parquet, groups, self._names, size)
             if self._int96:
                 seconds = _batches(self._seconds, groups, self._int96, size)
                 self._batches = map(self._with_times, self._batches, seconds)
@@ -125,19 +119,6 @@ class ParquetReader:
             if not rows:
                 break
         return taken
-
-    def _decoded(self, groups: list[int], size: int) -> Iterator[pa.RecordBatch]:
-        """The rows of some row groups, at most `size` at a time."""
-        for place, group in enumerate(groups):
-            begin = int(self._ends[group - 1]) if group else 0
-            rows = int(self._ends[group]) - begin
-            found = None if self._plain is None else self._plain.read(begin, rows)
-            if found is None:
-                self._plain = None
-                yield from _batches(self._parquet, groups[place:], self._names, size)
-                return
-            for batch in found:
-                yield from (batch.slice(first, size) for first in range(0, batch.num_rows, size))
 
     def _int96_columns(self) -> list[str]:
         """The columns of the schema with times of 96 bits, which older Spark, Hive and Impala wrote."""

@@ -9,8 +9,6 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """As `mallopt` of glibc calls them."""
 _LARGEST = 32 << 20
 """glibc itself comes to this, and to twice as much of the other, once an array of 32 MiB was freed."""
-_POLARS_DECAY = "dirty_decay_ms:10000"
-"""For the allocator within polars (jemalloc), which gives back what was free for half a second: a window."""
 _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 
 
@@ -19,10 +17,7 @@ def keep_freed_memory() -> bool:
 
     Else the system gets the arrays of each step, and gives their pages again to the next. True if it was
     done: not with another allocator than glibc's, nor where the environment sets one of these thresholds.
-
-    What polars frees it keeps for ten seconds, unless the environment says otherwise.
     """
-    os.environ.setdefault("_RJEM_MALLOC_CONF", _POLARS_DECAY)  # read once polars is imported
     own = any(name in os.environ for name in _SETTINGS)
     if own or "_threshold" in os.environ.get("GLIBC_TUNABLES", ""):
         return False

@@ -9,7 +9,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import is_local, is_refused, resolve
+from ridgeline.api.support.files import is_refused, resolve
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.operators._replay_files import Reader
@@ -147,7 +147,6 @@ class _Sized:
 
     def __init__(self, entry: str, path: str, size: int) -> None:
         self.path, self.bytes = path, size
-        self.local = path if is_local(entry) else None
         self._entry = entry
 
     def open(self) -> pa.NativeFile:

@@ -35,11 +35,6 @@ class _File(NamedTuple):
     path: str
     bytes: int
 
-    @property
-    def local(self) -> str | None:
-        """None: the table's file system reads it."""
-        return None
-
     def open(self) -> pa.NativeFile:
         """Open the file. Raises RidgelineError if it is gone, OSError if the store is."""
         try:
