@@ -42,8 +42,8 @@ Every metric has the label `application` beside those listed. `operator` is the 
 `NAME.PORT#unifier` for a unifier; `partition` counts from 0. Labels take only values that the plan has, never
 keys or other data, so their number is bounded.
 
-A plan of more than 2,000 operators, counted with partitions and unifiers, has one series for all partitions
-of an operator, or all unifiers of a port. Its label `partition` is empty. Counters, histograms, bytes and
+A plan of more than 2,000 operators has one series for each logical operator, and one for all unifiers of a
+port. Partitions and unifiers count. Its label `partition` is empty. Counters, histograms, bytes and
 queues are sums, windows behind are the most, watermarks and slack the least. Containers have the greatest age
 of a heartbeat on each host. Ask for each partition by `params: {partitions: ["true"]}` in the job of the
 scraper. With 10,000 containers that is [62 MB in place of 2](clusters.md#slots). OTLP has no such choice.

@@ -269,7 +269,7 @@ class Statuses:
     def heartbeat_ages(
         self, now: float, *, together: bool = False
     ) -> list[tuple[tuple[str, ...], float | None]]:
-        """How long ago containers were heard of, seconds, by id and host.
+        """The seconds since the last heartbeat of containers, by id and host.
 
         `together`: the greatest of each host, whose id is empty.
         """

@@ -151,7 +151,7 @@ class Neighbours:
         return latest[self.groups], times_of[self.groups]
 
     def of_ranks(self, ranks: Sequence[npt.NDArray[np.intp]]) -> list[Rank]:
-        """What each rank of operators has beyond it. `ranks`: places; those that others need come first."""
+        """The operators beyond each rank. `ranks`: places; those that others need come first."""
         found = []
         for all_rows in ranks:
             rows = all_rows[self.groups[all_rows] >= 0]

@@ -72,7 +72,7 @@ class PlanFile:
 class UserCode:
     """The user's modules, compressed, and what lies beside them.
 
-    Each slot has a plan file with them: compressed anew for each they took longer than the specs.
+    Each slot has a plan file with them: compressed for each file, they took longer than the specs.
     """
 
     sources: bytes

@@ -284,7 +284,7 @@ def encode_for_each(run: RunAttempt) -> Callable[[Mapping[int, StateVersion]], F
 
 
 def encode_hosts() -> Callable[[Host], Frame]:
-    """An encoder of one `Host` after the other. What several of them share is encoded once.
+    """An encoder of one `Host` after the other. It encodes once the parts that several share.
 
     Where all partitions send to all, the slots of a stage have the same partners, and many of them. The rest
     that is the same for all slots takes longer than what is a slot's own.
