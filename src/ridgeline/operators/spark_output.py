@@ -298,13 +298,15 @@ class SparkPublisher(Publisher):
             writer.options(**options).mode(self._mode).save()
             return
         target = str(options["path"]).rstrip("/")
-        above = target.rpartition("/")[0] or ("" if target[:1] == "/" else ".")
-        beside = f"{above}/{_BESIDE}{window_id}-{self._context.epoch}"
+        above, _, name = target.rpartition("/")
+        above = above or ("" if target[:1] == "/" else ".")
+        beside = f"{above}/{_BESIDE}{name}-{self._context.epoch}"
         folders = _Folders(spark)
-        if not self._cleared:
-            for name in folders.names(above or "/"):
-                if name.startswith(_BESIDE):
-                    folders.remove(f"{above}/{name}")
+        if not self._cleared:  # of this output alone: others may write into the same folder
+            parts = str(path).rstrip("/").rpartition("/")[2].split(_WINDOW)
+            own = re.compile(f"{_BESIDE}{'[0-9]+'.join(map(re.escape, parts))}-[0-9]+")
+            for left in filter(own.fullmatch, folders.names(above or "/")):
+                folders.remove(f"{above}/{left}")
             self._cleared = True
         writer.options(**{**options, "path": beside}).mode(self._mode).save()
         try:
