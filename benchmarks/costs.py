@@ -145,6 +145,10 @@ def _table(events: Stream[Any]) -> Any:
     return events.select("side", "key", other="number").table("table", "key")
 
 
+def _timed_table(events: Stream[Any]) -> Any:
+    return events.select("side", "key", "time", other="number").table("table", "key")
+
+
 def _parse(column: str, form: Any, schema: Any = Short, **options: Any) -> Step:
     return lambda s: s.parse("step", column, form, schema=schema, **options)
 
@@ -174,6 +178,19 @@ STEPS: dict[str, dict[str, Step]] = {
         "`flat_map` with a Python function": lambda s: s.flat_map(
             "step", lambda row: (Short(row["key"], row["number"], row["value"]),), Short
         ),
+        "`split`, `branch` by a text": lambda s: s.split("step", "number > 500000")[0],
+        "`rename`, `drop`": lambda s: s.rename("step", {"number": "count"}),
+        "`cast`, one column": lambda s: s.cast("step", {"number": float}),
+        "`transform`, a filter and a column": lambda s: s.transform("step", _half),
+        "`union` with itself": lambda s: s.union("step", s),
+        "`with_times`": lambda s: s.with_times("step", "time", lateness="1s"),
+        "`enrich`, an `async def` function that waits for nothing": lambda s: s.enrich("step", _waits, Short),
+        "`app.sql`, a filter": lambda s: s.app.sql(
+            "step", "select key, number from s where value > 100", s=s
+        ),
+        "`app.sql`, a group": lambda s: s.app.sql(
+            "step", "select key, sum(value) as v from s group by key", s=s
+        ),
         "`sample(0.1)`": lambda s: s.sample("step", 0.1),
         "`limit_rate`": lambda s: s.limit_rate("step", 1e9),
         "`split_by_share`, by key": lambda s: s.split_by_share("step", {"a": 0.5, "b": 0.5}, key="key").a,
@@ -192,6 +209,11 @@ STEPS: dict[str, dict[str, Step]] = {
     },
     "Joins, 1,000 keys": {
         "`join` with a table that changes as often": lambda s: s.join("step", _table(s), "key"),
+        "`table` alone": lambda s: _table(s).changes,
+        '`join` with `versions="1m"` of it': lambda s: s.join("step", _timed_table(s), "key", versions="1m"),
+        '`join_in_window(tumbling("1s"))` with itself': lambda s: s.join_in_window(
+            "step", s.select("side", "key", "time", other="number"), "key", tumbling("1s")
+        ),
         '`join_within("1s")` with itself': lambda s: s.join_within(
             "step", s.select("side", "key", "time", other="number"), "key", "1s"
         ),
@@ -240,9 +262,35 @@ STEPS: dict[str, dict[str, Step]] = {
     },
     "Others": {
         "`predict` with a function of columns": lambda s: s.predict("step", _twice, ["value"]),
+        "`predict` with a model of scikit-learn": lambda s: s.predict("step", _line(), ["value", "number"]),
+        "`learn` with a regression of river": lambda s: s.learn("step", _learner, ["value"], "number"),
         "`script`": lambda s: s.script("step", "def process(row):\n    return row\n"),
     },
 }
+
+
+def _half(frame: Any) -> Any:
+    import polars as pl
+
+    return frame.filter(pl.col("number") > 500_000).with_columns(half=pl.col("value") / 2)
+
+
+async def _waits(row: dict[str, Any]) -> Short:
+    return Short(row["key"], row["number"], row["value"])
+
+
+def _line() -> Any:
+    from sklearn.linear_model import LinearRegression
+
+    random = np.random.default_rng(1)
+    features = random.normal(size=(100, 2))
+    return LinearRegression().fit(features, features.sum(axis=1))
+
+
+def _learner() -> Any:
+    from river import linear_model, preprocessing
+
+    return preprocessing.StandardScaler() | linear_model.LinearRegression()
 
 
 def _twice(values: Any) -> Any:
