@@ -10,8 +10,8 @@ from pathlib import Path
 import ridgeline
 from ridgeline import policies, sla
 
-ENGINE_ONLY = {"Control", "Held", "Kind", "KeyedBase", "Processing", "TimerCell", "Times", "ValueCell"}
-"""Named by methods of cells, ports and tuples that the engine calls, never an author."""
+ENGINE_ONLY = {"Control", "Held", "Kind", "KeyedBase", "Processing", "Takes", "TimerCell", "Times", "ValueCell"}
+"""Named by methods that the engine calls, or type checkers ask, never an author."""
 
 
 def test_what_signatures_name_is_exported():
