@@ -10,7 +10,17 @@ from pathlib import Path
 import ridgeline
 from ridgeline import policies, sla
 
-ENGINE_ONLY = {"Control", "Held", "Kind", "KeyedBase", "Processing", "Takes", "TimerCell", "Times", "ValueCell"}
+ENGINE_ONLY = {
+    "Control",
+    "Held",
+    "Kind",
+    "KeyedBase",
+    "Processing",
+    "Takes",
+    "TimerCell",
+    "Times",
+    "ValueCell",
+}
 """Named by methods that the engine calls, or type checkers ask, never an author."""
 
 
