@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 _GAP = 2
+_MANY_ROWS = 500
+"""With more rows a table lays itself out: rich takes 5 ms for each."""
 Columns = dict[str, list[Text]]
 """Cells by column, in order; empty columns have no place in it."""
 
@@ -23,12 +28,45 @@ def fitted(
     for name in dispensable:
         if _width(shown) > width:
             shown.pop(name, None)
+    if max(map(len, shown.values()), default=0) > _MANY_ROWS:
+        return LongTable(shown, left)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for name in shown:
         table.add_column(name, justify="left" if name in left else "right", no_wrap=True, overflow="ellipsis")
     for cells in zip(*shown.values(), strict=True):
         table.add_row(*cells)
     return table
+
+
+class LongTable(Table):
+    """A table of many rows as `fitted` makes it, but for lines that are too long: they have no end."""
+
+    def __init__(self, shown: Columns, left: Sequence[str]) -> None:
+        super().__init__(box=None)
+        self._shown, self._left = shown, left
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """The lines, each cell in its style."""
+        widths = [
+            max(cell_len(name), *(cell_len(cell.plain) for cell in cells))
+            for name, cells in self._shown.items()
+        ]
+        header = [Text(name, "dim") for name in self._shown]
+        end = "" if sum(widths) + _GAP * (len(widths) - 1) <= options.max_width else "…"
+        for row in (header, *zip(*self._shown.values(), strict=True)):
+            room = options.max_width - len(end)
+            for name, cell, width in zip(self._shown, row, widths, strict=True):
+                space = " " * (width - cell_len(cell.plain))
+                text = cell.plain + space if name in self._left else space + cell.plain
+                yield Segment(
+                    set_cell_size(text, min(width, room)),
+                    console.get_style(cell.style) if cell.style else None,
+                )
+                room = max(0, room - width)
+                yield Segment(" " * min(_GAP, room))
+                room = max(0, room - _GAP)
+            yield Segment(end)
+            yield Segment.line()
 
 
 def flow(pieces: Sequence[Text], width: int, *, indent: int = 0) -> Text:
