@@ -25,9 +25,10 @@ def fitted(
     Where `width` does not do, `dispensable` columns are left out, the first ones first.
     """
     shown = dict(columns)
+    widths = {name: max([len(name), *map(len, cells)]) + _GAP for name, cells in columns.items()}
     for name in dispensable:
-        if _width(shown) > width:
-            shown.pop(name, None)
+        if sum(widths.values()) - _GAP > width and name in shown:
+            del shown[name], widths[name]
     if max(map(len, shown.values()), default=0) > _MANY_ROWS:
         return LongTable(shown, left)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
@@ -82,7 +83,3 @@ def flow(pieces: Sequence[Text], width: int, *, indent: int = 0) -> Text:
         whole.append_text(piece)
         used += len(piece)
     return whole
-
-
-def _width(columns: Mapping[str, Sequence[Text]]) -> int:
-    return sum(max([len(name), *map(len, cells)]) + _GAP for name, cells in columns.items()) - _GAP
