@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
     [
         ("before_commit", "before its commit", "before the commit of window 0 row 0 was there"),
         ("last_part", "2 partitions", " are missing, such as ("),
-        ("last_window", "1 partitions", "6 rows of window 7 are missing, such as ("),
+        ("last_window", "1 partitions", " 7 are missing, such as ("),
         ("repeats", "write: after, time 2", "older than the checkpoint"),
         ("aborted", "before its commit", "before the commit of window 0 row 0 was there"),
         ("aborted", "container killed, encode: after, time 7", " twice, such as ("),
