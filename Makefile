@@ -67,11 +67,11 @@ endif
 
 # A third of their time the quick ones wait, for processes of their own.
 test-quick:
-	$(RUN) -n 3 --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
+	@$(RUN) -n 3 --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
 	$(call AGAIN,quick)
 
 test-spark:
-	$(RUN) -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
+	@$(RUN) -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
 	$(call AGAIN,spark,$(call MARKED,spark))
 
 # Four processes on two cores: for two thirds of their time slow tests wait, for what starts, dies or comes
@@ -80,9 +80,9 @@ test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real b
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
-	$(RUN) -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
+	@$(RUN) -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
 	$(call AGAIN,slow,$(call MARKED,crash|slow))
-	$(RUN) $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
+	@$(RUN) $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
 endif
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: NAME=hop; names: NAME=list)
