@@ -1,6 +1,5 @@
 """500 operators, long histories, retries and many askers at once: every answer is right and bounded."""
 
-import gc
 import io
 import json
 import random
@@ -22,6 +21,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.service.page.state import PageState
+from support.service.counted_objects import counted_objects
 from support.service.large import fed, wide, window
 from support.service.watched import BASE, feed, payments, serving, watched
 
@@ -95,17 +95,8 @@ def test_a_scrape_of_500_operators_is_bounded_and_exact(many):
 
 @pytest.mark.slow
 def test_of_10_000_windows_the_last_1_000_are_kept():
-    objects = []
-
-    def count(watch, committed):
-        if committed in {2_000, 10_000}:
-            assert watch.info()["stats"]["windowsCommitted"] == committed
-            gc.collect()
-            objects.append(len(gc.get_objects()))
-
-    watch, plan, _, _ = fed(payments(), 10_000, count)
-    assert objects[1] < objects[0] * 1.1  # bounded: nothing grows with the windows
-    with serving(watch, plan) as client:
+    with counted_objects(2_000, 10_000) as ((before, after), client):
+        assert after < before * 1.1  # bounded: nothing grows with the windows
         windows = client.get("/windows")["windows"]
         assert [one["windowId"] for one in windows] == list(range(9_000, 10_000))
         assert [one["windowId"] for one in client.get("/windows?limit=3")["windows"]] == [9_997, 9_998, 9_999]
