@@ -350,10 +350,12 @@ class Watching:
                 self._first.set()
                 self._wake()
                 break
-        with contextlib.suppress(*RETRIED, OperatorError):
-            self._say_committed()
-        self._disconnect()
-        self._let_go(self.source.stop)
+        try:
+            with contextlib.suppress(*RETRIED, OperatorError):
+                self._say_committed()
+        finally:
+            self._disconnect()
+            self._let_go(self.source.stop)
 
     def _disconnect(self) -> None:
         self._connected = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -146,18 +147,19 @@ class ChangeSource(Source):
 
     def close(self) -> None:
         """Close connections. At the end of a run without a checkpoint the slot goes, too."""
-        if self._preparing is not None:
-            self._made_publication = self._made_publication or self._preparing.made_publication
-            self._preparing.close()
-            self._preparing = None
-        if self._replication is not None:
-            self._replication.close()
-            self._replication = None
-        if self._here is not None:
-            if self._here.in_memory and self.ending.is_set():
-                self._leave_nothing(self._here.catalog)
-            self._here.catalog.close()
-            self._here = None
+        preparing, self._preparing = self._preparing, None
+        replication, self._replication = self._replication, None
+        here, self._here = self._here, None
+        with contextlib.ExitStack() as closing:  # a connection that is broken keeps no other one open
+            if here is not None:
+                closing.callback(here.catalog.close)
+                if here.in_memory and self.ending.is_set():
+                    closing.callback(self._leave_nothing, here.catalog)
+            if replication is not None:
+                closing.callback(replication.close)
+            if preparing is not None:
+                self._made_publication = self._made_publication or preparing.made_publication
+                closing.callback(preparing.close)
 
     def _leave_nothing(self, catalog: Catalog) -> None:
         """Drop the slot, which takes a moment once its connection is closed."""

@@ -46,10 +46,12 @@ class Preparing:
 
     def close(self) -> None:
         """Give up what is under way."""
-        if self._turns is not None:
-            self._turns.close()
-        if self._partial is not None and self.staged is None:
-            self._partial.remove()
+        try:
+            if self._turns is not None:
+                self._turns.close()
+        finally:
+            if self._partial is not None and self.staged is None:
+                self._partial.remove()
 
     def _prepared(self) -> Turns:
         """Check the table, publish it, make the slot or take it, stage the snapshot."""
