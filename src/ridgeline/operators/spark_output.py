@@ -314,7 +314,7 @@ class SparkPublisher(Publisher):
         except BaseException:
             folders.remove(beside)
             raise
-        folders.replace(beside, target)
+        folders.replace(beside, target, self._context.operator)
 
     def _compare(self, spark: Any, window_id: int) -> None:
         """Before the first write of a run that continues: look whether later windows have folders.
@@ -423,12 +423,26 @@ class _Folders:
         files, path = self._found(folder)
         files.delete(path, True)  # noqa: FBT003  Java's
 
-    def replace(self, source: str, target: str) -> None:
-        """Move a folder to the place of another one. Raises RidgelineError if the file system cannot."""
+    def replace(self, source: str, target: str, operator: str) -> None:
+        """Move a folder of an operator to the place of another one.
+
+        Raises RidgelineError if the file system cannot, or if a folder is at the place still. Hadoop would
+        move the new one into that, where no reader looks for it.
+        """
         files, path = self._found(target)
         files.delete(path, True)  # noqa: FBT003  Java's
-        if not files.rename(self._java.org.apache.hadoop.fs.Path(source), path):
-            msg = (
-                f"`{mask_text(source)}` cannot be moved to `{mask_text(target)}`; see who else writes there, "
-            )
-            raise RidgelineError(msg + "then start it again: the rows are in the checkpoint")
+        if files.exists(path):  # `delete` has left some of it, or another writer was quick
+            self.remove(source)
+            raise _cannot_move(operator, source, target, "what was there before cannot be removed")
+        moved = files.rename(self._java.org.apache.hadoop.fs.Path(source), path)
+        within = f"{target}/{source.rpartition('/')[2]}"
+        if files.exists(self._java.org.apache.hadoop.fs.Path(within)):
+            self.remove(within)
+            raise _cannot_move(operator, source, target, "another writer made a folder there meanwhile")
+        if not moved:
+            raise _cannot_move(operator, source, target, "the file system does not move it")
+
+
+def _cannot_move(operator: str, source: str, target: str, why: str) -> RidgelineError:
+    msg = f"`{operator}`: `{mask_text(source)}` cannot be moved to `{mask_text(target)}`: {why}; see who "
+    return RidgelineError(msg + "else writes there, then start it again: the rows are in the checkpoint")
