@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
+from enum import Enum
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,6 +29,10 @@ def keyed(kind: Any) -> Any:
     return cell
 
 
+class Colour(Enum):
+    RED, BLUE = "r", "b"
+
+
 REFUSED: list[tuple[Any, Any, str]] = [
     (int, "5", "`int`; got '5', a `str`"),
     (int, 5.0, "`int`; got 5.0, a `float`"),
@@ -41,6 +46,15 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (list[int], (1,), "`list[int]`; got (1,), a `tuple`"),
     (int | None, "x", "`int | None`; got 'x', a `str`"),
     (Literal["a", "b"], 3, "got 3, a `int`"),
+    (Literal["a", "b"], "c", "got 'c', a `str`"),
+    (Literal[1, 2], 3, "got 3, a `int`"),
+    (Literal[1, 2], True, "got True, a `bool`"),
+    (Literal[1, 2], np.int64(3), "got 3, a `int`"),
+    (Literal["a", 1], 2, "got 2, a `int`"),
+    (Literal["a"] | None, "b", "got 'b', a `str`"),
+    (Literal["a"] | int, "b", "got 'b', a `str`"),
+    (Literal[Colour.RED], Colour.BLUE, "got <Colour.BLUE: 'b'>, a `Colour`"),
+    (Literal["a"], ["a"], "got ['a'], a `list`"),
     (datetime, date(2026, 1, 1), "`datetime`; got datetime.date(2026, 1, 1), a `date`"),
 ]
 TAKEN: list[tuple[Any, Any, Any]] = [
@@ -59,6 +73,12 @@ TAKEN: list[tuple[Any, Any, Any]] = [
     (T, "x", "x"),
     (object, 1, 1),
     (Literal["a"], "a", "a"),
+    (Literal[1, 2], np.int64(2), 2),
+    (Literal["a", 1], 1, 1),
+    (Literal["a"] | None, None, None),
+    (Literal["a"] | int, 7, 7),
+    (Literal[True] | int, 7, 7),
+    (Literal[Colour.RED] | None, Colour.RED, Colour.RED),
 ]
 
 

@@ -592,6 +592,76 @@ def test_a_literal_may_have_more_values(modules: Any, now: str) -> None:
     assert {(row.key, row.count) for row in run.collected("sink")} == {(n, n % 2) for n in range(KEYS)}
 
 
+COLOURS = """from typing import Literal
+class Colour(Enum):
+    {} = "{}"
+    BLUE = "b"
+"""
+RED = (
+    "self.acc[r.key] = known = self.acc.get(r.key) or Colour.RED\n        self.output.emit(Out(r.key, 0, 0))"
+)
+
+
+def test_a_member_of_an_enum_in_a_literal_is_known_by_its_name(modules: Any) -> None:
+    one = "acc = KeyedState(Literal[Colour.RED], key=int)"
+    storage = first(modules("old_app", COLOURS.format("RED", "r"), one, RED))
+    found = refused(
+        modules("old_app", COLOURS.format("RED", "r"), one.replace("RED", "BLUE"), "pass"), storage
+    )
+    assert "its values were `Colour.RED`, and are `Colour.BLUE`" in found
+    after = modules("old_app", COLOURS.format("RED", "another"), one, RED)
+    run = run_local(after.application(), checkpoint=storage, windows=2)
+    assert run.windows_committed == 2
+    step = '\n    migrations = [RenamedField(Colour, "RED", "CRIMSON")]'
+    imports = "from ridgeline import RenamedField\n" + COLOURS.format("CRIMSON", "c")
+    renamed = modules("old_app", imports, one.replace("RED", "CRIMSON") + step, RED.replace("RED", "CRIMSON"))
+    assert run_local(renamed.application(), checkpoint=storage, windows=2).windows_committed == 2
+
+
+@pytest.mark.parametrize(
+    ("classes", "states", "put", "after", "fits"),
+    [
+        ("", "KeyedState(int, key=int)", "1", "KeyedState(Literal[1, 2], key=int)", True),
+        ("", "KeyedState(int, key=int)", "3", "KeyedState(Literal[1, 2], key=int)", False),
+        ("", "KeyedState(int | None, key=int)", "3", "KeyedState(Literal[1] | None, key=int)", False),
+        ("", "KeyedState(Any, key=int)", "'a'", "KeyedState(Literal['a', 1], key=int)", True),
+        ("", "KeyedState(Any, key=int)", "2", "KeyedState(Literal['a', 1], key=int)", False),
+        ("", "KeyedState(str | int, key=int)", "2", "KeyedState(Literal['a'] | int, key=int)", True),
+        ("", "KeyedState(str | int, key=int)", "'b'", "KeyedState(Literal['a'] | int, key=int)", False),
+        ("", "KeyedState(list[int], key=int)", "[1, 3]", "KeyedState(list[Literal[1]], key=int)", False),
+        ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(3)", "", False),
+        ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(1)", "", True),
+        (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.RED", "RED", True),
+        (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.BLUE", "RED", False),
+    ],
+)
+@pytest.mark.parametrize("segments", [False, True])
+def test_values_are_looked_at_where_a_literal_is_declared(
+    modules: Any,
+    classes: str,
+    states: str,
+    put: str,
+    after: str,
+    fits: bool,
+    segments: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
+    imports = "from typing import Literal\n"
+    storage = first(modules("old_app", imports + classes, f"acc = {states}", f"self.acc[r.key] = {put}"))
+    now = after if "Keyed" in after else states
+    now = "KeyedState(Literal[Colour.RED], key=int)" if after == "RED" else now
+    changed = imports + classes.replace("n: int", "n: Literal[1, 2]")
+    module = modules("old_app", changed, f"acc = {now}", "pass")
+    if fits:
+        assert run_local(module.application(), checkpoint=storage, windows=1).windows_committed == 1
+        return
+    with pytest.raises(RidgelineError, match=r"`sum`.* is none of `"):
+        run_local(module.application(), checkpoint=storage, windows=1)
+    before = modules("old_app", imports + classes, f"acc = {states}", "pass")
+    assert run_local(before.application(), checkpoint=storage, windows=1).windows_committed == 1
+
+
 @pytest.mark.parametrize(
     ("states", "body", "after"),
     [

@@ -65,7 +65,12 @@ def convert(
         return version
     try:
         return _Converter(files, key, operator, conversion, stem).convert(version)
-    except (OSError, StateError):
+    except StateError as error:
+        if f"`{operator.name}`" in str(error):
+            raise
+        msg = f"state of operator `{operator.name}` cannot be converted: {error}"
+        raise StateError(msg) from error
+    except OSError:
         raise
     except Exception as error:
         what = f"state of operator `{operator.name}` cannot be converted: {described(error)}"

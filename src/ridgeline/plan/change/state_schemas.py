@@ -39,7 +39,7 @@ from ridgeline.plan.change.state_shapes import (
 )
 from ridgeline.plan.change.state_steps import Steps, chained, classes_in
 from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, refused, shape_changes
-from ridgeline.plan.change.state_widening import WIDER, narrower, widener
+from ridgeline.plan.change.state_widening import WIDER, looks, narrower, widener
 from ridgeline.plan.physical import PhysicalOperator
 
 
@@ -255,7 +255,8 @@ class _One:
             parts.append("by the function of a migration")
         elif new in conversion.values:
             wider = _text(self._declared[new].get("type", ANY))
-            is_open = self._held[name].get("type", ANY) in (ANY, _ANY_BEFORE)
+            held = self._held[name].get("type", ANY)
+            is_open = looks(ANY if held == _ANY_BEFORE else held, self._declared[new].get("type", ANY))
             parts.append(f"values {'are looked at: all must be' if is_open else 'become'} {wider}")
         if new in conversion.columns:
             parts.append("its tuples have other columns, matched by name")
@@ -530,9 +531,17 @@ class _One:
 
     def _literals(self, old: Any, new: Any, what: str) -> str:
         """As `_alike`, where one or both are a value of a Literal. A checkpoint of before has its type."""
-        same = head_of(old) != head_of(new) or old[2] == new[2]
+        same = head_of(old) != head_of(new) or self._member(old) == self._member(new, is_old=False)
         why = self._types(without_literals(old), without_literals(new), what)
         return why if why or same else f"{what} {_text(old)}, and are {_text(new)}"
+
+    def _member(self, literal: Any, *, is_old: bool = True) -> str:
+        """A value of a Literal, by which it is compared: a member of an Enum by its name after migrations."""
+        text = str(literal[2])
+        if ":" not in literal[1]:
+            return text
+        name = text.removeprefix("<").partition(":")[0].rpartition(".")[2]  # `<C.A: 1>` in older checkpoints
+        return self._steps.fields.get(literal[1], {}).get(name, name) if is_old else name
 
     def _inside(self, head: str, before: Sequence[Any], after: Sequence[Any], what: str) -> str:
         """As `_types`, of the arguments of two types. Those of keys and other classes stay as they are."""

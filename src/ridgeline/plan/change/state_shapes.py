@@ -63,6 +63,15 @@ def without_literals(kind: Any) -> Any:
     return kind[1] if kind[0] == LITERAL else [*map(without_literals, kind)]
 
 
+def literal_text(value: object) -> str:
+    """One value of a Literal as its shape has it: a member of an Enum by its name, as pickles have it.
+
+    >>> literal_text("p"), literal_text(2)
+    ("'p'", '2')
+    """
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
+
+
 def head_of(kind: Any) -> str:
     """The name of a type without its arguments, by its shape."""
     return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else head_of(kind[0]))
@@ -79,7 +88,7 @@ def type_shape(kind: Any, classes: dict[str, type]) -> Any:
     if origin is typing.Annotated or hasattr(kind, "__supertype__"):
         return type_shape(arguments[0] if arguments else kind.__supertype__, classes)
     if origin is typing.Literal:
-        return _union([LITERAL, type_shape(type(one), classes), repr(one)] for one in arguments)
+        return _union([LITERAL, type_shape(type(one), classes), literal_text(one)] for one in arguments)
     if origin in (typing.Union, types.UnionType):
         return _union(type_shape(one, classes) for one in arguments)
     if isinstance(origin, type):

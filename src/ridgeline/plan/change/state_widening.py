@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.errors import shorten
-from ridgeline.plan.change.state_shapes import ANY, arguments_of, head_of, members, without_literals
+from ridgeline.api.support.pickling import class_name
+from ridgeline.plan.change.state_shapes import (
+    ANY,
+    LITERAL,
+    arguments_of,
+    head_of,
+    literal_text,
+    members,
+    without_literals,
+)
 
 Function = Callable[[Any], Any]
 WIDER: Mapping[str, Sequence[str]] = {"int": ("float",), "bool": ("int", "float")}
@@ -17,6 +26,7 @@ WIDER: Mapping[str, Sequence[str]] = {"int": ("float",), "bool": ("int", "float"
 _HEADS: Mapping[str, type] = {
     one.__name__: one for one in (int, float, bool, str, bytes, list, tuple, set, frozenset, dict)
 }
+_REMEDY = "declare the type that it has, or convert it by a function"
 
 
 def as_float(value: Any) -> Any:
@@ -45,11 +55,14 @@ def widener(old: Any, new: Any) -> Function | None:
     """The function that makes values of one type those of a wider one; None if they stay as they are.
 
     Types that are not known to be wider stay as they are: whether one may become another is decided before.
+    Where a Literal is and its values' type was, the function raises ValueError for other values.
     """
     if old == new or ANY in (old, new):
         return None
-    old, new = without_literals(old), without_literals(new)
-    olds, news = members(old), members(new)
+    look = _literals_of(new, old)
+    olds, news = (
+        [one[1] if head_of(one) == LITERAL else one for one in members(kind)] for kind in (old, new)
+    )
     found = {}
     for one in olds:
         head = head_of(one)
@@ -61,13 +74,47 @@ def widener(old: Any, new: Any) -> Function | None:
         if function is not None:
             found[kind] = function
     if not found:
-        return None
+        return look
 
     def widened(value: Any) -> Any:
         function = found.get(type(value))
-        return value if function is None else function(value)
+        value = value if function is None else function(value)
+        return value if look is None else look(value)
 
     return widened
+
+
+def looks(old: Any, new: Any) -> bool:
+    """Whether values of one type are looked at, as some of them may be none of the other."""
+    return old == ANY or _literals_of(new, old) is not None
+
+
+def _literals_of(new: Any, old: Any = ANY) -> Function | None:
+    """The function that raises ValueError for values that are none of the Literals of a type.
+
+    None where all fit that are of the type that was, or where its Literals have no part.
+    """
+    kinds = members(new)
+    allowed: dict[str, set[str]] = {}
+    for one in kinds:
+        if head_of(one) == LITERAL and one[1] not in kinds:
+            allowed.setdefault(one[1], set()).add(one[2])
+    if old != ANY:
+        plain = {head_of(one) for one in members(old)}
+        plain.update(*(WIDER.get(one, ()) for one in list(plain)))
+        allowed = {kind: values for kind, values in allowed.items() if kind in plain}
+    if not allowed:
+        return None
+    text = " | ".join(one[2] if head_of(one) == LITERAL else head_of(one) for one in kinds)
+
+    def looked(value: Any) -> Any:
+        values = allowed.get("None" if value is None else class_name(type(value)))
+        if values is not None and literal_text(value) not in values:
+            msg = f"{shorten(value)} is none of `{text}`; {_REMEDY}"
+            raise ValueError(msg)
+        return value
+
+    return looked
 
 
 def narrower(new: Any) -> Function | None:
@@ -80,16 +127,16 @@ def narrower(new: Any) -> Function | None:
         return None
     kinds = tuple(type(None) if head == "None" else _HEADS[head] for head in heads)
     text = " | ".join(heads)
+    look = _literals_of(new)
 
     def checked(value: Any) -> Any:
         if type(value) is int and float in kinds and int not in kinds:
             return as_float(value)
         is_bool = type(value) is bool and bool not in kinds
         if is_bool or not isinstance(value, kinds):
-            remedy = "declare the type that it has, or convert it by a function"
-            msg = f"{shorten(value)} is no `{text}`; {remedy}"
+            msg = f"{shorten(value)} is no `{text}`; {_REMEDY}"
             raise ValueError(msg)
-        return value
+        return value if look is None else look(value)
 
     return checked
 
