@@ -109,6 +109,29 @@ def test_what_a_driver_has_removed_is_no_damage(tmp_path: Path) -> None:
     assert newest.name in "".join(verify(run).faults)
 
 
+@pytest.mark.parametrize("lost", ["journal", "journal state", "journal committed", "journal epochs"])
+@pytest.mark.parametrize("how", ["older", "emptied", "gone"])
+def test_a_journal_that_was_emptied_or_is_older_is_damage_as_for_a_start(
+    tmp_path: Path, lost: str, how: str
+) -> None:
+    state, early = tmp_path / "state", tmp_path / "early"
+    run_local(application(), windows=3, checkpoint=early)
+    shutil.copytree(early, state)
+    run_local(application(), windows=5, checkpoint=state, attributes={"snapshot_interval": 2})
+    [run] = runs_of(str(state))
+    assert not verify(run).faults
+    for name in lost.split():
+        shutil.rmtree(state / name)
+        if how == "older" and (early / name).exists():
+            shutil.copytree(early / name, state / name)
+        elif how == "emptied":
+            (state / name).mkdir()
+    faults = verify(run).faults
+    with pytest.raises(CheckpointError) as refused:
+        run_local(application(), windows=1, checkpoint=state)
+    assert str(refused.value) in faults
+
+
 def test_a_copy_into_itself_is_refused(tmp_path: Path) -> None:
     stopped(tmp_path / "state")
     for source, target in [("state", "state/inside"), ("state", "."), ("state", "state/../state/x")]:

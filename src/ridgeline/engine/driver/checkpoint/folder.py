@@ -19,7 +19,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +34,7 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.retention import Retention
 from ridgeline.engine.driver.checkpoint.run_description import identify
 from ridgeline.engine.files.folder_lock import FolderLock
-from ridgeline.engine.files.storage import DriverStorage, LocalStorage, explain
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage, Storage, explain
 from ridgeline.engine.state import state_files
 
 _EPOCHS = "epochs"
@@ -50,6 +50,25 @@ _FOLDERS = (
     recording.FOLDER,
 )
 _NO_CHANGES: Mapping[str, bytes] = MappingProxyType({})
+
+
+def lost_windows(storage: Storage, found: Journal, states: Iterable[str]) -> str:
+    """The fault of a journal that has continued after where it ends now; "" if it has none.
+
+    `states`: the names of state files that were there before the journal was read.
+    """
+    last = found.last.window_id if found.last else -1
+    known = found.witness.window_id
+    newest = max(states, key=state_files.epoch_of, default="")
+    why = f"window {known} was committed" if known > last else ""
+    if not why and newest and state_files.epoch_of(newest) > found.epoch:
+        why = f"`{state_files.FOLDER}/{newest}` is of a later driver"
+    if not why:
+        return ""
+    end = f"its journal ends with window {last}" if last >= 0 else "its journal is empty"
+    remedy = "restore the whole folder from one copy, or give another `--checkpoint`"
+    cause = f"`{journal.FOLDER}` was emptied or is an older copy"
+    return f"checkpoint folder `{storage.uri}`: {why}, but {end}: {cause}; {remedy}"
 
 
 class Checkpoint:
@@ -121,18 +140,8 @@ class Checkpoint:
 
     def _refuse_lost_windows(self, states: list[str]) -> None:
         """Raise CheckpointError if the journal continues after where it ends now."""
-        last = self._written.last.window_id if self._written.last else -1
-        known = self._written.witness.window_id
-        newest = max(states, key=state_files.epoch_of, default="")
-        found = f"window {known} was committed" if known > last else ""
-        if not found and newest and state_files.epoch_of(newest) > self._written.epoch:
-            found = f"`{state_files.FOLDER}/{newest}` is of a later driver"
-        if found:
-            end = f"its journal ends with window {last}" if last >= 0 else "its journal is empty"
-            remedy = "restore the whole folder from one copy, or give another `--checkpoint`"
-            cause = f"`{journal.FOLDER}` was emptied or is an older copy"
-            msg = f"checkpoint folder `{self.storage.uri}`: {found}, but {end}: {cause}; {remedy}"
-            raise CheckpointError(msg)
+        if fault := lost_windows(self.storage, self._written, states):
+            raise CheckpointError(fault)
 
     @property
     def _kept(self) -> Retention:

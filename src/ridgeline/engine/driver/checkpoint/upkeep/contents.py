@@ -13,6 +13,7 @@ import pyarrow.fs
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.support.files import is_local, local_path, resolve
 from ridgeline.engine.driver.checkpoint import journal, journal_record
+from ridgeline.engine.driver.checkpoint.folder import lost_windows
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.rewinding import not_left
@@ -190,13 +191,15 @@ class Verdict:
 
 
 def verify(run: Run) -> Verdict:
-    """Read every file that the windows of a run need. Raises OSError.
+    """Read every file that the windows of a run need; see that the journal is not cut. Raises OSError.
 
     A file that a driver removes meanwhile is no fault if its window is kept no more.
     """
     verdict = Verdict()
+    states = [name for name in run.storage.names(state_files.FOLDER) if state_files.is_state(name)]
     try:
         found = run.journal()
+        verdict.note(lost_windows(run.storage, found, states))
         windows = [one.manifest for one in found.pictures()]
     except CheckpointError as error:
         verdict.note(str(error))
