@@ -108,6 +108,7 @@ MADE: dict[str, list[pl.Expr]] = {
     "r": [pl.struct(x=pl.col("n"), y=pl.col("s"))],
     "t": [pl.col("t") + pl.duration(hours=1)],
     "a": [pl.col("n") - 1, pl.lit("c"), pl.col("r").struct.field("y"), pl.col("t").dt.time()],
+    "j": [pl.struct("n", "s").struct.json_encode(), pl.struct("i").name.suffix_fields("_").cast(pl.String)],
     "b": [pl.col("l").list.len(), pl.col("s").cast(pl.Categorical), pl.lit(None, dtype=pl.Int32)],
     "c": [pl.concat_list("n", "i"), pl.when(pl.col("n") > 0).then(pl.col("i")), pl.col("f").is_nan()],
 }
@@ -207,6 +208,50 @@ def test_random_chains_give_what_polars_gives_and_what_each_step_gives(monkeypat
         expected = frame.collect()
         assert rows(found) == [plain(row) for row in expected.to_arrow().to_pylist()], seed
     assert joined > deep(40)
+
+
+NAMED = {
+    "text": pl.struct("n", "s").struct.json_encode(),
+    "nested": pl.struct(pl.struct("n"), "i").struct.json_encode(),
+    "field": pl.struct("n", "i").struct.field("i"),
+    "suffix": pl.struct(pl.col("n").name.suffix("_z"), "s").struct.json_encode(),
+    "prefix": pl.struct("n", "s").name.prefix_fields("z_").struct.json_encode(),
+    "upper": pl.struct(pl.col("n").name.map(str.upper)).struct.json_encode(),
+    "listed": pl.concat_list(pl.struct("n", "i")).list.eval(pl.element().struct.json_encode()),
+    "added": pl.col("r").struct.with_fields(pl.col("n"), z=pl.field("x") + pl.col("n")).struct.json_encode(),
+    "cast": pl.struct("n", "i").cast(pl.Struct({"i": pl.Float64, "n": pl.Int64})).struct.json_encode(),
+    "equal": pl.struct("n", "i") == pl.lit({"n": 3, "i": None}),
+    "read": pl.struct("n").struct.json_encode().str.json_decode(pl.Struct({"n": pl.Int64})),
+    "function": pl.col("n").map_batches(lambda values: pl.Series([values.name] * len(values)), pl.String),
+    "rows": pl.struct("n", "s").map_elements("".join, pl.String),
+}
+"""What sees the names of columns. Each must see those of the step before it, though that replaced them."""
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_expressions_see_the_names_that_columns_have_before_their_step(monkeypatch, kept):
+    """`kept`: also one that undoes aliases, with which no common query can be."""
+    monkeypatch.setattr(_query, "FIRST", 0)
+    monkeypatch.setattr(_query, "EVERY", 1_000)
+    chance = random.Random(1)
+    windows = [[batch(chance, size) for size in sizes] for sizes in ([5, 0], [1], [40])]
+    first = {"n": pl.col("n") + 1, "i": pl.coalesce("i", "n"), "s": pl.col("s") + "!"}
+    made = {"keep": pl.struct((pl.col("n") + 1).alias("z").name.keep()).struct.json_encode()} if kept else {}
+    made |= NAMED
+
+    def built() -> Application:
+        app = Application("names")
+        stream: Any = app.read("source", Batches(windows=windows)).with_columns("first", **first)
+        stream.with_columns("named", **made).with_columns("last", z="n").write("out", CollectorSink())
+        return app
+
+    found = rows(run_local(built()))
+    assert bool(QUERIES) is not kept
+    one_by_one(monkeypatch)
+    assert found == rows(run_local(built()))
+    frame: Any = pl.from_arrow(pa.Table.from_batches([one for many in windows for one in many], SCHEMA))
+    expected = frame.with_columns(**first).with_columns(**made).with_columns(z="n")
+    assert found == [plain(row) for row in expected.to_arrow().to_pylist()]
 
 
 NUMBERS = pa.schema([pa.field("x", pa.int64(), nullable=False)])

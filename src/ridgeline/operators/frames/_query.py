@@ -335,7 +335,10 @@ class _Composing:
 
 
 def _reading(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
-    """The expression with other names for the columns that it reads. Raises _Apart if it is no data."""
+    """The expression over the query's columns. In it they still have the names that the author gave them.
+
+    `names`: by the author's name of a column, its name in the query. Raises _Apart if it is no data.
+    """
     node = tree(expression)
     if node is None:
         raise _Apart
@@ -345,16 +348,17 @@ def _reading(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
 
 
 def _renamed(node: Any, names: Mapping[str, str]) -> Any:
-    """A node of an expression with other names for columns; literals stay."""
+    """A node of an expression that reads other columns, by aliases: fields and functions see the old names.
+
+    Literals stay. Raises _Apart where polars ignores aliases.
+    """
     if isinstance(node, list):
         return [_renamed(one, names) for one in node]
     if not isinstance(node, dict):
         return node
-    return {
-        kind: names[part]
-        if kind == "Column" and isinstance(part, str)
-        else part
-        if kind == "Literal"
-        else _renamed(part, names)
-        for kind, part in node.items()
-    }
+    if "KeepName" in node:
+        raise _Apart
+    name = node.get("Column")
+    if isinstance(name, str):
+        return node if names[name] == name else {"Alias": [{"Column": names[name]}, name]}
+    return {kind: part if kind == "Literal" else _renamed(part, names) for kind, part in node.items()}
