@@ -266,6 +266,14 @@ FAULTS = {
     ),
     "sql_sum": (lambda s: s.with_columns("step", x="cents - sum(cents)"), r"`x`: .*reads other rows"),
     "shift": (lambda s: s.filter("step", pl.col("cents") > pl.col("cents").shift()), r"reads other rows"),
+    "other_rows": (
+        lambda s: s.filter("step", pl.col("id").is_in(pl.col("customer"))),
+        r"`step.output`: .*reads other rows",
+    ),
+    "replaced": (
+        lambda s: s.with_columns("step", x=pl.col("id").replace(pl.col("customer"), pl.col("id"))),
+        r"`x`: .*reads other rows",
+    ),
     "twice": (
         lambda s: s.select("step", "id", pl.col("cents").cast(pl.String).alias("id")),
         r"column `id` twice; rename one",
@@ -462,6 +470,11 @@ def test_sql_over_several_rows_is_known(text: str) -> None:
         (pl.struct("a", "s"), False),
         (pl.format("{}-{}", "a", "s"), False),
         (pl.len() + pl.col("a"), True),
+        (pl.col("a").append(pl.col("a")), True),
+        (pl.ones(2), True),
+        ((pl.col("a") + 1).name.keep(), False),
+        (pl.col("a").sum().name.keep(), True),
+        (pl.struct("a", "s").struct.unnest(), False),
     ],
 )
 def test_expressions_over_several_rows_are_known(expression: pl.Expr, across: bool) -> None:

@@ -21,6 +21,7 @@ from ridgeline.operators.frames._expressions import (
     reads_other_rows,
     refuse_other,
     resolved,
+    searched,
     tree,
 )
 from ridgeline.operators.frames._nulls import never_null
@@ -175,8 +176,8 @@ class Plan:
                 msg = f"there is no column `{name}`; {did_you_mean(name, self.columns.names)}"
                 raise SchemaError(msg)
         try:
-            across = reads_other_rows(expression)
-            found = dict(self.empty.select(expression).schema)
+            across = reads_other_rows(expression) or self._searches_columns(expression)
+            found = {} if across else dict(self.empty.select(expression).schema)
         except SchemaError:
             raise
         except BaseException as error:  # noqa: BLE001  of polars
@@ -191,6 +192,23 @@ class Plan:
             msg = f"`{expression}` {_GUESSES + _FORMATS if guesses else _ACROSS}"
             raise SchemaError(msg)
         return found
+
+    def _searches_columns(self, expression: pl.Expr) -> bool:
+        """True if a function looks for values in a column: polars does so in all its rows."""
+        kinds = (imported().List, imported().Array)
+        return any(
+            kind is not None and kind.base_type() not in kinds
+            for kind in (self._type_of_values(one) for one in searched(expression))
+        )
+
+    def _type_of_values(self, values: pl.Expr) -> Any:
+        """The type of values of columns in polars; None for constants, and parts of structs and lists."""
+        if not values.meta.root_names():
+            return None
+        try:
+            return self.empty.select(values.alias("values")).schema["values"]
+        except Exception:  # noqa: BLE001  of polars
+            return None
 
     def roots_of(self, expression: pl.Expr) -> list[str]:
         """The columns that an expression reads; all if they depend on the schema."""
@@ -247,6 +265,9 @@ def compute(
     else:
         made = frame_of(batch.select(needed)).select(expressions)
     arrays = {name: array_of(made[name]) for name in made.columns}
+    if made.height not in (1, len(batch)):
+        msg = f"expressions made {made.height} rows of {len(batch)}; each must make one row of each"
+        raise ValueError(msg)
     if made.height != len(batch):  # constants only
         rows = pa.array(np.zeros(len(batch), np.int64))
         arrays = {name: array.take(rows) for name, array in arrays.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO, StringIO
@@ -23,6 +23,10 @@ _ACROSS = frozenset(
     {"Agg", "Over", "Rolling", "Len", "Sort", "SortBy", "Slice", "Filter", "Explode", "Gather", "Window"}
 )
 """Nodes of expressions that read or make other rows than the one they are for."""
+_SEARCHES = {"IsIn": 1, "Replace": 2, "ReplaceStrict": 2}
+"""By function that looks for values in others, how many of its arguments after the first these are."""
+_NAMED = frozenset({"Append", "Repeat", "SelectFields", *_SEARCHES})
+"""Functions that are known by their names: polars says nothing of them, or not enough."""
 
 
 _WORDS = re.compile(
@@ -223,6 +227,8 @@ def _across(node: Any) -> bool:  # noqa: PLR0911  a case each
         return False
     if kind in ("Eval", "Cast", "RenameAlias"):
         return _across(part["expr"])
+    if kind == "KeepName":
+        return _across(part)
     if kind == "Alias":
         return _across(part[0])
     if kind == "AnonymousFunction":
@@ -233,6 +239,11 @@ def _across(node: Any) -> bool:  # noqa: PLR0911  a case each
 
 def _is_across(function: Any) -> bool:
     """`reads_other_rows` of a function of columns, whatever they are."""
+    name = _name_of(function["function"])
+    if name in ("Append", "Repeat"):
+        return True
+    if name == "SelectFields":  # polars cannot be asked about it
+        return False
     inputs = [one if "Literal" in one else {"Column": "_"} for one in function["input"]]
     try:
         found: Any = _read(json.dumps({"Function": {**function, "input": inputs}})).meta
@@ -241,3 +252,32 @@ def _is_across(function: Any) -> bool:
         return not (found.is_row_separable() and found.is_length_preserving())
     except Exception:  # noqa: BLE001  of polars: it depends on the columns' types, so it is one of values
         return False
+
+
+def _name_of(function: Any) -> str:
+    """The name of a function among those that polars is not asked about; empty for all others."""
+    while isinstance(function, dict) and len(function) == 1:
+        ((name, options),) = function.items()
+        if name in _NAMED:
+            return str(name)
+        function = options
+    return function if isinstance(function, str) and function in _NAMED else ""
+
+
+def searched(expression: pl.Expr) -> list[pl.Expr]:
+    """The arguments in which functions look for values: lists of each row, or columns of all rows."""
+    return [_read(json.dumps(node)) for node in _searched(tree(expression))]
+
+
+def _searched(node: Any) -> Iterator[Any]:
+    """`searched` of a node."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _searched(one)
+    elif isinstance(node, dict):
+        if "function" in node and "input" in node:
+            count = _SEARCHES.get(_name_of(node["function"]), 0)
+            yield from (one for one in node["input"][1 : 1 + count] if "Literal" not in one)
+        for kind, part in node.items():
+            if kind not in ("Literal", "function"):
+                yield from _searched(part)
