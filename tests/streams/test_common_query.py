@@ -108,7 +108,10 @@ MADE: dict[str, list[pl.Expr]] = {
     "r": [pl.struct(x=pl.col("n"), y=pl.col("s"))],
     "t": [pl.col("t") + pl.duration(hours=1)],
     "a": [pl.col("n") - 1, pl.lit("c"), pl.col("r").struct.field("y"), pl.col("t").dt.time()],
-    "j": [pl.struct("n", "s").struct.json_encode(), pl.struct("i").name.suffix_fields("_").cast(pl.String)],
+    "j": [pl.struct("n", "s").struct.json_encode(), pl.struct(pl.col("i").name.suffix("_")).struct.json_encode()],
+        pl.struct("n", "s").struct.json_encode(),
+        pl.struct("i").name.suffix_fields("_").struct.json_encode(),
+    ],
     "b": [pl.col("l").list.len(), pl.col("s").cast(pl.Categorical), pl.lit(None, dtype=pl.Int32)],
     "c": [pl.concat_list("n", "i"), pl.when(pl.col("n") > 0).then(pl.col("i")), pl.col("f").is_nan()],
 }
