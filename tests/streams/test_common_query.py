@@ -108,7 +108,7 @@ MADE: dict[str, list[pl.Expr]] = {
     "r": [pl.struct(x=pl.col("n"), y=pl.col("s"))],
     "t": [pl.col("t") + pl.duration(hours=1)],
     "a": [pl.col("n") - 1, pl.lit("c"), pl.col("r").struct.field("y"), pl.col("t").dt.time()],
-    "j": [pl.struct("n", "s").struct.json_encode(), pl.struct(pl.col("i").name.suffix("_")).struct.json_encode()],
+    "j": [
         pl.struct("n", "s").struct.json_encode(),
         pl.struct("i").name.suffix_fields("_").struct.json_encode(),
     ],
