@@ -780,3 +780,15 @@ def test_a_column_that_a_file_lacks_is_null_if_it_may_be(tmp_path: Path, form: s
     ):
         with pytest.raises(RidgelineError, match=what):
             found(pa.table(wrong))
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_a_column_that_a_file_has_twice_is_said(tmp_path: Path, form: str) -> None:
+    ids = pa.array([1, 2])
+    path = tmp_path / f"a.{form}"
+    path.write_bytes(
+        written(pa.Table.from_arrays([ids, ids, pa.array(["a", "b"])], ["id", "id", "note"]), form)
+    )
+    app = application(FileInput(path, Noted, until="end", settle=0.0), kind=Noted)
+    with pytest.raises(RidgelineError, match=rf"a\.{form}` has the column `id` twice; write it once"):
+        run_local(app)

@@ -17,7 +17,7 @@ import pyarrow.fs
 
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import RidgelineError, nearest
+from ridgeline.api.errors import RidgelineError, did_you_mean, nearest
 from ridgeline.api.support.files import is_local, resolve
 
 WILDCARDS = frozenset("*?[")
@@ -316,3 +316,19 @@ def columns_in(schema: Schema, found: Sequence[str]) -> tuple[list[str], str]:
         if name not in found and (not there or name not in optional or nearest(name, others)):
             return there, name
     return there, ""
+
+
+def checked_columns(file: str, schema: Schema, found: Sequence[str]) -> list[str]:
+    """The columns of a schema that a file with types of its own has, such as one of Parquet, Arrow or Avro.
+
+    Raises RidgelineError for one that is missing or there twice.
+    """
+    there, missing = columns_in(schema, found)
+    if missing:
+        msg = f"file `{file}` has no column `{missing}`; {did_you_mean(missing, found)} "
+        raise RidgelineError(msg + "Name the columns of `schema` so")
+    for name in there:
+        if found.count(name) > 1:
+            msg = f"file `{file}` has the column `{name}` twice; write it once"
+            raise RidgelineError(msg)
+    return there

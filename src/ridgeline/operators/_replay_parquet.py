@@ -21,8 +21,8 @@ from ridgeline.api.columns.casting import (
 )
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.operators._replay_files import ReplayFile, Sifted, columns_in, sift
+from ridgeline.api.errors import RidgelineError
+from ridgeline.operators._replay_files import ReplayFile, Sifted, checked_columns, sift
 
 _BATCH_ROWS = 65_536
 _MOST_BATCH_ROWS = 262_144
@@ -56,7 +56,7 @@ class ParquetReader:
                 "mend or remove it, or set `format`"
             )
             raise RidgelineError(message) from error
-        self._check_columns()
+        self._names = checked_columns(file.path, schema, self._parquet.schema_arrow.names)
         self._int96 = self._int96_columns()
         if self._int96:
             self._seconds = pq.ParquetFile(self._raw, coerce_int96_timestamp_unit="s")
@@ -169,21 +169,6 @@ class ParquetReader:
         """Close the file."""
         self._parquet.close()
         self._raw.close()
-
-    def _check_columns(self) -> None:
-        """Find the columns that the file has. Raises RidgelineError for one that is missing or doubled."""
-        found = self._parquet.schema_arrow.names
-        self._names, missing = columns_in(self._schema, found)
-        if missing:
-            message = (
-                f"file `{self.file.path}` has no column `{missing}`; "
-                f"{did_you_mean(missing, found)} Name the columns of `schema` so"
-            )
-            raise RidgelineError(message)
-        for name in self._names:
-            if found.count(name) > 1:
-                message = f"file `{self.file.path}` has the column `{name}` twice; write it once"
-                raise RidgelineError(message)
 
 
 class ParquetChunk:

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.operators._replay_files import ReplayFile, columns_in
+from ridgeline.api.errors import RidgelineError
+from ridgeline.operators._replay_files import ReplayFile, checked_columns
 from ridgeline.operators._replay_lines import decompressed
 from ridgeline.operators._replay_parquet import ParquetChunk
 
@@ -79,19 +79,8 @@ class _BatchReader:
         except Exception as error:
             raise self._corrupt(error) from error
         if batch is not None:
-            self._check(batch.schema.names)
+            checked_columns(self.file.path, self._schema, batch.schema.names)
         return batch
-
-    def _check(self, names: list[str]) -> None:
-        there, missing = columns_in(self._schema, names)
-        if missing:
-            msg = f"file `{self.file.path}` has no column `{missing}`; {did_you_mean(missing, names)} "
-            msg += "Name the columns of `schema` so"
-            raise RidgelineError(msg)
-        for name in there:
-            if names.count(name) > 1:
-                msg = f"file `{self.file.path}` has the column `{name}` twice; write it once"
-                raise RidgelineError(msg)
 
     def _corrupt(self, error: Exception) -> RidgelineError:
         msg = f"file `{self.file.path}` is no {self.what} file or corrupt, after row {self.place}: {error}; "
@@ -111,7 +100,7 @@ class ArrowReader(_BatchReader):
             self._raw.seek(0)
             if is_file:
                 reader = pa.ipc.open_file(self._raw)
-                self._check(reader.schema.names)
+                checked_columns(self.file.path, self._schema, reader.schema.names)
                 return map(reader.get_batch, range(reader.num_record_batches))
             return _streams(decompressed(self._raw, self.file.path))
         except (OSError, pa.ArrowException) as error:
@@ -162,8 +151,7 @@ class AvroReader(_BatchReader):
                 damage = error
             if not rows:
                 break
-            self._check(list(rows[0]))
-            names, _ = columns_in(self._schema, list(rows[0]))
+            names = checked_columns(self.file.path, self._schema, list(rows[0]))
             columns = {name: [row[name] for row in rows] for name in names}
             yield pa.RecordBatch.from_pydict(
                 {name: self._column(name, values) for name, values in columns.items()}
