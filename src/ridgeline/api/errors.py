@@ -183,12 +183,12 @@ class Failure:
     cluster: bool = False
 
     def __post_init__(self) -> None:
-        """Cap the texts, and mask secrets in the error and the traceback."""
-        from ridgeline.api.support.masking import mask_text  # which imports this module
+        """Mask secrets in the error and the traceback, and cap the texts."""
+        from ridgeline.api.support.masking import masked_and_capped  # which imports this module
 
         for name, limit in (("error", TEXT_LIMIT), ("tuple", TEXT_LIMIT), ("traceback", TRACEBACK_LIMIT)):
-            text = capped(getattr(self, name), limit)
-            object.__setattr__(self, name, text if name == "tuple" else mask_text(text))
+            cut = capped if name == "tuple" else masked_and_capped
+            object.__setattr__(self, name, cut(getattr(self, name), limit))
 
     def same_as(self, other: Failure | None) -> bool:
         """True if the operator's code failed in the same way on the same tuple.
@@ -299,10 +299,19 @@ _letters = lru_cache(maxsize=4096)(frozenset[str])
 
 def shorten(value: object, limit: int = 200) -> str:
     """`repr(value)`, cut in the middle if it is longer than `limit` characters."""
+    return cut_in_the_middle(safe_repr(value), limit)
+
+
+def safe_repr(value: object) -> str:
+    """`repr(value)`; a broken one does not hide the error that is being reported."""
     try:
-        text = _encodable(repr(value))
-    except BaseException as error:  # noqa: BLE001  a broken __repr__ must not hide the error being reported
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+        return _encodable(repr(value))
+    except BaseException as error:  # noqa: BLE001
+        return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+
+
+def cut_in_the_middle(text: str, limit: int) -> str:
+    """The text, or its head and tail if it is longer than `limit` characters."""
     if len(text) <= limit:
         return text
     half = (limit - 5) // 2
@@ -325,7 +334,9 @@ def capped(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def described(error: BaseException, limit: int = TEXT_LIMIT) -> str:
-    """`ValueError: text` of an exception, capped; its `__str__` may raise."""
+    """`ValueError: text` of an exception, without secrets, capped; its `__str__` may raise."""
+    from ridgeline.api.support.masking import masked_and_capped  # which imports this module
+
     name = type(error).__name__
     try:
         text = str(error)
@@ -333,7 +344,7 @@ def described(error: BaseException, limit: int = TEXT_LIMIT) -> str:
         text = f"<its text cannot be had: {type(broken).__name__}>"
     if isinstance(error, ModuleNotFoundError) and error.name:
         text += f"; {_missing(error.name)}"
-    return capped(f"{name}: {text}" if text else name, limit)
+    return masked_and_capped(f"{name}: {text}" if text else name, limit)
 
 
 def _missing(module: str) -> str:

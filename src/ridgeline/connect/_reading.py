@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import shorten
-from ridgeline.api.support.masking import mask_text
+from ridgeline.api.support.masking import masked_and_shortened
 from ridgeline.api.times import NO_TIME, Microseconds, Times, column_times
 from ridgeline.connect._watching import RETRIED
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
@@ -53,7 +52,7 @@ class _Wait:
         if now >= due:
             self._said = now
             what = "`%s` has read nothing for %.0f s, and tries again: %s"
-            _log.warning(what, self._operator, now - self._since, mask_text(shorten(error)))
+            _log.warning(what, self._operator, now - self._since, masked_and_shortened(error))
 
     def came(self) -> None:
         """It has answered."""

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import may_recover
-from ridgeline.api.support.masking import mask_text
+from ridgeline.api.support.masking import mask_text, masked_and_capped
 from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 
@@ -381,7 +381,7 @@ class Shipper:
         """
         name = f"{self._home}/refused-w{batch.window:010d}-p{batch.partition}.jsonl"
         rows = self._refused.setdefault(name, [])
-        rows.append(RefusedRow(batch.window, row, capped(reason, 1000)))
+        rows.append(RefusedRow(batch.window, row, masked_and_capped(reason, 1000)))
         self._refusals.add(name)
         lines = (json.dumps({"window": one.window, "row": one.row, "error": one.reason}) for one in rows)
         try:
@@ -407,7 +407,7 @@ class Shipper:
 
     def _note(self, error: Exception) -> None:
         """The other side is unavailable."""
-        text = capped(mask_text(f"{type(error).__name__}: {error}".strip()), 300)
+        text = masked_and_capped(f"{type(error).__name__}: {error}".strip(), 300)
         with self._state:
             since, tries = self._trouble[:2] if self._trouble else (self._context.clock.wall(), 0)
             self._trouble, self._link.tried = Trouble(since, tries + 1, text), True
@@ -416,7 +416,7 @@ class Shipper:
     def _fail(self, error: Exception) -> None:
         """No further attempt is made."""
         if not isinstance(error, RidgelineError):
-            text = capped(mask_text(f"{type(error).__name__}: {error}"), 1000)
+            text = masked_and_capped(f"{type(error).__name__}: {error}", 1000)
             msg = f"`{self._context.operator}` cannot write to {self._sink.place()}: {text}; "
             msg += "mend that, then start it again: nothing that was committed is lost"
             failure = RidgelineError(msg)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.errors import Failure, capped, described
-from ridgeline.api.support.masking import mask_text, printable
+from ridgeline.api.support.masking import masked_and_capped, printable
 from ridgeline.measure.answers.debug_dump import (
     ControlEventAnswer,
     ControlInstructionAnswer,
@@ -63,14 +63,14 @@ _TEXT = 400
 _TEXT_BYTES = 4 * _TEXT
 """The memory of a text at most."""
 _MASKED_TEXT = 8_000
-"""The length that texts are cut to before secrets are masked in them."""
+"""The length that texts are cut to, without secrets, before they are made printable."""
 _MOST_INSTRUCTIONS = 20
 """The most instructions that are kept of those that follow from one event."""
 Brief = dict[str, Any]
 
 
 def _text(text: str) -> str:
-    return capped(printable(mask_text(text[:_MASKED_TEXT])), _TEXT)
+    return capped(printable(masked_and_capped(text, _MASKED_TEXT)), _TEXT)
 
 
 def _failure(failure: Failure) -> Brief:

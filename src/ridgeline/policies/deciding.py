@@ -151,7 +151,7 @@ class Deciders:
         fault = decider.who, f"{type(error).__name__} {error}"
         if fault not in self._faults and len(self._faults) < _FAULTS_KEPT:
             self._faults.add(fault)
-            _log.warning("%s has failed and decides nothing: %s", decider.who, mask_text(described(error)))
+            _log.warning("%s has failed and decides nothing: %s", decider.who, described(error))
             _log.debug("%s", decider.who, exc_info=error)
 
     def _make(self, decider: _Decider, decision: Decision, at: float, undoes: int | None = None) -> None:

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Secret, SecretBytes, SecretStr
 
-from ridgeline.api.support.masking import MASK, mask, mask_text, printable
+from ridgeline.api.errors import described
+from ridgeline.api.support.masking import (
+    MASK,
+    hide,
+    mask,
+    mask_text,
+    masked_and_capped,
+    masked_and_shortened,
+    printable,
+)
 from ridgeline.api.support.secret_names import is_secret
 
 _words = str.split
@@ -229,6 +238,21 @@ def test_nothing_of_a_password_in_a_url_is_seen(password: str) -> None:
         mask_text(f"see jdbc:postgresql://ann:{password}@db:5432/sales now")
         == "see jdbc:postgresql://ann:***@db:5432/sales now"
     )
+
+
+@pytest.mark.parametrize("before", range(0, 400, 3))
+def test_nothing_of_a_secret_is_seen_where_a_text_is_cut(before: int) -> None:
+    hide("Zq7-given-by-an-option-Zq8")
+    for secret in ("https://ann:Zq7xyzxyzxyzxyzZq8@db/x", "Zq7-given-by-an-option-Zq8"):
+        text = f"{'-' * before} {secret} {'-' * (400 - before)}"
+        for shown in (
+            masked_and_capped(text, 200),
+            masked_and_shortened(text, 200),
+            masked_and_shortened(f"{text}{'+' * 50_000}{text}", 200),
+            described(OSError(text), 200),
+        ):
+            assert len(shown) <= 200
+            assert not any(part in shown for part in ("Zq7", "Zq8", "yzx", "by-an"))
 
 
 @given(st.text())

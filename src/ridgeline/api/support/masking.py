@@ -8,13 +8,15 @@ from typing import Any, get_args
 
 import pydantic
 
-from ridgeline.api.errors import shorten
+from ridgeline.api.errors import TEXT_LIMIT, capped, cut_in_the_middle, safe_repr, shorten
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.api.support.secrets.addresses import QUERY_VALUE, URL_USER, mask_spans, password_in_url
 
 MASK = "***"
 _LONGEST_TEXT = 100_000
-"""Length, in characters, to which a `repr` is cut before it is searched for secrets."""
+"""Length, in characters, to which a `repr` is cut once secrets are masked in it."""
+_AROUND_CUT = 8_192
+"""Characters that are searched beyond those that are kept of a text: more than a secret has."""
 _SECRET_TYPES = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
 _SHORTEST_HIDDEN, _SHORTEST_OF_LETTERS, _MOST_HIDDEN = 8, 16, 1_000
 """Shorter ones are words of many texts, such as `postgres`."""
@@ -99,7 +101,7 @@ def mask(name: str, value: object) -> Any:  # noqa: PLR0911  a case each
         return MASK
     if isinstance(value, (int, float)):
         return value
-    return mask_text(value if isinstance(value, str) else shorten(value, _LONGEST_TEXT))
+    return mask_text(value) if isinstance(value, str) else masked_and_shortened(value, _LONGEST_TEXT)
 
 
 def _parts(name: str, value: Any) -> Any:
@@ -201,6 +203,28 @@ def mask_text(text: str) -> str:
     text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}</" if is_secret(found[1]) else found[0], text)
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     return _FORMS.sub(MASK, text)
+
+
+def masked_and_capped(text: str, limit: int = TEXT_LIMIT) -> str:
+    """`capped` of a text without its secrets: one that is cut in half would not be known any more.
+
+    >>> "hunter2" in masked_and_capped("x" * 60 + " scott://ann:hunter2hunter2@db " + "y" * 90, 80)
+    False
+    """
+    return capped(_masked_ends(text, limit), limit)
+
+
+def masked_and_shortened(value: object, limit: int = 200) -> str:
+    """`shorten` of a value, without the secrets in its `repr`: these are masked before it is cut."""
+    return cut_in_the_middle(_masked_ends(safe_repr(value), limit), limit)
+
+
+def _masked_ends(text: str, limit: int) -> str:
+    """Mask the secrets in a text of which `limit` characters are kept, of its head and its tail."""
+    searched = limit + _AROUND_CUT
+    if len(text) > 2 * searched:
+        return f"{mask_text(text[:searched])} ... {mask_text(text[-searched:])}"
+    return mask_text(text)
 
 
 def mask_given(text: str) -> str:

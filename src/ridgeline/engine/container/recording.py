@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import capped, described, shorten
-from ridgeline.api.support.masking import MASK, mask, mask_text, printable
+from ridgeline.api.support.masking import MASK, mask, mask_text, masked_and_shortened, printable
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowRequest
@@ -88,7 +88,7 @@ def _file(spec: PhysicalOperator, window_id: int, parts: Sequence[Tuples]) -> by
 
 def _table(part: Tuples) -> pa.Table:
     if part.schema.pickled:
-        texts = [printable(mask_text(shorten(row, _TEXT_LIMIT))) for row in part.rows]
+        texts = [printable(masked_and_shortened(row, _TEXT_LIMIT)) for row in part.rows]
         return pa.table({"tuple": pa.array(texts, pa.string())})
     return pa.Table.from_batches([part.batch]).replace_schema_metadata(None)
 

@@ -31,7 +31,7 @@ from ridgeline.api.errors import OperatorError, SchemaError, described, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.state import ValueCell
-from ridgeline.api.support.masking import mask_text, printable
+from ridgeline.api.support.masking import mask_text, masked_and_shortened, printable
 from ridgeline.api.times import Processing
 from ridgeline.engine.operator.delivery import Delivery, Place
 from ridgeline.engine.operator.instance import Instance
@@ -194,9 +194,8 @@ class SkippingDelivery(Delivery):
 
     def _letter(self, port: str, row: object, wrong: Wrong) -> DeadLetter:
         spec = self._instance.spec
-        shown, error, trace = (
-            printable(mask_text(text)) for text in (shorten(row, _TUPLE_LIMIT), wrong.error, wrong.traceback)
-        )
+        shown = printable(masked_and_shortened(row, _TUPLE_LIMIT))
+        error, trace = (printable(mask_text(text)) for text in (wrong.error, wrong.traceback))
         at = datetime.fromtimestamp(wrong.at, UTC)
         return DeadLetter(self._context.window_id, spec.name, spec.partition, port, shown, error, trace, at)
 
@@ -251,7 +250,7 @@ class LeftOut(TurnPart):
         at = datetime.fromtimestamp(context.clock.wall(), UTC)
         found = []
         for record, error in records:
-            shown, text = (printable(mask_text(one[:_TUPLE_LIMIT])) for one in (record, error))
+            shown, text = (printable(mask_text(one)[:_TUPLE_LIMIT]) for one in (record, error))
             if self._letters is not None:
                 port, window_id = next(iter(self._declared), ""), context.window_id
                 letter = DeadLetter(window_id, spec.name, spec.partition, port, shown, text, "", at)

@@ -93,7 +93,7 @@ class SaidLines:
                 if not shown or (keys and self._in_key(waiting, shown)):
                     continue
                 waiting.count += 1
-                waiting.lines.append((at, window, source, level, logger, shown[:LONGEST]))
+                waiting.lines.append((at, window, source, level, logger, _cut(shown)))
 
     def take(self, most_characters: int) -> list[tuple[tuple[str, int], int, list[SaidLine]]]:
         """The lines since the last call, oldest first, and how many were left out before them.
@@ -131,6 +131,11 @@ class SaidLines:
         if line.endswith(MASK) and "-----BEGIN" in line and "PRIVATE KEY-----" in line:
             waiting.key_lines = _KEY_LINES
         return False
+
+
+def _cut(line: str) -> str:
+    """At most `LONGEST` characters of a line. One that is cut has its secrets masked before."""
+    return line if len(line) <= LONGEST else mask_text(line[: 2 * LONGEST])[:LONGEST]
 
 
 def _continued(waiting: _Waiting) -> _Waiting:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask_text
 
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
@@ -213,7 +214,7 @@ def end_on_yarn(cluster_id: str) -> None:
         raise RidgelineError(msg) from None
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()[-1]
-        msg = f"YARN did not end {cluster_id}: {last[:300]}; see that `HADOOP_CONF_DIR` is set"
+        msg = f"YARN did not end {cluster_id}: {mask_text(last)[:300]}; see that `HADOOP_CONF_DIR` is set"
         raise RidgelineError(msg)
 
 
@@ -237,5 +238,6 @@ def end_on_kubernetes(master: str, pod: str, *, grace_seconds: int) -> None:
         line for line in said if "Exception" in line or "Forbidden" in line or "No applications" in line
     ]
     if done.returncode or refused:
-        msg = f"Kubernetes did not remove the pod `{pod}`: {(refused or said[-1:])[0][:300]}; {way}"
+        why = mask_text((refused or said[-1:])[0])[:300]
+        msg = f"Kubernetes did not remove the pod `{pod}`: {why}; {way}"
         raise RidgelineError(msg)

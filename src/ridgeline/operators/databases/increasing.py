@@ -15,8 +15,9 @@ from typing_extensions import TypeVar
 from ridgeline.api import SchemaType
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
+from ridgeline.api.support.masking import masked_and_capped
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
@@ -274,5 +275,5 @@ class IncreasingReader(SourceReader):
             except MisplacedNullError as error:
                 why = str(error)
         if why:
-            self._context.leave_out(part.partition, row[0], capped(repr(tuple(row[1:])), 300), why)
+            self._context.leave_out(part.partition, row[0], masked_and_capped(repr(tuple(row[1:])), 300), why)
         return not why

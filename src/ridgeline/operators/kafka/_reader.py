@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import masked_and_shortened
 from ridgeline.connect import ReaderContext, Records, SourceRange, SourceReader, SourceUnavailableError
 from ridgeline.operators.kafka._client import Trouble, code_of, codes, library, made, refusal, unavailable
 from ridgeline.operators.kafka._names import parts_of
@@ -128,7 +129,7 @@ class KafkaReader(SourceReader):
         """Decode messages, and leave those out that do not fit."""
         rows: Rows = self._decode(messages)
         for row in sorted(rows.bad):
-            text = shorten(messages[row].value())
+            text = masked_and_shortened(messages[row].value())
             self._context.leave_out(part.partition, messages[row].offset(), text, rows.bad[row])
         return Records(rows.batch, rows.times)
 

@@ -17,7 +17,6 @@ from ridgeline.api.errors import described, did_you_mean, listed, shorten
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.attribute_types import OperatorAttributes
-from ridgeline.api.support.masking import mask_text
 from ridgeline.plan.draft import DraftModule, Faults, ModuleScope
 from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
 from ridgeline.plan.validate.application import check_name
@@ -234,7 +233,7 @@ class _Expander:
         try:
             module.module.populate(view)
         except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of the module
-            what = f"`{module.kind}.populate` raised {mask_text(described(error))}{_place(error)}"
+            what = f"`{module.kind}.populate` raised {described(error)}{_place(error)}"
             self.faults.add(module.name, what, "mend it, or give the module other properties")
             return False
         finally:

@@ -138,7 +138,7 @@ def _with_causes(java: JavaObject) -> str:
 def query_cause(error: BaseException) -> str:
     """Why a streaming query failed or could not start, without Java's stacks, plan and secrets."""
     text = re.split(r"\n\s*(?:=== |at )|JVM stacktrace", str(error), maxsplit=1)[0]
-    return mask_text(cause(_QUERY.sub("", text)))
+    return cause(mask_text(_QUERY.sub("", text)))
 
 
 def is_clusters(text: str) -> bool:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.clock import Clock
+from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.spark_source.offset_log import FOLDER
 from ridgeline.engine.driver.spark_source.offsets import distance
 from ridgeline.engine.files.storage import Storage
@@ -140,7 +141,7 @@ class SourceLagMonitor:
         except Exception as error:  # noqa: BLE001  the broker is away, or a form that a new Spark gives
             if self._stop.is_set():
                 return
-            text = " ".join(_cause(error).split())[:_CAUSE_LENGTH]
+            text = mask_text(" ".join(_cause(error).split()))[:_CAUSE_LENGTH]
             one.problem = True
             self._emit(
                 SourceAsked(
