@@ -135,7 +135,7 @@ class Measurement:
         self._run = RunState()
         self._clocks = ClockOffsets(own_host=own_host)
         self._statuses = Statuses(COUNTED, OF_LAST_WINDOW)
-        self._succession = Succession()
+        self.succession = Succession(lambda one: {**self._throughput.counts(one), **self._statuses.counts(one)})
         self.counts = RunCounts()
         self.changes = ChangeFold()
         """The changes that were requested."""
@@ -253,7 +253,7 @@ class Measurement:
             self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
         event = self._run.planned(event)
         # First: successors inherit, else the folds below would begin empty histories for them.
-        self._succession.planned(event.topology, self._histories)
+        self.succession.planned(event.topology, self._histories)
         self._statuses.planned(event.topology, self._windows.committed)
         self._ages.planned(event.topology)
         self._times.latency.planned(event.topology)
@@ -263,7 +263,7 @@ class Measurement:
 
     def _settle(self, window_id: int) -> None:
         """With the first window of a plan its changes are final: forget operators that it has not."""
-        gone = self._succession.committed(window_id)
+        gone = self.succession.committed(window_id)
         if gone is None:
             return
         self._ages.settle(gone)
@@ -283,7 +283,7 @@ class Measurement:
         if self._windows.first is None:
             self._totals.started = event.at
         self._windows.planned(event)
-        self._succession.window_planned(event.window_id)
+        self.succession.window_planned(event.window_id)
         self._progress.window_planned(event)
 
     def _start(self, event: WindowStarted) -> None:

@@ -290,6 +290,11 @@ class Statuses:
         # Not `last`: its sizes are of the state of the other operator.
         status.error_tuples, status.watermark = former.error_tuples, former.watermark
 
+    def counts(self, operator_id: int) -> Mapping[str, int]:
+        """The counts of an operator since the start; empty for one that is not known."""
+        known = self._known.get(operator_id)
+        return {} if known is None else known.counts
+
     def forget(self, operators: Iterable[int]) -> None:
         """Drop all that is known of operators."""
         for operator in operators:

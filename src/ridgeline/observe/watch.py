@@ -506,6 +506,7 @@ class Watch:
                 measurement.counts.promises.rows(now),
                 self.exemplars,
                 replace(self.traces),
+                measurement.succession.gone_counts() if together else {},
             )
 
 

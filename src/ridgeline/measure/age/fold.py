@@ -48,8 +48,12 @@ class AgeFold:
 
     def planned(self, topology: Topology) -> None:
         """Replace the plan. The ages of operators that it does not have stay until `forget`."""
-        self._topology = topology
-        self._sums = is_summed(topology)
+        sums = is_summed(topology)
+        if sums and not self._sums:  # ages before have counted for each operator only
+            self._by_label = RecordAges()
+            for node in self._topology.operators:
+                self._by_label.include(node.label, self._ages, node.id)
+        self._topology, self._sums = topology, sums
 
     def inherit(self, operator_id: int, before: int) -> None:
         """An operator of a new plan takes over the ages of another one; both have them for now."""

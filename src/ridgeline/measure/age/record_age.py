@@ -578,6 +578,15 @@ class RecordAges:
         for place, series in former.items() if own is not former else ():
             own.setdefault(place, _Series()).merge_recent(series)
 
+    def include(self, key: int | str, others: RecordAges, operator_id: int) -> None:
+        """Add all ages that others have of an operator to those of `key`, totals among them."""
+        own = self._series.setdefault(key, {})
+        for place, series in others._series.get(operator_id, {}).items():
+            whole = own.setdefault(place, _Series())
+            whole.merge_recent(series)
+            whole.counts += series.counts
+            whole.sum_seconds += series.sum_seconds
+
     def forget(self, operators: Iterable[int | str]) -> None:
         """Drop all that is known of operators: a new plan has them no more."""
         for operator in operators:

@@ -116,6 +116,8 @@ class LatencyFold:
         self._records: dict[int, _KeptWindow] = {}
         self._paths = PathHistory(history)
         self._histograms: dict[tuple[int, str], Histogram] = {}
+        self._former_histograms: dict[tuple[int, str], Histogram] = {}
+        """Those of operators that the plan has not, until it has a window: it may be taken back."""
         self._logical: dict[str, Histogram] = {}
         self._former: dict[str, Histogram] = {}
         """Those of logical operators that the plan has not, should it have them again."""
@@ -192,6 +194,7 @@ class LatencyFold:
                     zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True),
                 )
             self._pending.add(record.figures[0])
+            self._former_histograms = {}
             if len(self._records) > self._history:
                 del self._records[next(iter(self._records))]
         return latencies
@@ -206,9 +209,10 @@ class LatencyFold:
         self._pending.count()
         self._last = topology
         self.totals.planned(topology)
-        kept, logical = self._histograms, {**self._former, **self._logical}
+        kept, logical = {**self._former_histograms, **self._histograms}, {**self._former, **self._logical}
         keys = [_key(topology, node.id) for node in topology.operators]
-        self._histograms = {key: kept[key] if key in kept else Histogram() for key in keys}
+        self._histograms = {key: kept.pop(key) if key in kept else Histogram() for key in keys}
+        self._former_histograms = kept
         self._logical = {
             name: logical.pop(name) if name in logical else Histogram() for name in topology.names
         }

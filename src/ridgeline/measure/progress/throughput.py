@@ -263,6 +263,12 @@ class Throughput:
         )
         return Totals(inputs, outputs, sum(inputs.values()), sum(outputs.values()))
 
+    def counts(self, operator_id: int) -> dict[tuple[str, str], int]:
+        """The same by kind and name of the port."""
+        totals = self.totals(operator_id)
+        ports = ("input", totals.inputs), ("output", totals.outputs)
+        return {(kind, name): count for kind, own in ports for name, count in own.items()}
+
     def _since_start(self, ports: PortNumbers, inherited: Mapping[str, int]) -> Mapping[str, int]:
         """The tuples by port. Of a port that a new plan has not, what it had stays."""
         own = {port: int(self._totals[-1][number]) for port, number in ports.items()}

@@ -41,6 +41,12 @@ def _marks(scrape: Scrape) -> Iterator[tuple[Labels, WatermarkAnswer]]:
         yield scrape.labels_of[mark["operator"]], mark
 
 
+def _counted(scrape: Scrape, field: Literal["lateRecords", "recordsAhead"]) -> Labelled:
+    """A count of records beside the watermarks."""
+    for labels, mark in _marks(scrape):
+        yield labels, mark[field] + scrape.gone_of(mark["operator"], field)
+
+
 _STATISTICS: tuple[tuple[str, Literal["minMs", "maxMs", "avgMs"], str], ...] = (
     ("minimum", "minMs", "Below 0: a clock is ahead, or timestamps lie in the future."),
     ("maximum", "maxMs", "How stale the stalest result is: alert on it at the stage `commit`."),
@@ -125,7 +131,7 @@ WATERMARKS = (
         "Records that came too late for their windows.",
         "If it rises, give the input a greater `lateness`, or the operator one of its own.",
         aliases=("Flink `numLateRecordsDropped`", "Spark `numRowsDroppedByWatermark`"),
-        read=lambda scrape: [(labels, mark["lateRecords"]) for labels, mark in _marks(scrape)],
+        read=partial(_counted, field="lateRecords"),
     ),
     ScrapedMetric(
         "records_ahead_total",
@@ -135,6 +141,6 @@ WATERMARKS = (
         "Records of an input that are ahead of the clock by more than `time_ahead_limit`: they move no "
         "watermark.",
         "Look for wrong clocks or units where these records are made.",
-        read=lambda scrape: [(labels, mark["recordsAhead"]) for labels, mark in _marks(scrape)],
+        read=partial(_counted, field="recordsAhead"),
     ),
 )

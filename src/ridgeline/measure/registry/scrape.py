@@ -17,6 +17,7 @@ from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.run_counts import SlotCounts
+from ridgeline.measure.succession import Counted
 from ridgeline.measure.topology import MetricNode, OperatorNode
 from ridgeline.measure.tracing.counts import TraceCounts
 from ridgeline.measure.tracing.exemplars import NO_BUCKETS, Buckets, Exemplars
@@ -66,6 +67,7 @@ class Scrape:
     """The state of a run at one moment; its counters count from the start of the run.
 
     Where the overview is `together` all values are of logical operators, and of the unifiers of a port.
+    `gone`: by label, the counts of operators that former plans had, which its counters have, too.
     `heartbeat_ages`: seconds, with the labels `container` and `host`; then the greatest of each host.
     """
 
@@ -88,6 +90,7 @@ class Scrape:
     promises: list[PromiseAnswer]
     exemplars: Exemplars
     traces: TraceCounts
+    gone: Mapping[str, Mapping[Counted, int]]
 
     @property
     def planned(self) -> bool:
@@ -111,6 +114,10 @@ class Scrape:
         if self.together:
             return {row["name"]: Whose.of_label(row["name"]).labels for row in rows}
         return {row["name"]: operator_labels(row["name"], row["partition"]) for row in rows}
+
+    def gone_of(self, name: str, count: Counted) -> int:
+        """A count of the operators that a label, which is the name of a row, has no more; else 0."""
+        return self.gone.get(name, {}).get(count, 0) if self.together else 0
 
     def labels_at(self, title: str) -> Labels | None:
         """The labels of a physical operator, or of those that it is one of; None if the plan has it not."""

@@ -13,7 +13,6 @@ from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.measure.answers.own_metrics import MetricAnswer
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import BY_NAME, METRICS
-from ridgeline.measure.registry.labels import OPERATOR
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.registry.scrape import (
     Distribution,
@@ -40,7 +39,7 @@ OwnSample = tuple[Labels, float]
 Sample = tuple[Labels, float | Distribution]
 """The values of a metric's labels, `application` first, and the value."""
 
-_OF_OPERATORS = [(row.metric.name, row.name) for row in OPERATOR_METRICS if row.metric is not None]
+_OF_OPERATORS = [(row.metric, row.name) for row in OPERATOR_METRICS if row.metric is not None]
 """Metrics whose value is a field of an operator's answer, and the field."""
 
 
@@ -53,8 +52,6 @@ class Readings:
         self._lock = threading.Lock()
         self._compute: dict[tuple[str, bool], dict[Labels, float]] = {}
         """The compute time of each region's operators, as it was read last, together or by partition."""
-        self._kept: dict[str, KeptSums] = {}
-        """Of each region whose operators are summed."""
 
     def read(self, *, partitions: bool = False) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
         """The time, and all metrics of the registry in its order, with their samples as of then.
@@ -87,27 +84,15 @@ class Readings:
         yield "build_info", (self._version,), 1
         if not scrape.planned:
             return
-        kept = self._kept.setdefault(region, KeptSums()) if scrape.together else None
-        for name, labels, value in self._of_run(region, scrape, kept):
-            yield name, labels, value if kept is None else kept.value(name, labels, value)
-        if kept is not None:
-            kept.end()
-
-    def _of_run(
-        self, region: str, scrape: Scrape, kept: KeptSums | None
-    ) -> Iterator[tuple[str, Labels, Value]]:
-        """The values of a run that is planned."""
         for metric in METRICS:
             if isinstance(metric, ScrapedMetric):
                 for labels, value in metric.read(scrape):
                     yield metric.name, labels, value
-        yield from self._latencies(region, scrape, kept)
+        yield from self._latencies(region, scrape)
         for row in scrape.overview["operators"]:
-            yield from _operator(row, scrape.labels_of[row["name"]])
+            yield from _operator(row, scrape)
 
-    def _latencies(
-        self, region: str, scrape: Scrape, kept: KeptSums | None
-    ) -> Iterator[tuple[str, Labels, float | Distribution]]:
+    def _latencies(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
         """Latencies and times of operators since the start. Counters never fall."""
         progress = scrape.overview["progress"]
         running = progress["running"]
@@ -116,12 +101,9 @@ class Readings:
         before = self._compute.get((region, scrape.together), {})
         exemplars = scrape.exemplars.by_label() if scrape.together else {}
         for (title, labels), total in scrape.latencies:
-            committed = total.compute
-            if kept is not None:
-                committed = kept.number("committed compute", labels, committed)
             # What an attempt that is made again had taken is taken back; a counter must not be.
             seen[labels] = max(
-                committed + (spent.get(title, 0.0) if running else 0.0), before.get(labels, 0.0)
+                total.compute + (spent.get(title, 0.0) if running else 0.0), before.get(labels, 0.0)
             )
             label, partition = labels
             if scrape.together:
@@ -137,64 +119,17 @@ class Readings:
         self._compute[region, scrape.together] = seen
 
 
-class KeptSums:
-    """Sums over the operators of a label that never fall: those of a plan before are in them.
-
-    A plan that changes may have fewer partitions; what the others had come to stays counted.
-    """
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, Labels], tuple[float, ...]] = {}
-        self._gone: dict[tuple[str, Labels], tuple[float, ...]] = {}
-        self._seen: set[tuple[str, Labels]] = set()
-
-    def value(self, name: str, labels: Labels, value: Value) -> Value:
-        """The value of a metric; of counters and histograms of operators with what was lost."""
-        if value is None or not _is_sum_of_operators(name):
-            return value
-        if isinstance(value, Distribution):
-            total, *counts = self._with_gone((name, labels), (value.total, *value.counts))
-            return Distribution(tuple(int(count) for count in counts), total, value.exemplars)
-        return self.number(name, labels, value)
-
-    def number(self, name: str, labels: Labels, value: float) -> float:
-        """The same of one number that is a sum."""
-        (found,) = self._with_gone((name, labels), (value,))
-        return found
-
-    def _with_gone(self, key: tuple[str, Labels], values: tuple[float, ...]) -> tuple[float, ...]:
-        self._seen.add(key)
-        last, gone = self._last.get(key), self._gone.get(key)
-        self._last[key] = values
-        if last is not None and values[-1] < last[-1]:
-            before = gone or (0,) * len(values)
-            gone = self._gone[key] = tuple(
-                more + was - now for more, was, now in zip(before, last, values, strict=True)
-            )
-        return values if gone is None else tuple(map(sum, zip(values, gone, strict=True)))
-
-    def end(self) -> None:
-        """A reading has ended: forget operators that the plan has not."""
-        for known in (self._last, self._gone):
-            for key in known.keys() - self._seen:
-                del known[key]
-        self._seen.clear()
-
-
-@cache
-def _is_sum_of_operators(name: str) -> bool:
-    """True for a counter or histogram whose values are those of operators."""
-    metric = BY_NAME[name]
-    return metric.kind in {Kind.COUNTER, Kind.HISTOGRAM} and metric.labels[:2] == OPERATOR
-
-
-def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
+def _operator(row: OperatorAnswer, scrape: Scrape) -> Iterator[tuple[str, Labels, float | None]]:
+    """The metrics that are made of an operator's row."""
+    name, labels = row["name"], scrape.labels_of[row["name"]]
     for port in row["ports"]:
-        kind = "in" if port["type"] == "input" else "out"
-        yield f"operator_records_{kind}_total", (*labels, port["name"]), port["totalTuples"]
+        kind, gone = "in" if port["type"] == "input" else "out", (port["type"], port["name"])
+        total = port["totalTuples"] + scrape.gone_of(name, gone)
+        yield f"operator_records_{kind}_total", (*labels, port["name"]), total
     values: Mapping[str, Any] = row
-    for metric, name in _OF_OPERATORS:
-        yield metric, labels, values[name]
+    for metric, field in _OF_OPERATORS:
+        counter = metric.kind is Kind.COUNTER
+        yield metric.name, labels, values[field] + scrape.gone_of(name, field) if counter else values[field]
 
 
 def _own_of(scrapes: Sequence[tuple[str, Scrape]], application: str) -> list[tuple[Metric, list[Sample]]]:
