@@ -177,7 +177,7 @@ class _Windows:
         self._driven = driven
         self._each = each
         self._known = 0
-        driven.watch.subscribe(self._take)
+        driven.watch.subscribe(self._take, (WindowCommitted, WindowRetried))
         driven.beside.append(self._look)
 
     def _take(self, event: RunEvent) -> None:

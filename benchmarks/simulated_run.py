@@ -27,6 +27,7 @@ from ridgeline.engine.driver.slots import changing
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.identity import own_host, run_info
 from ridgeline.observe.plan_topology import planned_event
@@ -70,12 +71,13 @@ class SimulatedRun:
         self.network.on_call = self._beside
         self.trouble = Trouble(agenda, self.spark, cluster.failures, cluster.seed)
         self.watch = Watch(clock.wall, own_host())
-        self.watch.subscribe(EventLines().apply)
+        lines = EventLines()
+        self.watch.subscribe(lines.apply, lines.kinds)
         heartbeats = None
         if cluster.heartbeats is not None:
             SimulatedHeartbeats(agenda, self.spark, self.network, cluster.heartbeats)
             heartbeats = Heartbeats(self.watch.observe, clock)
-            self.watch.subscribe(heartbeats.follow)
+            self.watch.subscribe(heartbeats.follow, (WindowCommitted,))
         checkpoint = Checkpoint(LocalStorage(str(folder / "checkpoint")), plan.logical.application)
         (folder / "checkpoint" / "state").mkdir(exist_ok=True)  # the first state file makes it
         self.executor = SlotExecutor(

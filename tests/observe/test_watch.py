@@ -239,6 +239,52 @@ def test_a_large_window_is_folded_in_steps_and_no_answer_has_half_of_one(settled
     assert not watch.settle()
 
 
+def test_a_large_application_folds_what_waits_for_too_long_in_pieces_though_there_is_no_time():
+    topology = chain(*(f"step{number}" for number in range(1_100)))
+    watch, busy, other = Watch(lambda: 9.0), Watch(lambda: 9.0), Watch(lambda: 9.0)
+    reported = windows(6, topology=topology, busy=0.0001)
+    size = len(reported) // 6
+    for each in (watch, busy, other):
+        each.observe(planned(topology=topology))
+        each.settle()
+        for event in reported[:size]:
+            each.observe(event)
+    whole = pieces(other)
+    watch.settle(late=True)
+    assert pieces(watch) == whole  # one window may wait
+
+    for number, event in enumerate(reported[size:]):
+        busy.observe(event)
+        other.observe(event)
+        if number % 50 == 0:
+            busy.settle(late=True)
+    assert pieces(busy) <= 3 * whole < pieces(other)
+    assert busy.windows() == other.windows()
+    assert busy.operator_totals() == other.operator_totals()
+
+
+def pieces(watch):
+    """Folds all that waits; in how many pieces."""
+    count = 1
+    while watch.settle():
+        count += 1
+    return count
+
+
+def test_events_of_the_kinds_that_a_subscriber_wants_are_all_that_it_gets():
+    watch, few, all_of_them = watched(), [], []
+    end = watch.subscribe(few.append, (WindowCommitted,))
+    watch.subscribe(all_of_them.append)
+    for event in windows(2):
+        watch.observe(event)
+    assert all_of_them == windows(2)
+    assert few == [event for event in windows(2) if isinstance(event, WindowCommitted)]
+    end()
+    for event in windows(3)[len(windows(2)) :]:
+        watch.observe(event)
+    assert len(few) == 2
+
+
 def test_a_reader_who_reads_for_long_does_not_hold_up_who_reports(monkeypatch):
     topology = chain(*(f"step{number}" for number in range(300)))
     watch = watched()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -48,26 +49,39 @@ class LongTable(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         """The lines, each cell in its style."""
-        widths = [
-            max(cell_len(name), *(cell_len(cell.plain) for cell in cells))
-            for name, cells in self._shown.items()
-        ]
-        header = [Text(name, "dim") for name in self._shown]
+        texts = {name: [name, *(cell.plain for cell in cells)] for name, cells in self._shown.items()}
+        lengths = [list(map(_cells_of, own)) for own in texts.values()]
+        widths = list(map(max, lengths))
         end = "" if sum(widths) + _GAP * (len(widths) - 1) <= options.max_width else "…"
-        for row in (header, *zip(*self._shown.values(), strict=True)):
-            room = options.max_width - len(end)
-            for name, cell, width in zip(self._shown, row, widths, strict=True):
-                space = " " * (width - cell_len(cell.plain))
-                text = cell.plain + space if name in self._left else space + cell.plain
-                yield Segment(
-                    set_cell_size(text, min(width, room)),
-                    console.get_style(cell.style) if cell.style else None,
-                )
-                room = max(0, room - width)
-                yield Segment(" " * min(_GAP, room))
-                room = max(0, room - _GAP)
+        styles: dict[str | Style, Style | None] = {"": None}
+        columns = []
+        room = options.max_width - len(end)
+        for (name, own), width, of_column in zip(texts.items(), widths, lengths, strict=True):
+            fitting, gap = min(width, room), " " * min(_GAP, max(0, room - width))
+            left = name in self._left
+            padded = (
+                text + " " * (width - length) if left else " " * (width - length) + text
+                for text, length in zip(own, of_column, strict=True)
+            )
+            columns.append(
+                [(text if fitting == width else set_cell_size(text, fitting)) + gap for text in padded]
+            )
+            room = max(0, room - width - _GAP)
+        header = [Text(name, "dim") for name in self._shown]
+        cells = (header, *zip(*self._shown.values(), strict=True))
+        for row, line in zip(cells, zip(*columns, strict=True), strict=True):
+            for cell, text in zip(row, line, strict=True):
+                style = cell.style
+                if style not in styles:
+                    styles[style] = console.get_style(style)
+                yield Segment(text, styles[style])
             yield Segment(end)
             yield Segment.line()
+
+
+def _cells_of(text: str) -> int:
+    """The cells of a terminal that a text takes."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def flow(pieces: Sequence[Text], width: int, *, indent: int = 0) -> Text:

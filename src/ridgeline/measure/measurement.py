@@ -135,7 +135,7 @@ class Measurement:
         self._run = RunState()
         self._clocks = ClockOffsets(own_host=own_host)
         self._statuses = Statuses(COUNTED, OF_LAST_WINDOW)
-        self.succession = Succession(lambda one: {**self._throughput.counts(one), **self._statuses.counts(one)})
+        self.succession = Succession(lambda it: {**self._throughput.counts(it), **self._statuses.counts(it)})
         self.counts = RunCounts()
         self.changes = ChangeFold()
         """The changes that were requested."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from ridgeline.measure.answers.application import (
@@ -39,6 +39,7 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
+from ridgeline.measure.events import RunEvent
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import Topology
 from ridgeline.observe.watch import Subscriber
@@ -53,7 +54,9 @@ class Answers(Protocol):
     @property
     def topology(self) -> Topology: ...
 
-    def subscribe(self, callback: Subscriber, /) -> Callable[[], None]: ...
+    def subscribe(
+        self, callback: Subscriber, /, kinds: Collection[type[RunEvent]] | None = None
+    ) -> Callable[[], None]: ...
 
     def info(self) -> InfoAnswer | PendingInfoAnswer: ...
 

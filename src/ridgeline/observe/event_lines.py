@@ -7,7 +7,7 @@ failed run is ERROR. All of it is counted too, by the metrics of `ridgeline.meas
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ridgeline.measure.changes import row_of, text_of
@@ -133,6 +133,11 @@ class EventLines:
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
+
+    @property
+    def kinds(self) -> Collection[type[RunEvent]]:
+        """The events that it wants."""
+        return self._lines.keys()
 
     def apply(self, event: RunEvent) -> None:
         """Log an event, if it is one of those that are logged."""

@@ -6,9 +6,10 @@ import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import cast
 
 from ridgeline.measure.answers.application import (
     InfoAnswer,
@@ -68,8 +69,10 @@ _MOST_AT_ONCE = 5_000
 """Events that `settle` takes in at once: some milliseconds."""
 _SHARED_SECONDS = 0.25
 """For so long an overview of very many operators is the newest."""
-_MOST_WINDOWS = 4
+_MOST_WINDOWS = 8
 """The most windows of a large application that may wait: fewer would make it wait for a long reading."""
+_LATE_WINDOWS = 2
+"""Windows that may wait for a moment in which the driver has nothing else to do."""
 
 
 class Watch:
@@ -107,8 +110,11 @@ class Watch:
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
         self._order = threading.RLock()
-        self._subscribers: Mapping[int, Subscriber] = {}
-        """Replaced as a whole: who calls them holds no lock."""
+        self._subscribers: Mapping[int, tuple[Subscriber, frozenset[type] | None]] = {}
+        """With the kinds of events that each wants, None for all."""
+        self._wanting: dict[type, list[tuple[int, Subscriber]]] = {}
+        """Those that want a kind of event, as far as one came. Both are replaced as a whole: who calls
+        subscribers holds no lock."""
         self._subscribed = 0
 
     # Events in ----------------------------------------------------------------------------------------------
@@ -120,16 +126,19 @@ class Watch:
         readers are waited for only then. All subscribers get the events of all threads in the same order.
         Raises what folding an event has raised since the last call.
         """
+        kind = type(event)
         with self._order:  # one step for all threads, so that the folds and all subscribers see one order
             self._waiting.append(event)
-            for number, subscriber in self._subscribers.items():
+            wanting = self._wanting.get(kind)
+            for number, subscriber in self._who_wants(kind) if wanting is None else wanting:
                 try:
                     subscriber(event)
                 except Exception:  # noqa: BLE001  a subscriber must not fail the run
                     self.subscribers_dropped += self._unsubscribe(number)
                     name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
                     _log.exception("subscriber `%s` has failed and is not called any more", name)
-        if isinstance(event, ApplicationPlanned):
+        if kind is ApplicationPlanned:
+            event = cast("ApplicationPlanned", event)
             reports = len(event.topology.operators) + len(event.topology.containers)
             self._most_waiting = max(_MOST_WAITING, _MOST_WINDOWS * reports)
         if len(self._waiting) > self._most_waiting:
@@ -142,11 +151,27 @@ class Watch:
         if fault is not None:
             raise fault
 
-    def settle(self) -> bool:
+    def _who_wants(self, kind: type) -> Sequence[tuple[int, Subscriber]]:
+        """The subscribers that are called with events of a kind."""
+        known = self._wanting  # first: it is replaced last
+        found = known[kind] = [
+            (number, subscriber)
+            for number, (subscriber, kinds) in self._subscribers.items()
+            if kinds is None or kind in kinds
+        ]
+        return found
+
+    def settle(self, *, late: bool = False) -> bool:
         """Fold the oldest window that waits, of a large one a part: to be called when there is time.
+
+        `late`: to be called when there is none. Then it is done only if several windows of a large
+        application wait: all at once they would take seconds, when too many wait.
 
         True if more wait. False, too, if nothing was done: a reader reads, and folds all that waits.
         """
+        allowed = self._most_waiting // _MOST_WINDOWS * _LATE_WINDOWS
+        if late and (self._most_waiting == _MOST_WAITING or len(self._waiting) <= allowed):
+            return bool(self._waiting or self._steps)
         if not (self._waiting or self._steps) or not self._lock.acquire(blocking=False):
             return False
         try:
@@ -220,8 +245,13 @@ class Watch:
                 self._fold()
             yield self._measurement
 
-    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+    def subscribe(
+        self, callback: Subscriber, kinds: Collection[type[RunEvent]] | None = None
+    ) -> Callable[[], None]:
         """Call `callback` with every event from now on, after it is folded.
+
+        `kinds`: the events that it wants; None: all of them. A window of a large application has thousands of
+        events, so who wants few of them should say so.
 
         The callback must be quick, and must not wait for a thread that reports events. One that raises is
         counted and called no more. Returns a function that ends the subscription; it may be called twice.
@@ -229,7 +259,9 @@ class Watch:
         with self._lock:
             number = self._subscribed
             self._subscribed += 1
-            self._subscribers = {**self._subscribers, number: callback}
+            wanted = None if kinds is None else frozenset(kinds)
+            self._subscribers = {**self._subscribers, number: (callback, wanted)}
+            self._wanting = {}
 
         def unsubscribe() -> None:
             self._unsubscribe(number)
@@ -241,6 +273,7 @@ class Watch:
         with self._lock:
             known = number in self._subscribers
             self._subscribers = {other: one for other, one in self._subscribers.items() if other != number}
+            self._wanting = {}
         return known
 
     # Answers out --------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
@@ -129,13 +129,20 @@ class JoinedWatch:
 
     # Events -------------------------------------------------------------------------------------------------
 
-    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+    def subscribe(
+        self, callback: Subscriber, kinds: Collection[type[RunEvent]] | None = None
+    ) -> Callable[[], None]:
         """Call `callback` with the events of all regions from now on, never in two threads at once.
+
+        `kinds`: the events that it wants; None: all of them.
 
         Ids in them are those of their region. The application ends once all of its regions have: the event of
         the last one is passed on, as that of the application. Returns a function that ends the subscription.
         """
-        ends = [region.watch.subscribe(self._passing(region, callback)) for region in self.regions]
+        wanted = None if kinds is None else {ApplicationPlanned, ApplicationEnded, *kinds}
+        ends = [
+            region.watch.subscribe(self._passing(region, callback, kinds), wanted) for region in self.regions
+        ]
 
         def unsubscribe() -> None:
             for end in ends:
@@ -143,7 +150,9 @@ class JoinedWatch:
 
         return unsubscribe
 
-    def _passing(self, region: RegionRun, callback: Subscriber) -> Subscriber:
+    def _passing(
+        self, region: RegionRun, callback: Subscriber, kinds: Collection[type[RunEvent]] | None
+    ) -> Subscriber:
         """Passes on the events of a region, one at a time over all regions."""
 
         def take(event: RunEvent) -> None:
@@ -154,7 +163,8 @@ class JoinedWatch:
                     self._over.add(region.name)
                     if len(self._over) < len(self.regions):
                         return
-                callback(event)
+                if kinds is None or type(event) in kinds:
+                    callback(event)
 
         return take
 

@@ -27,7 +27,13 @@ from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.engine.spark.submitted import show_page, spark_id
-from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    RunEvent,
+    StateWarning,
+    WindowCommitted,
+)
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized, StoreSilent
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.event_lines import EventLines
@@ -183,7 +189,7 @@ class MeasuredRun:
         """False for a region, whose metrics are a part of the application's."""
         self.watch = watch or Watch(clock.wall, own_host())
         lines = EventLines(traced=traces_of(service) is not None)
-        self._end_lines = self.watch.subscribe(lines.apply)
+        self._end_lines = self.watch.subscribe(lines.apply, lines.kinds)
         self._share = share
         self._page = page
         self._log = log or OperatorLog()
@@ -236,7 +242,7 @@ class MeasuredRun:
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock, log=self._log)
             if self._whole:  # regions share a log, which keeps lines of the driver once
                 surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
-            surroundings.callback(self.watch.subscribe(heartbeats.follow))
+            surroundings.callback(self.watch.subscribe(heartbeats.follow, (WindowCommitted,)))
             if self._whole:
                 surroundings.enter_context(exporting_metrics(self.watch, self._service, self._warn))
             region = self._plan.logical.region

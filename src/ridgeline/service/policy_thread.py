@@ -39,7 +39,7 @@ class PolicyThread:
         self._unsubscribe: Callable[[], None] = lambda: None
         if self._deciders:
             watch.keep_figures()
-            self._unsubscribe = watch.subscribe(self._seen)
+            self._unsubscribe = watch.subscribe(self._seen, (WindowCommitted, ApplicationEnded))
             self._thread = threading.Thread(target=self._decide, name="ridgeline-deciders", daemon=True)
             self._thread.start()
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
 
 KEEP_ALIVE_SECONDS = 15.0
+_NEWS = (WindowCommitted, ApplicationEnded, ApplicationPlanned, ApplicationChanged)
+"""The events that there is a new overview after."""
 _OVER = {"FINISHED", "STOPPED", "FAILED"}
 MOST_CLIENTS = 100
 """Clients at a time, where the service holds twice as many connections; each holds at most one overview."""
@@ -55,7 +57,7 @@ class OverviewStream:
         self._version = 0
         self._rendering = threading.Lock()
         self._rendered: tuple[int, int | None, bytes] = (-1, None, b"")
-        self._unsubscribe = watch.subscribe(self._observe)
+        self._unsubscribe = watch.subscribe(self._observe, _NEWS)
         self.ended |= watch.info()["state"] in _OVER  # before anybody could listen
 
     @contextlib.contextmanager

@@ -40,6 +40,8 @@ _KEPT = 16
 _SHARE = 0.05
 """Of one core, how much rendering may take: it rests the longer, the longer it took."""
 _NEW = 16
+_WAKING = (WindowCommitted, ApplicationEnded, ApplicationPlanned, ApplicationChanged)
+"""The events that there is something new to show after."""
 _OVER = {"FINISHED", "STOPPED", "FAILED"}
 
 
@@ -57,7 +59,7 @@ class LiveStream:
         self.plan = plan
         self._lock = threading.Lock()
         self._feeds: dict[int, Feed] = {}
-        self._unsubscribe = watch.subscribe(self._observe)
+        self._unsubscribe = watch.subscribe(self._observe, _WAKING)
         self.ended |= watch.info()["state"] in _OVER  # before a client could listen
 
     def close(self) -> None:
@@ -112,8 +114,7 @@ class LiveStream:
         """In the application's thread: nothing here waits for a client."""
         if isinstance(event, ApplicationEnded):
             self.ended = True
-        if isinstance(event, WindowCommitted | ApplicationEnded | ApplicationPlanned | ApplicationChanged):
-            self._wake()
+        self._wake()
 
     def _wake(self) -> None:
         with self._lock:

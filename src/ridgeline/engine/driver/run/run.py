@@ -100,7 +100,7 @@ class ApplicationRun:
         publisher_context: Callable[[str], PublisherContext],
         observe: Observe | None = None,
         compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
-        settle: Callable[[], bool] | None = None,
+        settle: Callable[..., bool] | None = None,
         *,
         committer: Committer | None = None,
         planner: Planner | None = None,
@@ -108,7 +108,8 @@ class ApplicationRun:
     ) -> None:
         """`settle` is called when there is time, after windows were reported.
 
-        It does a piece of what is left to do with them, and returns True if more is left.
+        It does a piece of what is left to do with them, and returns True if more is left. With `late=True` it
+        is called when there is no time, to do a piece of what has waited for too long.
 
         `committer`: where commits wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
         and has what windows keep of what the application was given; None: the plan stays as it is. `stores`:
@@ -338,6 +339,7 @@ class ApplicationRun:
         while self._unsettled and self._settle is not None:
             events = self._poll_executor(0.0)
             if events or self._committer.done:
+                self._settle(late=True)
                 return events
             self._unsettled = self._settle()
         return self._poll_executor(0.0 if self._committer.done else seconds)
