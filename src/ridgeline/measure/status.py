@@ -149,10 +149,11 @@ class StatusColumns:
         self._queues = np.zeros((AVERAGE_WINDOWS, size))
         self._came = np.zeros(size, np.intp)
         """How many windows came, of those that the averages of the statuses know."""
-        for place, one in enumerate(own):
-            for (at, seconds), queue in one.recent:
-                row = np.array([[at], [seconds], [queue]], np.float64)
-                self._put(np.array([place], np.intp), row[0], row[1], row[2])
+        recent = [list(one.recent) for one in own]
+        for number in range(max(map(len, recent), default=0)):
+            known = [place for place, rows in enumerate(recent) if number < len(rows)]
+            rows = [(*recent[place][number][0], recent[place][number][1]) for place in known]
+            self._put(np.array(known, np.intp), *np.array(rows, np.float64).T)
         there = [(place, one.last) for place, one in enumerate(own) if one.last is not None]
         if there:
             self._set(np.array([place for place, _ in there], np.intp), [event for _, event in there])
@@ -290,10 +291,10 @@ class Statuses:
         # Not `last`: its sizes are of the state of the other operator.
         status.error_tuples, status.watermark = former.error_tuples, former.watermark
 
-    def counts(self, operator_id: int) -> Mapping[str, int]:
+    def counts(self, operator_id: int) -> dict[str | tuple[str, str], int]:
         """The counts of an operator since the start; empty for one that is not known."""
         known = self._known.get(operator_id)
-        return {} if known is None else known.counts
+        return {} if known is None else {**known.counts}
 
     def forget(self, operators: Iterable[int]) -> None:
         """Drop all that is known of operators."""

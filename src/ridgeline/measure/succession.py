@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from ridgeline.measure.topology import OperatorNode, Topology
 
 Counted: TypeAlias = str | tuple[str, str]
-"""What was counted since the start: the name of a count, or kind and name of a port whose tuples were."""
+"""A count since the start: its name, or kind and name of the port whose tuples are counted."""
 _KEPT = 1_000
 """Labels whose counts are kept though the plan has them not."""
 
@@ -37,7 +37,7 @@ class Succession:
     def __init__(self, counts_of: Callable[[int], Mapping[Counted, int]] = lambda _: {}) -> None:
         self._counts_of = counts_of
         self._gone: dict[str, Counter[Counted]] = {}
-        """By label, the counts of operators that are gone and that nobody has taken over."""
+        """By label, the counts of operators that are gone, without those that others have taken over."""
         self._known = Topology((), ())
         """The last plan that counts."""
         self._present = Topology((), ())

@@ -1,5 +1,7 @@
 """What slots get when they are given their containers: what several share is written once."""
 
+from dataclasses import fields
+
 import pytest
 
 from ridgeline.engine.exchange.network import STRAM, Peer, Received
@@ -30,6 +32,14 @@ def test_hosts_are_read_as_they_were_however_many_share_an_encoder():
         frame = encoded(host)
         assert decode(received(frame)) == host
         assert decode(received(encode(host))) == host
+
+
+def test_every_field_of_a_host_and_its_plan_is_sent():
+    plan = PlanFile("p0", ("secret",), 7, ("package",), "files", 3)
+    host = Host("m", plan, "run", 3, (0,), SLOTS, PEERS, 1.5)
+    for one in (host, plan):
+        assert all(getattr(one, field.name) != field.default for field in fields(one)), "give it a value here"
+    assert decode(received(encode(host))) == host
 
 
 def test_what_slots_share_is_written_once():

@@ -263,7 +263,7 @@ class Throughput:
         )
         return Totals(inputs, outputs, sum(inputs.values()), sum(outputs.values()))
 
-    def counts(self, operator_id: int) -> dict[tuple[str, str], int]:
+    def counts(self, operator_id: int) -> dict[str | tuple[str, str], int]:
         """The same by kind and name of the port."""
         totals = self.totals(operator_id)
         ports = ("input", totals.inputs), ("output", totals.outputs)
