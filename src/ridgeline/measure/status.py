@@ -294,7 +294,7 @@ class Statuses:
     def counts(self, operator_id: int) -> dict[str | tuple[str, str], int]:
         """The counts of an operator since the start; empty for one that is not known."""
         known = self._known.get(operator_id)
-        return {} if known is None else {**known.counts}
+        return {} if known is None else {name: count for name, count in known.counts.items()}  # noqa: C416  types
 
     def forget(self, operators: Iterable[int]) -> None:
         """Drop all that is known of operators."""
