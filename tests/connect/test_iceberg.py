@@ -315,3 +315,10 @@ def test_no_secret_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(RidgelineError, match="nothing is lost") as raised:
         run_local(application(made, Price, PRICES))
     assert secret not in str(raised.value)
+
+
+def test_a_key_that_is_nan_is_left_out(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("key", pa.float64(), nullable=False), ("value", pa.int64())])
+    rows: list[Any] = [(float("nan"), 1), (1.0, 1), END_WINDOW, (1.0, 2)]
+    run_local(application(output(tmp_path, key="key"), schema, rows, on_error=OnError.SKIP))
+    assert fetch(tmp_path) == [{"key": 1.0, "value": 2}]

@@ -584,3 +584,13 @@ def test_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_properties_that_exclude_each_other(tmp_path: Path, properties: dict[str, Any], what: str) -> None:
     with pytest.raises(RidgelineError, match=what):
         run_local(application(DeltaOutput(tmp_path / "table", **properties), Price, PRICES))
+
+
+def test_a_key_that_is_nan_is_left_out(tmp_path: Path) -> None:
+    """Deltalake takes a NaN for the one other number of its file: a row would be lost, another one twice."""
+    schema = pa.schema([pa.field("key", pa.float64(), nullable=False), ("value", pa.int64())])
+    rows: list[Any] = [(math.nan, 1), (1.0, 1), END_WINDOW, (1.0, 2)]
+    with pytest.raises(RidgelineError, match="column `key` of the key is NaN"):
+        run_local(application(DeltaOutput(tmp_path / "fails", key="key"), schema, rows))
+    run_local(application(DeltaOutput(tmp_path / "rows", key="key"), schema, rows, on_error=OnError.SKIP))
+    assert fetch(tmp_path / "rows") == [{"key": 1.0, "value": 2}]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
 
@@ -23,6 +24,9 @@ class TableRows(DividedOperator, PartitionedOutput):
     deleted. `create`: a table that is missing is made.
     """
 
+    nan_keys: ClassVar[str] = ""
+    """Why a row whose key is NaN is refused; "": it is not."""
+
     key: Columns | None = Field(default=None, kw_only=True)
     delete: str | None = Field(default=None, kw_only=True)
     create: bool = Field(default=True, kw_only=True)
@@ -35,13 +39,28 @@ class TableRows(DividedOperator, PartitionedOutput):
         return faults
 
     def keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with `DELETED` in place of the column `delete`. Raises ValueError for a null key."""
+        """The rows with `DELETED` in place of the column `delete`.
+
+        Raises ValueError for a key of null, or of NaN where the table cannot have one. Raises RidgelineError
+        for another column of that name.
+        """
+        if DELETED in batch.schema.names and self.delete != DELETED:
+            msg = (
+                f"the stream has a column `{DELETED}`, a name that the output uses itself; rename it upstream"
+            )
+            raise RidgelineError(msg)
         for name in columns_of(self.key):
             column = batch.column(name)
             if column.null_count:
                 row = batch.slice(pc.index(column.is_null(), True).as_py(), 1).to_pylist()[0]
                 msg = f"column `{name}` of the key is null in row {row}; leave such rows out upstream"
                 raise ValueError(msg)
+            if self.nan_keys and pa.types.is_floating(column.type):
+                place = pc.index(pc.is_nan(column.cast(pa.float64())), True).as_py()
+                if place >= 0:
+                    row = batch.slice(place, 1).to_pylist()[0]
+                    msg = f"column `{name}` of the key is NaN in row {row}: {self.nan_keys}; "
+                    raise ValueError(msg + "leave such rows out upstream")
         if self.delete is None:
             return batch
         place = batch.schema.get_field_index(self.delete)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -37,7 +38,8 @@ class DeltaOutput(TableRows):
     columns of a table that is there are compared at the start.
 
     Timestamps are microseconds; those with a time zone are UTC. A time of day is text, a duration
-    microseconds. An unsigned integer gets the next larger type; one that does not fit is a dead letter.
+    microseconds. An unsigned integer gets the next larger type; one that does not fit is a dead letter. So is
+    a row whose key is NaN: deltalake takes a NaN for another number of its file in a merge.
 
     A row that the table refuses, by NOT NULL or CHECK, ends the run, with window, row and reason. With
     `on_error=SKIP` it is left out and written to a file beside the segments.
@@ -84,6 +86,8 @@ class DeltaOutput(TableRows):
         return Target(
             columns_of(self.key), self.delete, columns_of(self.partition_by), self.overwrite, self.create
         )
+
+    nan_keys: ClassVar[str] = "a merge would change rows by it"
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the types of Delta. Raises ValueError for a value that it cannot hold."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -33,8 +34,8 @@ class IcebergOutput(TableRows):
 
     Timestamps are microseconds; those with a time zone are UTC. Small and unsigned integers get the next
     larger type, a duration is microseconds. A list of structs that is null is refused: pyiceberg would write
-    an empty one. A row that lacks a required value ends the run; with
-    `on_error=SKIP` it is left out and written to a file beside the segments.
+    an empty one. So is a NaN in the key. A row that lacks a required value ends the run; with `on_error=SKIP`
+    it is left out and written to a file beside the segments.
 
     Partitions: by `key`, else round robin.
 
@@ -81,6 +82,8 @@ class IcebergOutput(TableRows):
         return Target(
             columns_of(self.key), self.delete, columns_of(self.partition_by), self.overwrite, self.create
         )
+
+    nan_keys: ClassVar[str] = "pyiceberg does not find such a row"
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the types of Iceberg. Raises ValueError for a value that it cannot hold."""
