@@ -15,7 +15,7 @@ from ridgeline.connect.extras import library
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 from ridgeline.operators._table_rows import DELETED
 from ridgeline.operators.sql_files.scratch import ScratchFile
-from ridgeline.operators.sql_files.table_output import Table, TableOutput, listed, quoted
+from ridgeline.operators.sql_files.table_output import Table, TableOutput, folded, listed, quoted
 
 _MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
 _NUMBER = "ridgeline_number"
@@ -187,27 +187,35 @@ class DuckDbSink(Sink):
 
     def _settle(self, schema: pa.Schema) -> None:
         """Make the table if it is missing, and compare its columns."""
-        query = "select column_name, data_type from information_schema.columns where table_name = ?"
-        found = dict(self._connection.execute(query, [self._table.name]).fetchall())
-        fields = self._table.written(schema)
+        table = self._table
+        table.check(self._context.operator, schema)
+        query = "select table_name, column_name, data_type from information_schema.columns "
+        query += "where table_catalog = current_database() and table_schema = current_schema()"
+        own = [found for found in self._connection.execute(query).fetchall() if self._is_own(found[0])]
+        found = {folded(name): kind for _, name, kind in own}
+        fields = table.written(schema)
         if not found:
-            if not self._table.create:
-                raise self._table.missing(self._context.operator)
+            if not table.create:
+                raise table.missing(self._context.operator)
             self._connection.register("ridgeline_schema", pa.schema(fields).empty_table())
             kinds = self._connection.execute("describe select * from ridgeline_schema").fetchall()
             self._connection.unregister("ridgeline_schema")
-            found = {name: kind for name, kind, *_ in kinds}
-            columns = [f"{quoted(name)} {kind}" for name, kind in found.items()]
-            if self._table.key:
-                columns.append(f"primary key ({listed(self._table.key)})")
-            self._connection.execute(f"create table {quoted(self._table.name)} ({', '.join(columns)})")
-        self._table.compare(self._context.operator, schema, list(found))
+            columns = [f"{quoted(name)} {kind}" for name, kind, *_ in kinds]
+            if table.key:
+                columns.append(f"primary key ({listed(table.key)})")
+            self._connection.execute(f"create table {quoted(table.name)} ({', '.join(columns)})")
+            found = {folded(name): kind for name, kind, *_ in kinds}
+        table.compare(self._context.operator, schema, found)
         for field in fields:
-            if _is_cut(field.type, found[field.name]):
-                what = f"`{field.name}` is {found[field.name]} in the table and {field.type} in the stream"
-                msg = f"`{self._context.operator}` cannot write to {self.place()}: column {what}; "
+            column = found[folded(field.name)]
+            if _is_cut(field.type, column):
+                what = f"`{field.name}` is {column} in the table and {field.type} in the stream"
+                msg = f"`{self._context.operator}` cannot write to {table.place}: column {what}; "
                 msg += "convert it upstream, or alter the table"
                 raise RidgelineError(msg)
+
+    def _is_own(self, name: str) -> bool:
+        return folded(name) == folded(self._table.name)
 
     def _write_alike(self, batches: list[Batch]) -> None:
         """Write batches of the same columns: of each key the last row."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -14,10 +14,13 @@ from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
 from ridgeline.operators._json import json_column
 from ridgeline.operators._table_rows import DELETED
+from ridgeline.operators.sql_files.affinity import affinity, changes
 from ridgeline.operators.sql_files.scratch import ScratchFile
-from ridgeline.operators.sql_files.table_output import Table, TableOutput, listed, quoted
+from ridgeline.operators.sql_files.table_output import Table, TableOutput, folded, listed, quoted
 
 _BUSY_SECONDS = 10.0
+_STRICT = (3, 37, 0)
+"""The first version of SQLite with tables that are strict."""
 _MARKS = "create table if not exists ridgeline_marks (name text primary key, window int, epoch int)"
 
 
@@ -33,9 +36,12 @@ class SqliteOutput(TableOutput):
     row of the key is deleted. A table that is missing is made, unless `create` is False.
 
     SQLite has integers, floats, texts and bytes. A boolean is 0 or 1. A decimal, a date, a time and a
-    timestamp are texts. A duration is microseconds. Lists, structs and maps are JSON. A NaN becomes null.
+    timestamp are texts. A duration is microseconds. Lists, structs and maps are JSON. A NaN becomes null, and
+    is refused in the key.
 
-    A row that a constraint refuses ends the run, or is left out with `on_error=SKIP`, as of `PostgresOutput`.
+    SQLite changes some values for the type that a table declares: the text `007` in a column of integers
+    would be 7. A row with such a value, or one that a constraint refuses, ends the run. With `on_error=SKIP`
+    it is left out, as of `PostgresOutput`.
 
     Partitions: by `key`, else round robin.
 
@@ -62,8 +68,10 @@ class SqliteOutput(TableOutput):
         >>> folder.cleanup()
     """
 
+    nan_keys: ClassVar[str] = "SQLite stores it as null, which equals no other"
+
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Values as SQLite stores them. Raises ValueError for a key that is null, or an int too large."""
+        """Values as SQLite stores them. Raises ValueError for a key of null or NaN, or an int too large."""
         batch = super().encode(batch)
         columns = [_stored(column, name) for name, column in zip(batch.schema.names, batch, strict=True)]
         return pa.RecordBatch.from_arrays(columns, batch.schema.names)
@@ -108,7 +116,7 @@ def _stored(column: Any, name: str) -> Any:
     return json_column(column) if is_.is_nested(kind) else column
 
 
-def _affinity(kind: pa.DataType) -> str:
+def _declared_type(kind: pa.DataType) -> str:
     """The type of a column that is made."""
     is_ = pa.types
     if is_.is_integer(kind) or is_.is_boolean(kind) or is_.is_duration(kind):
@@ -125,7 +133,9 @@ class SqliteSink(Sink):
         self._table = table
         self.appends = not table.key
         self._connection: sqlite3.Connection | None = None
-        self._names: Sequence[str] = ()
+        self._settled: pa.Schema | None = None
+        self._changes: dict[str, tuple[str, Callable[[Any], bool]]] = {}
+        """By column, its type in the table, and which values SQLite would change for that."""
 
     def place(self) -> str:
         """The table and the file."""
@@ -138,7 +148,7 @@ class SqliteSink(Sink):
         self._connection.execute("pragma journal_mode = wal")
         self._connection.execute("pragma synchronous = full")
         self._connection.execute(_MARKS)
-        self._names = ()
+        self._settled = None
         if context.schema is not None:
             self._settle(context.schema)
 
@@ -171,22 +181,41 @@ class SqliteSink(Sink):
 
     def _settle(self, schema: pa.Schema) -> None:
         """Make the table if it is missing, and compare its columns."""
-        if self._names == schema.names:
+        if self._settled is not None and self._settled.equals(schema):
             return
-        query = "select name from pragma_table_info(?)"
-        found = [name for (name,) in self._database.execute(query, (self._table.name,))]
+        table = self._table
+        table.check(self._context.operator, schema)
+        found = self._declared()
         if not found:
-            if not self._table.create:
-                raise self._table.missing(self._context.operator)
-            fields = self._table.written(schema)
-            columns = [f"{quoted(field.name)} {_affinity(field.type)}" for field in fields]
-            if self._table.key:
-                columns.append(f"primary key ({listed(self._table.key)})")
-            self._database.execute(f"create table {quoted(self._table.name)} ({', '.join(columns)})")
-            found = [field.name for field in fields]
-        self._table.compare(self._context.operator, schema, found)
-        self._check_key([field.name for field in self._table.written(schema)])
-        self._names = schema.names
+            if not table.create:
+                raise table.missing(self._context.operator)
+            fields = table.written(schema)
+            columns = [f"{quoted(field.name)} {_declared_type(field.type)}" for field in fields]
+            if table.key:
+                columns.append(f"primary key ({listed(table.key)})")
+            self._database.execute(f"create table {quoted(table.name)} ({', '.join(columns)})")
+            found = self._declared()
+        table.compare(self._context.operator, schema, found)
+        self._check_key([field.name for field in table.written(schema)])
+        declared = {folded(name): kind for name, kind in found.items()}
+        self._changes = {}
+        for field in table.written(schema):
+            kind = declared[folded(field.name)]
+            if (changed := changes(field.type, affinity(kind))) and not (self._is_strict and kind == "ANY"):
+                self._changes[field.name] = kind, changed
+        self._settled = schema
+
+    def _declared(self) -> dict[str, str]:
+        """The columns of the table with their declared types; none if the table is missing."""
+        rows = self._database.execute("select name, type from pragma_table_info(?)", (self._table.name,))
+        return dict(rows.fetchall())
+
+    @property
+    def _is_strict(self) -> bool:
+        if sqlite3.sqlite_version_info < _STRICT:
+            return False
+        query = "select max(strict) from pragma_table_list where name = ? collate nocase"
+        return bool(self._database.execute(query, (self._table.name,)).fetchone()[0])
 
     def _check_key(self, names: Sequence[str]) -> None:
         """Raise RidgelineError if the table has no unique index for the key."""
@@ -204,18 +233,43 @@ class SqliteSink(Sink):
         data: pa.Table = batch.data
         names = [name for name in data.column_names if name != DELETED]
         rows = list(zip(*(data.column(name).to_pylist() for name in names), strict=True))
-        if self._table.delete is None:
-            self._insert(batch, names, rows)
+        deleted = None if self._table.delete is None else data.column(DELETED).to_pylist()
+        changed = self._changed_rows(batch, names, rows, deleted)
+        if deleted is None:
+            kept = [row for place, row in enumerate(rows) if place not in changed] if changed else rows
+            self._insert(batch, names, kept)
             return
         places = [names.index(name) for name in self._table.key]
         table = quoted(self._table.name)  # before a name SQLite does not take that for a text
         same = " and ".join(f"{table}.{quoted(name)} = ?" for name in self._table.key)
         remove = f"delete from {table} where {same}"  # noqa: S608  identifiers
-        for row, gone in zip(rows, data.column(DELETED).to_pylist(), strict=True):
+        for place, (row, gone) in enumerate(zip(rows, deleted, strict=True)):
+            if place in changed:
+                continue
             if gone:
                 self._database.execute(remove, [row[place] for place in places])
             else:
                 self._insert(batch, names, [row])
+
+    def _changed_rows(
+        self, batch: Batch, names: Sequence[str], rows: list[tuple[Any, ...]], deleted: list[bool] | None
+    ) -> set[int]:
+        """Refuse rows with a value that SQLite would change; returns which they are. Raises UnwritableError.
+
+        Of rows that are deleted only the key counts.
+        """
+        found = set()
+        for name, (kind, changed) in self._changes.items():
+            place, is_key = names.index(name), name in self._table.key
+            for number, row in enumerate(rows):
+                if row[place] is None or number in found or (deleted and deleted[number] and not is_key):
+                    continue
+                if changed(row[place]):
+                    value = capped(repr(row[place]), 100)
+                    why = f"column `{name}` is {kind} in the table, for which SQLite would change {value}"
+                    self._refuse(batch, row, why)
+                    found.add(number)
+        return found
 
     def _insert(self, batch: Batch, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
         """Insert rows; one by one if some of them is refused."""
@@ -230,7 +284,7 @@ class SqliteSink(Sink):
                 for row in rows:
                     self._insert(batch, names, [row])
             else:
-                self._refuse(batch, rows[0], error)
+                self._refuse(batch, rows[0], str(error), error)
         database.execute("release rows")
 
     def _statement(self, names: Sequence[str]) -> str:
@@ -243,13 +297,13 @@ class SqliteSink(Sink):
         change = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}"
         return f"{insert} on conflict ({listed(self._table.key)}) do {change if others else 'nothing'}"
 
-    def _refuse(self, batch: Batch, row: tuple[Any, ...], error: Exception) -> None:
+    def _refuse(self, batch: Batch, row: tuple[Any, ...], why: str, error: Exception | None = None) -> None:
         """Leave a row out, if rows may be left out. Raises UnwritableError."""
         text = capped(repr(row), 300)
         if not self._context.skips:
             remedy = f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`"
-            raise UnwritableError(self._context.operator, batch.window, text, str(error), remedy) from error
-        self._context.refused(batch, text, str(error))
+            raise UnwritableError(self._context.operator, batch.window, text, why, remedy) from error
+        self._context.refused(batch, text, why)
 
     def close(self) -> None:
         """Close the file."""

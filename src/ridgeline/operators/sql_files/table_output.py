@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,17 +34,28 @@ class Table(NamedTuple):
         """The columns of a stream that the table has."""
         return [field for field in schema if field.name != self.delete]
 
-    def compare(self, operator: str, schema: pa.Schema, found: Sequence[str]) -> None:
-        """Raise RidgelineError for a stream whose columns the table or `key` do not fit. `found`: its own."""
+    def check(self, operator: str, schema: pa.Schema) -> None:
+        """Raise RidgelineError for a stream that lacks a column of `key`, or has two of one name."""
         what = f"`{operator}` cannot write to {self.place}"
         for name in (*self.key, *([self.delete] if self.delete else ())):
             if name not in schema.names:
                 msg = f"{what}: the stream has no column `{name}`; {did_you_mean(name, schema.names)}"
                 raise RidgelineError(msg)
+        names: dict[str, str] = {}
         for field in self.written(schema):
-            if field.name not in found:
-                msg = f"{what}: the table has no column `{field.name}`; add it, or leave it out upstream"
-                raise RidgelineError(msg)
+            if (other := names.setdefault(folded(field.name), field.name)) != field.name:
+                msg = (
+                    f"{what}: `{other}` and `{field.name}` are one column there, where upper and lower case "
+                )
+                raise RidgelineError(msg + "are the same; rename one of them upstream")
+
+    def compare(self, operator: str, schema: pa.Schema, found: Iterable[str]) -> None:
+        """Raise RidgelineError for a stream with a column that the table lacks. `found`: its own."""
+        known = set(map(folded, found))
+        for field in self.written(schema):
+            if folded(field.name) not in known:
+                msg = f"`{operator}` cannot write to {self.place}: the table has no column `{field.name}`; "
+                raise RidgelineError(msg + "add it, or leave it out upstream")
 
     def missing(self, operator: str) -> RidgelineError:
         """The error for a table that is not there."""
@@ -84,6 +95,11 @@ def quoted(name: str) -> str:
     """A name as SQL quotes it."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
+
+
+def folded(name: str) -> str:
+    """A name as the databases compare it: upper and lower case of ASCII are the same."""
+    return name.encode().lower().decode()
 
 
 def listed(names: Sequence[str]) -> str:
