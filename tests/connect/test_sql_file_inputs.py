@@ -206,3 +206,28 @@ def test_a_column_that_is_not_there_is_no_text(tmp_path: Path, kind: Any) -> Non
             run_local(application(kind, path, schema=Misspelt, until="end", **more))
     with pytest.raises(RidgelineError, match=r"(?s)cannot read .*idd.*check `table`"):
         run_local(application(kind, path, until="end", column="idd"))
+
+
+class Moment(NamedTuple):
+    id: int
+    at: dt.datetime
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "fine", "whole"),
+    [
+        (SqliteInput, "text", "2026-01-01T00:00:00,1234567Z", "2026-01-01T00:00:00,123456Z"),
+        (SqliteInput, "text", "2026-01-01T00:00:00.1234567Z", "2026-01-01T00:00:00.123456Z"),
+        (DuckDbInput, "timestamp_ns", "2026-01-01 00:00:00.123456001", "2026-01-01 00:00:00.123456"),
+    ],
+)
+def test_a_time_finer_than_microseconds_is_not_cut(
+    tmp_path: Path, kind: Any, declared: str, fine: str, whole: str
+) -> None:
+    path = tmp_path / "a.db"
+    insert = f"insert into orders values (1, '{whole}'), (2, '{fine}')"
+    execute(kind, path, f"create table orders (id bigint, at {declared})", insert)
+    with pytest.raises(RidgelineError, match=r"record 2 of `orders` .*no datetime of whole microseconds"):
+        run_local(application(kind, path, schema=Moment, until="end"))
+    run = run_local(application(kind, path, schema=Moment, until="end", on_error=OnError.SKIP))
+    assert run.collected("sink") == [(1, dt.datetime(2026, 1, 1, 0, 0, 0, 123456, dt.UTC))]

@@ -17,7 +17,7 @@ from ridgeline.operators._json import parse_line, read_type, value_of
 from ridgeline.operators._texts import convert
 
 Clean = Callable[[Any], Any]
-_FINER = re.compile(r"\.\d{7}")
+_FINER = re.compile(r"[.,]\d{7}")
 _EXACT = 2**53
 FAULTS = (ValueError, TypeError, OverflowError, pa.ArrowException)
 """The errors of `column_of`."""
@@ -55,7 +55,7 @@ def _rules(kind: pa.DataType) -> tuple[tuple[type, ...], Clean]:  # noqa: PLR091
     if is_.is_time(kind):
         return (dt.time,), _time
     if is_.is_timestamp(kind):
-        return (dt.datetime,), _moment
+        return (dt.datetime,), _moment if kind.unit == "ns" else _microseconds
     if is_.is_duration(kind):
         return (dt.timedelta,), _duration
     return (), lambda value: value
@@ -146,6 +146,14 @@ def _moment(value: Any) -> dt.datetime:
     if isinstance(value, dt.date):
         return dt.datetime.combine(value, dt.time())
     raise _unfit(value, "datetime")
+
+
+def _microseconds(value: Any) -> dt.datetime:
+    """A time without parts of microseconds: that of pandas, which pyarrow returns, may have some."""
+    moment = _moment(value)
+    if getattr(moment, "nanosecond", 0):
+        raise _unfit(str(value), "datetime of whole microseconds")
+    return moment
 
 
 def _time(value: Any) -> dt.time:
