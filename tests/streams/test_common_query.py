@@ -222,7 +222,7 @@ NAMED = {
     "upper": pl.struct(pl.col("n").name.map(str.upper)).struct.json_encode(),
     "listed": pl.concat_list(pl.struct("n", "i")).list.eval(pl.element().struct.json_encode()),
     "added": pl.col("r").struct.with_fields(pl.col("n"), z=pl.field("x") + pl.col("n")).struct.json_encode(),
-    "cast": pl.struct("n", "i").cast(pl.Struct({"i": pl.Float64, "n": pl.Int64})).struct.json_encode(),
+    "cast": pl.struct("n", "i").cast(pl.Struct({"n": pl.Int64, "i": pl.Float64})).struct.json_encode(),
     "equal": pl.struct("n", "i") == pl.lit({"n": 3, "i": None}),
     "read": pl.struct("n").struct.json_encode().str.json_decode(pl.Struct({"n": pl.Int64})),
     "function": pl.col("n").map_batches(lambda values: pl.Series([values.name] * len(values)), pl.String),
