@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from support.operators import copy_files
 from support.operators.hdfs import Hdfs
+from support.operators.quick_writer import moves_where_another_writes
 
 pytestmark = pytest.mark.slow
 
@@ -49,3 +51,14 @@ def test_files_are_copied_once_each(cluster: Hdfs, tmp_path: Path, form: str) ->
         return
     cluster.shell("-get", out, str(tmp_path))
     assert sorted(pl.read_parquet(tmp_path / out[1:] / "*.parquet").rows()) == ROWS
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("when", ["deleted", "moved"])
+def test_spark_moves_no_folder_into_one_that_is_there(
+    cluster: Hdfs, spark_context: Any, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    from pyspark.sql import SparkSession
+
+    folder = f"{cluster.uri}/moved-{when}"
+    moves_where_another_writes(SparkSession(spark_context), folder, when, monkeypatch)
