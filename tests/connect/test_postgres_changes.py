@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -199,16 +200,29 @@ def check(dsn: str, found: Sequence[Any], live: Sequence[int]) -> None:
     assert in_order([(one.op, one.id, one.transaction) for one in stream]) == in_order(wanted)
 
 
-def begin(dsn: str, seed: int) -> tuple[Writer, list[int]]:
-    """Rows before the snapshot, and the slot of another plugin. Returns a writer, and the keys of rows."""
-    writer = Writer(dsn, seed)
-    writer.write(20)
-    execute(dsn, "select pg_create_logical_replication_slot('oracle', 'test_decoding')")
-    return writer, [key for (key,) in fetch(dsn, "select id from customers order by id")]
+Begin = Callable[[str, int], tuple[Writer, list[int]]]
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    """Makes rows before the snapshot, and the slot of another plugin: a writer, and the keys of rows.
+
+    Writers are closed after the test, also if it fails: the test after it would get their warning.
+    """
+    with contextlib.ExitStack() as writers:
+
+        def begin(dsn: str, seed: int) -> tuple[Writer, list[int]]:
+            writer = Writer(dsn, seed)
+            writers.callback(writer.close)
+            writer.write(20)
+            execute(dsn, "select pg_create_logical_replication_slot('oracle', 'test_decoding')")
+            return writer, [key for (key,) in fetch(dsn, "select id from customers order by id")]
+
+        yield begin
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
-def test_each_change_once_and_in_order(dsn: str, partitions: int, tmp_path: Path) -> None:
+def test_each_change_once_and_in_order(dsn: str, begin: Begin, partitions: int, tmp_path: Path) -> None:
     writer, live = begin(dsn, partitions)
     found: list[Any] = []
     while not found:  # the snapshot
@@ -218,7 +232,6 @@ def test_each_change_once_and_in_order(dsn: str, partitions: int, tmp_path: Path
         app = application(dsn, partitions=(partitions, 1, 3)[number % 3], window_records=40)
         found += collected(app, tmp_path, windows=10, faults=faults)
         writer.write(60)
-    writer.close()
     found += collected(application(dsn, partitions=partitions, window_records=40, until="end"), tmp_path)
     check(dsn, found, live)
 
@@ -236,7 +249,7 @@ def snapshot(dsn: str, checkpoint: Path, **properties: Any) -> list[Any]:
     return found
 
 
-def test_server_killed_and_network_cut(dsn: str, postgres: Postgres, tmp_path: Path) -> None:
+def test_server_killed_and_network_cut(dsn: str, begin: Begin, postgres: Postgres, tmp_path: Path) -> None:
     writer, live = begin(direct(postgres, dsn), 7)
     found = snapshot(dsn, tmp_path)
     over = threading.Event()
@@ -247,19 +260,21 @@ def test_server_killed_and_network_cut(dsn: str, postgres: Postgres, tmp_path: P
 
     reading = threading.Thread(target=read)
     reading.start()
-    for number in range(6):
-        writer.write(30)
-        if number % 2:
-            postgres.kill()
-            postgres.restart()
-            writer.connect()
-        else:
-            postgres.cut(hang=number == 2)
-            writer.write(10)
-            postgres.mend()
-    over.set()
-    reading.join(120)
-    writer.close()
+    try:
+        for number in range(6):
+            writer.write(30)
+            if number % 2:
+                postgres.kill()
+                postgres.restart()
+                writer.connect()
+            else:
+                postgres.cut(hang=number == 2)
+                writer.write(10)
+                postgres.mend()
+    finally:
+        over.set()
+        reading.join(120)
+    assert not reading.is_alive()
     found += collected(application(dsn, until="end"), tmp_path)
     check(dsn, found, live)
 
@@ -283,7 +298,7 @@ def test_a_transaction_that_is_larger_than_a_window(dsn: str, tmp_path: Path) ->
     check(dsn, found, [-1])
 
 
-def test_a_rewind_reads_the_same_again(dsn: str, tmp_path: Path) -> None:
+def test_a_rewind_reads_the_same_again(dsn: str, begin: Begin, tmp_path: Path) -> None:
     writer, live = begin(dsn, 3)
     found = snapshot(dsn, tmp_path)
     writer.write(30)
@@ -292,7 +307,6 @@ def test_a_rewind_reads_the_same_again(dsn: str, tmp_path: Path) -> None:
     window = run.window_ids[-1]
     before = fetch(dsn, "select confirmed_flush_lsn from pg_replication_slots where slot_name <> 'oracle'")
     writer.write(30)
-    writer.close()
     first = collected(application(dsn, window_records=20), tmp_path, windows=4)
     after = fetch(dsn, "select confirmed_flush_lsn from pg_replication_slots where slot_name <> 'oracle'")
     assert first
