@@ -210,7 +210,7 @@ def test_a_column_that_is_not_there_is_no_text(tmp_path: Path, kind: Any) -> Non
 
 class Moment(NamedTuple):
     id: int
-    at: dt.datetime
+    moment: dt.datetime
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_time_finer_than_microseconds_is_not_cut(
 ) -> None:
     path = tmp_path / "a.db"
     insert = f"insert into orders values (1, '{whole}'), (2, '{fine}')"
-    execute(kind, path, f"create table orders (id bigint, at {declared})", insert)
+    execute(kind, path, f"create table orders (id bigint, moment {declared})", insert)
     with pytest.raises(RidgelineError, match=r"record 2 of `orders` .*no datetime of whole microseconds"):
         run_local(application(kind, path, schema=Moment, until="end"))
     run = run_local(application(kind, path, schema=Moment, until="end", on_error=OnError.SKIP))
