@@ -6,13 +6,13 @@ import pytest
 
 from support.crash.hosts import Cluster
 from support.crash.on_cluster import Run
-from support.depth import DEPTH
+from support.depth import deeper
 
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2"),
+    deeper,
 ]
 
 CLOCK = """\

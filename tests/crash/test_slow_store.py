@@ -10,14 +10,14 @@ import pytest
 from ridgeline.testing import services
 from ridgeline.testing.services.fixtures import ready
 from support.crash.on_store import OnStore
-from support.depth import DEPTH
+from support.depth import deeper
 from support.jars import jars
 
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2"),
+    deeper,
 ]
 
 

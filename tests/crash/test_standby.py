@@ -20,11 +20,10 @@ from support.crash.pairs import (
     stop_processes,
 )
 from support.crash.regional_rows import all_go_on, check_rows, progress
-from support.depth import DEPTH
+from support.depth import deeper
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
-deep = pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2")
 REGIONAL = SUPPORT / "crash" / "regional.py"
 FENCED = r"was taken over by|has lost its `lock`|was committed to `.*` by another driver"
 
@@ -35,7 +34,7 @@ def pair(tmp_path, wait_until):
         yield made
 
 
-@pytest.fixture(params=[services.moto, pytest.param(services.seaweedfs, marks=deep)])
+@pytest.fixture(params=[services.moto, pytest.param(services.seaweedfs, marks=deeper)])
 def pair_on_s3(request, tmp_path, wait_until):
     with on_s3(tmp_path, wait_until, ready(request.param)) as made:
         yield made
@@ -87,7 +86,7 @@ def test_one_that_is_cut_off_from_the_store_is_replaced_and_fenced_off(pair_on_s
     pair.finish(second)
 
 
-@deep
+@deeper
 def test_of_two_supervisors_of_one_name_one_ends_as_its_driver_is_refused(pair_on_s3):
     pair = pair_on_s3
     both = [pair.start(name, "--supervise") for name in ("alpha", "beta")]
@@ -101,7 +100,7 @@ def test_of_two_supervisors_of_one_name_one_ends_as_its_driver_is_refused(pair_o
     pair.finish(first)
 
 
-@deep
+@deeper
 @pytest.mark.parametrize("dies", ["driver", "host"])
 def test_a_standby_on_another_host_takes_over(pair, dies):
     first, second = pair.run_beside()
@@ -115,7 +114,7 @@ def test_a_standby_on_another_host_takes_over(pair, dies):
     assert re.search(r"takes over `numbers`: its heartbeat has stopped for \d+ s", second.text)
 
 
-@deep
+@deeper
 def test_a_driver_that_gets_a_signal_hands_over_to_its_standby_and_a_fenced_one_stands_by_again(pair):
     """Under supervisors: the same command on both hosts."""
     supervised = ("--supervise", "--back-off", "200ms-1s")
@@ -136,7 +135,7 @@ def test_a_driver_that_gets_a_signal_hands_over_to_its_standby_and_a_fenced_one_
     pair.finish(first)
 
 
-@deep
+@deeper
 def test_a_standby_takes_over_all_regions_of_an_application(tmp_path, wait_until):
     store, output = tmp_path / "store", tmp_path / "output"
     store.mkdir()
@@ -166,7 +165,7 @@ def test_a_standby_takes_over_all_regions_of_an_application(tmp_path, wait_until
         assert check_rows(output) > 0
 
 
-@deep
+@deeper
 def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_gone(pair_on_cluster):
     pair = pair_on_cluster
     _, second = pair.run_beside()
@@ -176,7 +175,7 @@ def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_gone(pair_on_clus
     assert second.text.count("it holds 3 cores of the cluster") == 1
 
 
-@deep
+@deeper
 def test_of_two_standbys_on_a_cluster_the_one_that_holds_cores_takes_over(pair_on_cluster):
     pair = pair_on_cluster
     first = pair.run("alpha")
@@ -192,7 +191,7 @@ def test_of_two_standbys_on_a_cluster_the_one_that_holds_cores_takes_over(pair_o
     pair.finish()
 
 
-@deep
+@deeper
 @pytest.mark.parametrize(
     ("pair_on_cluster", "says"),
     [
@@ -212,7 +211,7 @@ def test_a_standby_without_free_cores_says_so_and_takes_over(pair_on_cluster, sa
     pair.finish(second)
 
 
-@deep
+@deeper
 @pytest.mark.parametrize("pair_on_cluster", [{"cores": 3}], indirect=True)
 def test_a_standby_gives_its_cores_back_to_a_driver_that_has_lost_some(pair_on_cluster):
     pair = pair_on_cluster
@@ -233,7 +232,7 @@ def test_a_standby_gives_its_cores_back_to_a_driver_that_has_lost_some(pair_on_c
     pair.finish(second)
 
 
-@deep
+@deeper
 def test_a_standby_takes_over_on_a_cluster_from_a_host_that_is_cut_off(pair_on_cluster):
     """The host reaches no folder either: here all see one disk, so its driver is stopped meanwhile."""
     pair = pair_on_cluster

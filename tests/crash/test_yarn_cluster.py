@@ -20,7 +20,7 @@ from support.accounts.reports import finished
 from support.crash.processes import committed, parent
 from support.crash.rows import Reader, multisets
 from support.crash.yarn import SOURCES, Yarn
-from support.depth import DEPTH
+from support.depth import deeper
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -148,7 +148,7 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
     assert multisets(output) == multisets(tmp_path / "whole")
 
 
-@pytest.mark.skipif(DEPTH <= 1, reason="a deeper round: TEST_DEPTH=2")
+@deeper
 def test_one_that_yarn_or_a_user_ends_is_noticed_and_continues_with_the_next_submit(
     yarn, command, entry, words, store, wait_until, monkeypatch
 ):

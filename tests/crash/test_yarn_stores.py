@@ -21,7 +21,7 @@ from support.crash.on_cluster import APPLICATION
 from support.crash.processes import committed, parent
 from support.crash.rows import check_published
 from support.crash.yarn import SOURCES, Yarn
-from support.depth import DEPTH
+from support.depth import deeper
 from support.jars import class_path
 from support.operators.hdfs import Hdfs
 
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.crash,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(DEPTH <= 1, reason="a deeper round: TEST_DEPTH=2"),
+    deeper,
 ]
 
 PROPERTIES = ("numbers.windows=1000000", "sums.pause_seconds=0.05", "store.roll_seconds=0.3")

@@ -2,7 +2,12 @@
 
 import os
 
+import pytest
+
 DEPTH = float(os.environ.get("TEST_DEPTH", "1"))
+
+deeper = pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2")
+"""Marks a test that says little more than a cheaper one which always runs: for before a release."""
 
 
 def deep(count):

@@ -18,7 +18,7 @@ from ridgeline.service.store.entry import StoreEntry
 from ridgeline.service.store.folder import EntryFolder
 from ridgeline.service.store.presence import is_end_asked
 from support.accounts.reports import Command
-from support.depth import DEPTH
+from support.depth import deeper
 from support.manifests import last_of
 from support.paths import SUPPORT
 from support.ports import free_port
@@ -175,7 +175,7 @@ def test_of_two_submits_at_once_one_wins(ridgeline_process, store, call, tmp_pat
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("_nothing_is_left")
-@pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2")
+@deeper
 def test_a_standby_is_submitted_and_ends_with_its_application(call, store, tmp_path):
     words = ("submit", TINY, "--count", "0", "--name", "one", "--master", "local[2]", "--standby")
     totals = ("-D", f"total.path={tmp_path}/totals.txt")
