@@ -11,6 +11,7 @@ import pytest
 
 from support.crash.hosts import Cluster
 from support.crash.on_cluster import Run
+from support.depth import deeper
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
@@ -41,6 +42,7 @@ def cut_for(run, seconds):
     run.cluster.mend("beta")
 
 
+@deeper
 def test_nothing_is_lost_by_a_cut_that_is_shorter_than_the_timeout(start, wait_until, tmp_path):
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
         run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"], timeout="15s")
@@ -65,6 +67,7 @@ def test_a_cut_of_a_minute_is_survived_with_default_times(start, wait_until, tmp
         run.finish(tmp_path)
 
 
+@deeper
 def test_a_second_cut_while_the_first_is_recovered_from(start, wait_until, tmp_path):
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
         run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"])
@@ -80,6 +83,7 @@ def test_a_second_cut_while_the_first_is_recovered_from(start, wait_until, tmp_p
         run.finish(tmp_path)
 
 
+@deeper
 def test_a_host_that_stands_still_for_half_a_minute_loses_nothing(start, wait_until, tmp_path):
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
         run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"], timeout="15s")
@@ -93,6 +97,7 @@ def test_a_host_that_stands_still_for_half_a_minute_loses_nothing(start, wait_un
         assert not run.said("slot . is lost")
 
 
+@deeper
 def test_slots_come_back_after_all_python_of_a_host_was_killed(start, wait_until, tmp_path):
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
         run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"])
@@ -119,6 +124,7 @@ def test_slots_spread_over_a_host_that_comes_later(start, wait_until, tmp_path):
         run.finish(tmp_path)
 
 
+@deeper
 def test_slots_spread_over_a_host_that_was_away_longer_than_the_patience(start, wait_until, tmp_path):
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
         run = Run(cluster, start, wait_until, tmp_path, "3s", more=["beta"])
@@ -134,6 +140,7 @@ def test_slots_spread_over_a_host_that_was_away_longer_than_the_patience(start, 
         run.finish(tmp_path)
 
 
+@deeper
 def test_slots_spread_over_an_executor_that_was_started_again(start, wait_until, tmp_path):
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
         run = Run(cluster, start, wait_until, tmp_path, "3s", more=["beta"])

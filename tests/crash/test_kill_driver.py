@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(12)
+KILLS = deep(6)
 APPLICATION = ROOT / "examples" / "flights.py"
 PROPERTIES = {
     "flights.rows_per_window": "2000",  # 169 windows, 17 application windows

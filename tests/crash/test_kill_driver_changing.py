@@ -21,7 +21,7 @@ from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(4)
+KILLS = deep(3)
 
 
 def read(path):

@@ -10,6 +10,7 @@ from ridgeline.testing import run_local
 from support.crash.hosts import Cluster
 from support.crash.processes import committed
 from support.crash.rows import Reader, multisets
+from support.depth import deeper
 from support.engine.certificates import certificate_and_key
 from support.paths import SUPPORT
 
@@ -30,7 +31,9 @@ OPTIONS = [
 
 
 @pytest.mark.guide("002", "Multi-Node Cluster")
-@pytest.mark.parametrize("cores", [pytest.param(4, id="spare cores"), pytest.param(2, id="no spare cores")])
+@pytest.mark.parametrize(
+    "cores", [pytest.param(4, id="spare cores"), pytest.param(2, id="no spare cores", marks=deeper)]
+)
 def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_path, cores):
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
     tls = []

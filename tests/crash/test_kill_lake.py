@@ -13,7 +13,7 @@ from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = {1: deep(2), 3: deep(5)}
+KILLS = {1: deep(1), 3: deep(3)}
 """By the number of partitions."""
 WINDOWS, A_WINDOW, KEYS = 300, 50, 16
 ROWS = WINDOWS * A_WINDOW

@@ -15,7 +15,7 @@ __all__ = ["postgres"]
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = {1: deep(3), 3: deep(6)}
+KILLS = {1: deep(3), 3: deep(3)}
 """By the number of partitions."""
 WINDOWS, A_WINDOW, KEYS = 400, 50, 16
 ROWS = WINDOWS * A_WINDOW

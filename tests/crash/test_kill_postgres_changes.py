@@ -19,7 +19,7 @@ __all__ = ["postgres"]
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(4)
+KILLS = deep(3)
 KEYS = 50
 
 

@@ -20,7 +20,7 @@ from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-COUNT, KILLS = 100_000, deep(8)
+COUNT, KILLS = 100_000, deep(4)
 APPLICATION = SUPPORT / "crash" / "pushed.py"
 
 

@@ -15,7 +15,7 @@ from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(8)
+KILLS = deep(4)
 WINDOWS, A_WINDOW, KEYS = 1000, 50, 16
 APPLICATION = SUPPORT / "crash" / "queued.py"
 
@@ -58,8 +58,8 @@ def test_both_sides_killed(start, wait_until, tmp_path):
     running["reader"] = begin("reader")
     killed = Counter()
     for kill in range(KILLS):
-        takes_slot = kill % 3 == 2
-        role = ("writer", "reader")[kill // 3 % 2] if takes_slot else chance.choice(sorted(running))
+        takes_slot = kill % 2 == 1
+        role = ("writer", "reader")[kill // 2 % 2] if takes_slot else chance.choice(sorted(running))
         driver, before = running[role], committed(tmp_path / role)
         wait_until(
             lambda role=role, driver=driver, before=before: (

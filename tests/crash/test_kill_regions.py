@@ -23,7 +23,7 @@ from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(6)
+KILLS = deep(3)
 APPLICATION = SUPPORT / "crash" / "regional.py"
 CHANGED = "pass_on", "fast", "slow", "passed_to_fast", "passed_to_slow"
 """What may be repartitioned: the operators on both sides of the queue, and its readers."""
@@ -156,7 +156,7 @@ def test_a_stopped_region_holds_its_writer_back_once_the_queue_is_full(regional,
 
 def test_drivers_killed_while_their_regions_start(regional, wait_until):
     chance = random.Random(1)
-    for kill in range(deep(3)):
+    for kill in range(deep(2)):
         known = set(Path(regional.checkpoint).glob("regions/*/epochs/*"))
         driver = regional.begin(1 + kill % 3)
         some = 1 + kill % 3  # so many regions have begun when it dies

@@ -20,7 +20,7 @@ from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(60)
+KILLS = deep(20)
 APPLICATION = SUPPORT / "crash" / "numbers.py"
 PROPERTIES = {"sums.pause_seconds": "0.02", "store.roll_seconds": "0.3"}
 OFTEN = {f"{operator}.recovery_attempts": "1000" for operator in ("numbers", "sums", "store")}

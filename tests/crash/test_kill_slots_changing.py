@@ -55,7 +55,7 @@ class Watched:
         return 1
 
 
-@pytest.mark.parametrize(("changes", "killed"), [(deep(60), 0.0), (deep(30), 0.7)])
+@pytest.mark.parametrize(("changes", "killed"), [(deep(15), 0.0), (deep(15), 0.7)])
 def test_changes_with_slots_killed_around_them(spark_context, wait_until, tmp_path, changes, killed):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 APPLICATION = SUPPORT / "crash" / "whole_model.py"
 WINDOWS = 120
-KILLS = deep(6)
+KILLS = deep(3)
 PROPERTIES = {"readings.windows": str(WINDOWS), "readings.pause_seconds": "0.02"}
 
 

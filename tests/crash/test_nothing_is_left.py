@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.crash.processes import committed, parent
+from support.depth import deeper
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -38,7 +39,7 @@ def _command(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-@pytest.mark.parametrize("kill", range(3))
+@pytest.mark.parametrize("kill", [pytest.param(0, marks=deeper), 1, pytest.param(2, marks=deeper)])
 def test_nothing_outlives_a_driver_that_is_killed(running, wait_until, kill):
     """Also where Java would be stopping Spark, or writing its archive of classes."""
     assert len(running.members()) > 3

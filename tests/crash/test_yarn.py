@@ -16,6 +16,7 @@ from support.accounts.reports import finished
 from support.crash.processes import committed, parent
 from support.crash.rows import Reader, multisets
 from support.crash.yarn import SOURCES, Yarn
+from support.depth import deeper
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -46,7 +47,8 @@ def yarn(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("settings", "slots"), [pytest.param(FIXED, 2, id="fixed"), pytest.param(DYNAMIC, 3, id="dynamic")]
+    ("settings", "slots"),
+    [pytest.param(FIXED, 2, id="fixed", marks=deeper), pytest.param(DYNAMIC, 3, id="dynamic")],
 )
 def test_executors_that_are_killed_are_replaced(yarn, start, wait_until, tmp_path, settings, slots):
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"

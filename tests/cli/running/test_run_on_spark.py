@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.depth import deeper
 from support.paths import SUPPORT
 from support.waiting import PATIENCE_SECONDS
 
@@ -108,7 +109,9 @@ def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
     ) in stdout.splitlines()
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "Ctrl-C"), pytest.param(signal.SIGTERM, "SIGTERM", marks=deeper)]
+)
 def test_a_signal_ends_the_run_after_its_window(
     ridgeline_process, ridgeline_command, tmp_path, wait_until, number, name
 ):

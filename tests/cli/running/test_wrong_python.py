@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from support.accounts.reports import finished
+from support.depth import deeper
 from support.paths import SUPPORT
 
 TINY = SUPPORT / "cli" / "tiny.py"
@@ -13,7 +14,7 @@ TINY = SUPPORT / "cli" / "tiny.py"
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,1024]"])
+@pytest.mark.parametrize("master", ["local[2]", pytest.param("local-cluster[1,1,1024]", marks=deeper)])
 def test_there_is_no_such_python(master, tmp_path, environment):
     command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", master, "--no-service"]
     variables = {**environment, "PYSPARK_PYTHON": "/nowhere/python"}

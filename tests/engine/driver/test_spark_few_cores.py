@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from ridgeline.testing import run_local
+from support.depth import deeper
 from support.engine.applications import payments_application
 from support.engine.few_cores import SINKS
 from support.paths import SUPPORT
@@ -40,7 +41,9 @@ def test_all_containers_share_one_slot(tmp_path, master):
 
 
 @pytest.mark.parametrize(
-    ("master", "options"), [("local[1]", ["lent"]), ("local-cluster[1,1,1024]", [])], ids=["lent", "cluster"]
+    ("master", "options"),
+    [("local[1]", ["lent"]), pytest.param("local-cluster[1,1,1024]", [], marks=deeper)],
+    ids=["lent", "cluster"],
 )
 def test_one_core_in_all_is_an_error_at_the_start(tmp_path, master, options):
     needed = "slots need 2 cores (one for a slot, which all containers can share, 1 for Spark's own jobs)"

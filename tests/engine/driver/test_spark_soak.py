@@ -21,7 +21,7 @@ from support.waiting import PATIENCE_SECONDS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 KEYS = 45_000
 """Fewer than those of which states are in segments: it is in the slots' memory."""
-CHANGES, RESTARTS, RECORDINGS, QUERIES = 18, 9, 24, 12
+CHANGES, RESTARTS, RECORDINGS, QUERIES = 12, 9, 15, 12
 SETTLED = 25
 """So many windows after a change, the memory that it took for a moment is free again."""
 GROWTH_BYTES = 4 << 20
@@ -114,9 +114,9 @@ def test_repartitions_leave_nothing(spark_context, tmp_path):
         planner=planner(app),
     )
     assert [one.state for one in asked] == ["APPLIED"] * CHANGES, [one.reason for one in asked]
-    # The keys take 11 MB: those of each change, left there, are 66 MB from the middle third to the last one.
+    # The keys take 11 MB: those of each change, left there, are 44 MB from the middle third to the last one.
     # Without a leak it is 6 to 10 MB, most of them windows that the driver keeps. Threads that are about to
-    # start are missed by up to 3, and a process that ends is met; one of each change would be 6.
+    # start are missed by up to 3, and a process that ends is met; one of each change would be 4.
     check(seen, bytes=32 << 20, threads=3, processes=1, descriptors=4)
 
 

@@ -13,6 +13,7 @@ from ridgeline.engine.driver.run.launch import Options
 from ridgeline.operators import SparkInput
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
+from support.depth import deeper
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -75,7 +76,7 @@ def answers(context, folder, window, seconds):
     return found
 
 
-@pytest.mark.parametrize("window", [1, 10])
+@pytest.mark.parametrize("window", [1, pytest.param(10, marks=deeper)])
 def test_an_application_that_is_four_times_too_slow_is_found_out_while_its_windows_grow(
     spark_context, tmp_path, window
 ):

@@ -16,7 +16,7 @@ from support.waiting import wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(4)
+KILLS = deep(3)
 APPLICATION = SUPPORT / "crash" / "kafka_history.py"
 KEYS, IN_FILES, BEGIN, FIRST, MORE = 16, 2_000, 1_500, 2_500, 200
 """A key has numbers up to 2,000 in files; the topic begins with 1,500."""

@@ -21,7 +21,7 @@ from support.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = deep(4)
+KILLS = deep(3)
 RATE = int(os.environ.get("RATE", "300"))
 APPLICATION = SUPPORT / "crash" / "kafka_orders.py"
 CHANGED = "read", "pass_on", "check", "write"

@@ -7,7 +7,7 @@ from ridgeline.operators.kafka import KafkaOutput
 from ridgeline.testing.connectors.proof import prove
 from support.depth import deep
 
-KILLS = deep(5)
+KILLS = deep(2)
 
 
 def names(kafka):

@@ -80,10 +80,11 @@ def own_bytes(pid: int) -> int:
 
 
 def growth(seen: Sequence[Footprint]) -> Footprint:
-    """From the middle third to the last one, each by its least: what comes and goes does not count."""
+    """From the middle third to the last one, each by its least but one: what comes and goes does not count.
+
+    The least may be of a moment at which a process was just being replaced.
+    """
     third = len(seen) // 3
     before, after = seen[-2 * third : -third], seen[-third:]
-    least = [min(values) for values in zip(*before, strict=True)]
-    return Footprint(
-        *(min(values) - low for values, low in zip(zip(*after, strict=True), least, strict=True))
-    )
+    low, last = ([sorted(values)[1] for values in zip(*part, strict=True)] for part in (before, after))
+    return Footprint(*(now - then for now, then in zip(last, low, strict=True)))
