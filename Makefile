@@ -36,7 +36,7 @@ CACHE = -o cache_dir=.pytest_cache/$(1) --cache-clear
 # machine. What fails again has failed. The first failure is printed above: it may be a race worth mending.
 define AGAIN
 || { code=$$?; [ $$code = 1 ] || exit $$code; echo "once more, one after the other, what has failed:"; \
-	$(RUN) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 \
+	env -u TEST_END $(RUN) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 \
 	-m "" $(2); }
 endef
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
@@ -80,9 +80,9 @@ test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real b
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
+	@$(RUN) $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
 	@$(RUN) -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
 	$(call AGAIN,slow,$(call MARKED,crash|slow))
-	@$(RUN) $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
 endif
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: NAME=hop; names: NAME=list)

@@ -11,6 +11,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 from support.accounts import reports
+from support.depth import is_over
 from support.longest_first import longest_first
 from support.marks import check_marks
 from support.paths import ROOT
@@ -76,6 +77,13 @@ def pytest_collect_file():
     """Look for no doctests in tests: there are none, and finding that out takes seconds in each process."""
     found = yield
     return [collector for collector in found if not isinstance(collector, DoctestModule)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Skip slow tests that CI has no time for, before anything is set up for them."""
+    if is_over() and any(item.get_closest_marker(mark) for mark in ("slow", "crash")):
+        pytest.skip("not reached in the time that CI has: `make test-slow` runs it")
 
 
 @pytest.hookimpl(wrapper=True)
