@@ -11,7 +11,7 @@ deeper = pytest.mark.skipif(DEPTH < 2, reason="a deeper round: TEST_DEPTH=2")
 """Marks a test that says little more than a cheaper one which always runs: for before a release."""
 
 END = float(os.environ.get("TEST_END", "inf"))
-"""In seconds since 1970: a slow test that would begin later is skipped. CI, which may not take longer, sets it."""
+"""In seconds since 1970: a slow test that would begin later is skipped. CI has no more time, and sets it."""
 
 
 def is_over():
