@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ridgeline.api.errors import PackageError
 from ridgeline.packages.package import needs, open_package
+from support.depth import deep
 from support.packages.wheels import APPLICATION, FILES, build_shop, write_wheel
 
 
@@ -221,7 +222,7 @@ def test_a_file_that_is_there_twice(tmp_path):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=deep(25))
 def test_damage_is_found_or_changes_nothing(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("damaged")
     path = write_wheel(folder)

@@ -13,6 +13,7 @@ from ridgeline.api import Application, InputPort, KeyedState, Operator, OutputPo
 from ridgeline.operators import SumUnifier
 from ridgeline.plan import find_faults
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 
 class Order(NamedTuple):
@@ -144,7 +145,7 @@ class Meet(Operator):
 NUMBERS = st.integers(-3, 3) | st.sampled_from([0.5, -1.5, 2**40])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=deep(10))
 @given(
     st.dictionaries(
         st.sampled_from(["whole", "real", "exact", "column", "values"]),
@@ -282,7 +283,7 @@ def wired(
 
 
 @pytest.mark.guide("004", "Joins")
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(10), suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, ROWS, JOINS, COUNTS)
 def test_joins_of_joins_give_the_same_with_any_partitions(
     left: list[list[Row]], right: list[list[Row]], joins: list[Wiring], sources: int

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
 from ridgeline.policies import CriticalPathPolicy
 from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
+from support.depth import deep
 from support.policies.model_application import Model, Step
 
 
@@ -88,7 +89,7 @@ def test_keeps_to_too_few_slots(slots: int) -> None:
     assert max(plan["work"] for plan in model.plans) <= slots
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=deep(6), deadline=None)
 @given(
     load=st.floats(1, 6000),
     cost=st.floats(0.0001, 0.002),

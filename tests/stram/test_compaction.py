@@ -28,6 +28,7 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.master import Master
+from support.depth import deep
 from support.stram.plans import Counter, Last, ids, plan, reports
 
 STEP = 2
@@ -323,5 +324,5 @@ class Compactions(RuleBasedStateMachine):
                 assert len(deltas) < limit
 
 
-Compactions.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Compactions.TestCase.settings = settings(max_examples=deep(25), stateful_step_count=40, deadline=None)
 TestCompactions = pytest.mark.filterwarnings("error")(Compactions.TestCase)

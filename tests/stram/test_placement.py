@@ -18,6 +18,7 @@ from ridgeline.stram.placement import (
     host_preferences,
     place,
 )
+from support.depth import deep
 from support.stram.plans import Counter, Source, plan
 
 
@@ -217,7 +218,7 @@ def test_rules_that_hosts_or_slots_are_too_few_for_are_told_and_relaxed_ones_go_
     ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=deep(25))
 @given(
     st.lists(
         st.tuples(

@@ -20,6 +20,7 @@ from ridgeline.stram.slots import (
     Slots,
     StartSlot,
 )
+from support.depth import deep
 from support.stram.plans import Counter, Source
 
 
@@ -328,7 +329,7 @@ PREFER_C = AffinityRule("AFFINITY", ["source"], hosts=["c"], relax=True)
 SETS = [[], [SPREAD], [APART], [TOGETHER, ON_TWO], [SPREAD, NOT_ON_A], [APART, PREFER_C], [ON_TWO, NOT_ON_A]]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=deep(25))
 @given(st.sampled_from(SETS), st.integers(2, 3), st.data())
 def test_strict_rules_are_kept_or_the_application_ends_whatever_comes_and_goes(rules, number, data):
     slots, _, plan = ruled_slots(*rules, slots=number, hosts="abcd", partitions=2)

@@ -27,6 +27,7 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.master import Master
+from support.depth import deep
 from support.stram.flying import LOST, RAISED, begin, begun, commit, fail, report
 from support.stram.plans import Counter, ids, plan, reports
 
@@ -456,7 +457,7 @@ class Flights(RuleBasedStateMachine):
 
 
 Flights.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=deep(16),
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much],  # often no rule can go on: all have to wait

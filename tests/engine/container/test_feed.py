@@ -20,6 +20,7 @@ from ridgeline.engine.slot.messages import Blocks, Host, RunAttempt, Taken, deco
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import SteppingClock
+from support.depth import deep
 from support.engine.slots import specs_of
 
 TASKS, RUNS = 3, 3
@@ -68,7 +69,7 @@ def messages_of(task, run, attempt, *, whole):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=deep(25))
 @given(st.randoms(use_true_random=False))
 def test_each_task_counts_once_however_often_it_is_run(luck: Random):
     slot, containers = hosting()

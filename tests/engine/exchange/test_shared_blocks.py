@@ -16,6 +16,7 @@ from ridgeline.api.times import NO_TIME, Span, Times
 from ridgeline.engine.exchange import block, shared_blocks
 from ridgeline.engine.exchange.block import Reference
 from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace, SharedReader, SharedWriter
+from support.depth import deep
 
 COLOUR = pa.dictionary(pa.int8(), pa.string())
 COLUMNS = {
@@ -84,7 +85,7 @@ def opened(schema, packed, reader=None):
     return block.decode(schema, reader.open(payload), reader.open_times(times))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=deep(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(batches(), st.integers(0, 4)), min_size=1, max_size=4))
 def test_by_reference_equals_by_value(place, any_size, sent):
     writer, reader = SharedWriter(place, "file"), SharedReader()

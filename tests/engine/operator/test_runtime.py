@@ -19,6 +19,7 @@ from ridgeline.engine.operator.runtime import OperatorRuntime
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import CollectorSink, ListInput, SteppingClock
+from support.depth import deep
 
 
 class Item(NamedTuple):
@@ -318,7 +319,7 @@ def test_however_many_a_tuple_makes_all_have_its_time(both):
     step.start()
     windows = iter(range(1_000))
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=deep(25))
     @given(
         st.lists(
             st.lists(

@@ -15,6 +15,7 @@ from ridgeline.api.errors import OperatorError, ValidationError
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 
 class Number(NamedTuple):
@@ -137,7 +138,7 @@ DOUBLES = [Plain, Batches, Remembering]
 WINDOWS = st.lists(st.lists(st.integers(-5, 20), max_size=12), min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=deep(16))
 @given(st.sampled_from([*DOUBLES, Stateful, StatefulBatches]), WINDOWS)
 def test_the_result_is_that_of_the_other_tuples(kind, windows):
     items = [item for window in windows for item in [*(Number(value) for value in window), END_WINDOW]]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, State
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 CALLS: list[int] = []
 
@@ -127,7 +128,7 @@ NUMBERS = st.builds(Number, st.integers(0, 3), st.integers(-4, 9))
 
 @pytest.mark.parametrize("kind", [Refusing, InBatches])
 def test_the_run_is_as_if_what_is_refused_had_never_come(kind: type[Operator]) -> None:
-    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=deep(7), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(st.lists(NUMBERS, max_size=12), min_size=1, max_size=3))
     def check(windows: list[list[Number]]) -> None:
         assert run(kind(), windows) == expected(windows)

@@ -30,6 +30,7 @@ from ridgeline.engine.exchange import coded
 from ridgeline.plan import find_faults
 from ridgeline.plan.physical import Encoding
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -149,7 +150,7 @@ sales = st.lists(
 
 @pytest.mark.guide("002", "Stream Codec")
 @pytest.mark.guide("004", "StreamCodec")
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=deep(6))
 @given(
     windows=sales,
     options=st.sampled_from(
@@ -309,7 +310,7 @@ SALE = Schema(Sale)
 ENCODING = Encoding(Json(), SALE, "port `sales` of operator `totals` (stream `summed`)")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=deep(60))
 @given(data=st.data())
 def test_damaged_bytes_are_found(data: Any) -> None:
     rows = [Sale("tea", number, START) for number in range(4)]

@@ -8,6 +8,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import deep
 from support.engine.slots import World, expected, specs_of
 
 WINDOWS = 6
@@ -51,7 +52,7 @@ def worlds(draw):
     return World(specs, home, WINDOWS, draw(st.integers(1, 4)), faults)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=deep(40), deadline=None)
 @given(world=worlds(), seed=st.integers(0, 2**32), breaks=st.integers(0, 4), weights=st.floats(0.2, 0.9))
 def test_every_container_runs_each_window_once_and_in_order(world, seed, breaks, weights):
     luck = random.Random(seed)

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ridgeline import KeyedState
 from ridgeline.engine.state import keyed_hash, keyed_segments, segment_compaction
+from support.depth import deep
 from support.engine.run_folder import RunFolder
 
 WINDOWS_SEEN_AS_ONE = 3
@@ -365,7 +366,7 @@ def few_hashes() -> list[Any]:
 
 
 for machine in (RunsMachine, ArraysMachine, StringsMachine, MixedMachine, TuplesMachine):
-    machine.TestCase.settings = settings(deadline=None, max_examples=15, stateful_step_count=30)
+    machine.TestCase.settings = settings(deadline=None, max_examples=deep(6), stateful_step_count=30)
 
 TestInts = RunsMachine.TestCase
 TestArrays = ArraysMachine.TestCase

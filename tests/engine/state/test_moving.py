@@ -14,6 +14,7 @@ from ridgeline.api.codec import stable_hash
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments, segment_compaction
 from ridgeline.engine.state.integrity import FileCheck
+from support.depth import deep
 from support.engine.moves import Moved, Uneven, partitions_of
 
 NAN = math.nan
@@ -139,7 +140,7 @@ def small_segments(keys):
 
 @pytest.mark.parametrize("partitioner", [None, Uneven(), MIXED], ids=["sticky", "custom", "mixed"])
 @pytest.mark.parametrize("kinds", KEYS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=deep(8), deadline=None)
 @given(steps=STEPS, segment_keys=st.sampled_from([2, 4, 1000]), data=st.data())
 def test_no_key_is_lost_or_doubled(kinds, partitioner, steps, segment_keys, data):
     with small_segments(segment_keys), tempfile.TemporaryDirectory() as folder:

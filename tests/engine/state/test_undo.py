@@ -12,6 +12,7 @@ from ridgeline import Application, InputOperator, KeyedState, OperatorError, Sta
 from ridgeline.api.errors import StateError
 from ridgeline.engine.state import keyed_segments, undo
 from ridgeline.plan.protocol import WindowRequest
+from support.depth import deep
 from support.engine.containers import ByHand, CountingStorage
 
 KEYS = st.sampled_from([*range(12), "text", (1, math.nan), float("nan"), None, 2.5])
@@ -121,7 +122,7 @@ class Flights(ByHand):
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=deep(25), deadline=None)
 @given(STEPS, st.sampled_from([1, 3]))
 def test_taking_back_is_as_good_as_loading(steps, window_count):
     with patch.object(keyed_segments, "SEGMENT_KEYS", 4), patch.object(undo, "LARGE", 0):

@@ -11,6 +11,7 @@ from ridgeline import StateError
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles
+from support.depth import deep
 from support.engine.containers import ByHand, CountingStorage
 from support.engine.ledger import application
 
@@ -69,7 +70,7 @@ class Workers(ByHand):
         return []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=deep(16), deadline=None)
 @given(STEPS)
 def test_whoever_runs_a_window_and_whatever_is_merged(steps):
     with patch.object(keyed_segments, "SEGMENT_KEYS", 20):

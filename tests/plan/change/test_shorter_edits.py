@@ -22,6 +22,7 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
+from support.depth import deep
 from support.plan.random_applications import applications, many
 from support.plan.random_edits import CLASSES, edits
 
@@ -61,7 +62,7 @@ def additions(draw: st.DrawFn, number: int, streams: list[str]) -> list[Edit]:
     return found
 
 
-@settings(many, max_examples=25)
+@settings(many, max_examples=deep(10))
 @given(applications(), st.data())
 def test_what_is_left_makes_the_same_plan(app: Application, data: st.DataObject) -> None:
     wanted: list[Any] = []

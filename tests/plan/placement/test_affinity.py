@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ridgeline.api import AffinityRule, Application, ValidationError
 from ridgeline.plan import describe, find_faults, plan_application
+from support.depth import deep
 from support.plan.parts import Balances, Check, Follow, Source, Store
 
 
@@ -229,7 +230,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=deep(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(RULES, max_size=4),
     st.dictionaries(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ridgeline.plan.spec.form import DEEPEST, Form, FormError
 from ridgeline.plan.spec.properties_form import text_of, value_of
 from ridgeline.plan.spec.texts import decode, read_document, write_document
+from support.depth import deep
 
 PLAIN = (
     st.booleans()
@@ -22,14 +23,14 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, min_size=1, max_size=4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=deep(16), deadline=None)
 def test_what_is_written_is_read(document):
     for form in (Form.JSON, Form.YAML, Form.TOML):
         assert read_document(write_document(document, form), form) == document, form
 
 
 @given(VALUES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=deep(16), deadline=None)
 def test_a_value_of_properties_is_read_as_it_was_written(value):
     assert value_of(text_of(value)) == value
     document = {"attributes": {"a": value}} if value != {} else {"window": 1}

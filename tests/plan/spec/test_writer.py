@@ -16,6 +16,7 @@ from ridgeline.plan.show.to_json import to_dict
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.specification import read_specification
+from support.depth import deep
 from support.plan.specifications import write_specification
 from support.plan.specified import Color, Limits, Odd, Outer, Sink, Source, Step, double
 
@@ -88,7 +89,7 @@ def said(app):
 
 
 @given(applications(), st.sampled_from(Form))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=deep(16), deadline=None)
 def test_what_is_written_is_read_as_an_equal_plan(app, form):
     text = write_specification(app, form)
     assert said(read_specification(read_document(text, form), "file")) == said(app)

@@ -16,6 +16,7 @@ from ridgeline.api import (
     StickyPartitioner,
 )
 from ridgeline.plan import Plan, find_faults, plan_application
+from support.depth import deep
 from support.plan.parts import Payment
 
 LOCALITIES = [None, None, None, None, "THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
@@ -86,5 +87,7 @@ def plan_of(app: Application) -> Plan:
 
 
 many = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=deep(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
