@@ -328,13 +328,13 @@ def test_nobody_is_behind_while_the_application_is_paused():
     assert set(measurement.windows_behind(60.5).values()) == {0}
 
 
-def test_hundreds_of_changes_take_bounded_memory():
+def test_many_changes_take_bounded_memory():
     measurement = Measurement()
     events = {version: run(version) for version in (1, 2)}
     for event in events[1]:
         measurement.apply(event)
     start = itertools.count(WINDOWS)
-    for number in range(300):
+    for number in range(120):
         version = 2 + number % 2
         measurement.apply(plan(version, float(next(start))))
         at = next(start)
@@ -346,4 +346,4 @@ def test_hundreds_of_changes_take_bounded_memory():
     assert measurement._progress._averages._means.shape[1] <= 12
     assert len(measurement._statuses._known) <= 12
     assert len(measurement._ages._ages._series) <= 12
-    assert measurement.operator_totals()["count"]["tuplesIn"] == TUPLES * (WINDOWS + 300)
+    assert measurement.operator_totals()["count"]["tuplesIn"] == TUPLES * (WINDOWS + 120)

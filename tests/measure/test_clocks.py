@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ContainerWindow, OperatorWindow
+from support.depth import deep
 
 START = 1_700_000_000.0
 UNDELAYED = st.floats(0.0002, 0.0005)
@@ -29,7 +30,7 @@ def corrected(offsets, host, true, ahead, drift):
     return shown + offsets.offset(host, shown)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(st.data(), st.floats(-0.0025, 0.0025))
 def test_after_ten_samples_two_drifting_hosts_agree(data, drift):
     """250 ms apart, drifting by up to 5 ms a second; most messages are delayed by tens of milliseconds."""
@@ -80,7 +81,7 @@ def test_the_line_below_the_points_is_the_edge_over_their_mean_time():
     assert offsets.minimum_delay("a", 12) == pytest.approx(0.120)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.floats(-0.2, 0.2)), min_size=1, max_size=40),
     st.floats(-1e6, 1e6),

@@ -89,7 +89,7 @@ def measured():
         WindowRetried(WINDOWS - 0.05, WINDOWS - 1, 0, "operator `keyed` (partition 3) of application x")
     )
     events += [WindowPlanned(WINDOWS, WINDOWS, 0, WINDOWS), WindowStarted(WINDOWS, WINDOWS, 0)]
-    for container in list(topology.containers)[: 3 * PARTITIONS : 2]:
+    for container in list(topology.containers)[: 3 * PARTITIONS : 29]:
         reports = [
             RunningOperator(
                 number,

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.age.histogram import BITS, SMALLEST_SECONDS, TRANSPORT_BITS, Histogram
+from support.depth import deep
 
 QUANTILES = ("0", "0.001", "0.07", "0.25", "0.5", "0.9", "0.99", "0.999", "1")
 DECADES = 26 * 365.25 * 86400
@@ -34,7 +35,7 @@ def close(found, exact, relative=0.0079, absolute=SMALLEST_SECONDS):
     return abs(found - exact) <= max(relative * exact, absolute)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(VALUES.filter(bool))
 @example([0.001] * 99 + [DECADES])
 @example([0.001, 0.002, DECADES])
@@ -69,7 +70,7 @@ def test_what_is_below_a_tenth_of_a_millisecond_is_read_as_zero():
     assert histogram.buckets()[0] == (0, 3)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(VALUES, VALUES, VALUES)
 def test_merging_is_associative_and_commutative_and_the_same_as_adding(first, second, third):
     a, b, c = holding(first), holding(second), holding(third)
@@ -77,7 +78,7 @@ def test_merging_is_associative_and_commutative_and_the_same_as_adding(first, se
     assert a == holding(first)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(-13, 300), st.sampled_from([1, 60_000, 70_000, 2**31, 2**33]))),
@@ -148,7 +149,7 @@ def test_more_than_can_be_counted_is_an_error():
     assert histogram.count == 2**62
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(VALUES, st.sampled_from([BITS, TRANSPORT_BITS]))
 def test_buckets_make_the_same_histogram_again(values, bits):
     histogram = holding(values, bits)
@@ -163,7 +164,7 @@ def rebucketed(histogram, shift=0.0):
     return made
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(VALUES.filter(bool), st.one_of(st.just(0.0), st.floats(0, 100)))
 def test_shifted_into_fewer_buckets_it_stays_within_one_percent(values, shift):
     shifted = rebucketed(holding(values, TRANSPORT_BITS), shift)
@@ -180,7 +181,7 @@ def test_without_a_shift_fewer_buckets_are_the_same_as_from_the_start():
     assert rebucketed(holding(values, TRANSPORT_BITS)) == holding(values)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(VALUES, VALUES)
 def test_subtracting_undoes_merging(kept, gone):
     histogram = holding(kept) + holding(gone)

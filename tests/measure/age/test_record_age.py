@@ -16,6 +16,7 @@ from ridgeline.measure.age.record_age import (
     sample,
 )
 from ridgeline.measure.events import AgeSample
+from support.depth import deep
 
 NOW = 1_700_000_000
 NOW_US = NOW * 1_000_000
@@ -58,7 +59,7 @@ def test_a_sample_is_exact():
     assert Histogram.of_buckets(found.buckets, TRANSPORT_BITS).count == 3
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(AGES_US)
 def test_a_sample_agrees_with_a_computation_record_by_record(ages_us):
     found = of_ages(ages_us)
@@ -101,7 +102,7 @@ def test_records_without_a_timestamp_are_left_out():
     assert sample("source", "INFO", [times[:0]], None, NOW) is None
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(AGES_US, st.lists(st.integers(0, 50), max_size=4), st.integers(0, 3))
 def test_batches_have_the_ages_of_all_their_records(ages_us, ends, unknown):
     times = np.append(NOW_US - np.array(ages_us, np.int64), np.full(unknown, NO_TIME))
@@ -138,7 +139,7 @@ def test_a_sample_leaves_its_arrays_alone():
 # ------------------------------------------------------------------------------------------------ figures
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(st.lists(AGES_US, min_size=1, max_size=5))
 def test_figures_are_of_all_records_of_the_minute(windows):
     ages = RecordAges()
@@ -225,7 +226,7 @@ def test_ages_of_a_host_whose_clock_is_off_become_those_of_strams():
     assert found.p90 == pytest.approx(0.65, rel=0.01)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(st.lists(st.integers(0, 10_000_000), min_size=1), st.floats(0, 60))
 def test_percentiles_at_commit_are_within_one_percent(ages_us, delay):
     ages = RecordAges()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.age.record_age import RecordAges, sample
+from support.depth import deep
 
 NOW = 1_700_000_000.0
 QUANTILES = {"p50": "0.5", "p90": "0.9", "p99": "0.99", "p999": "0.999"}
@@ -41,7 +42,7 @@ def test_percentiles_do_not_collapse_on_a_host_whose_clock_is_behind():
     assert (found.p50, found.p99) == (pytest.approx(1.5, rel=0.01), pytest.approx(2.48, rel=0.01))
 
 
-@settings(deadline=None, max_examples=100)  # each run draws others
+@settings(deadline=None, max_examples=deep(30))  # each run draws others
 @given(
     st.lists(
         st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 0.01), st.floats(0.0, 1e5)), min_size=1, max_size=60
@@ -60,7 +61,7 @@ def test_percentiles_are_within_one_percent_whatever_the_clock_says(true_ages, s
     assert found.maximum == pytest.approx(max(true_ages), abs=2e-6)
 
 
-@settings(deadline=None, max_examples=100)  # each run draws others
+@settings(deadline=None, max_examples=deep(30))  # each run draws others
 @given(st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=60), st.floats(-10.0, 10.0))
 def test_records_from_the_future_cost_a_five_hundredth_of_how_far_they_are_ahead(true_ages, skew):
     found = figures(true_ages, skew)
@@ -74,7 +75,7 @@ def test_records_from_the_future_cost_a_five_hundredth_of_how_far_they_are_ahead
     assert certain <= found.negative <= possible
 
 
-@settings(deadline=None, max_examples=100)  # each run draws others
+@settings(deadline=None, max_examples=deep(30))  # each run draws others
 @given(st.lists(st.one_of(st.floats(-1e5, 0.0), st.floats(0.0, 5.0)), min_size=1, max_size=60))
 def test_without_skew_records_from_the_future_cost_the_others_nothing(true_ages):
     found = figures(true_ages, 0.0)

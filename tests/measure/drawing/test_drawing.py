@@ -2,17 +2,19 @@
 
 from xml.etree import ElementTree as ET
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.drawing.charts import line_chart, named_bars, stacked_bars
 from ridgeline.measure.drawing.dag import dag_svg
+from support.depth import deep
 
 SVG = "{http://www.w3.org/2000/svg}"
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
 values = st.floats(0, 1e9)
 
 
+@settings(max_examples=deep(40))
 @given(st.data(), st.lists(names, max_size=12, unique=True))
 def test_a_dag_has_each_operator_and_each_edge_also_with_loops(data, nodes):
     edges = (
@@ -38,6 +40,7 @@ def test_a_dag_goes_from_left_to_right():
     assert sorted(places, key=places.get) == list("abcd")
 
 
+@settings(max_examples=deep(40))
 @given(st.dictionaries(names, st.lists(values | st.none(), min_size=3, max_size=3), max_size=9))
 def test_charts_are_whole_whatever_they_show(series):
     numbers = {name: [value or 0.0 for value in line] for name, line in series.items()}

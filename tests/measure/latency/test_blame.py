@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.latency.blame import blame_chain, explain
 from ridgeline.measure.latency.critical_path import critical_path
+from support.depth import deep
 from support.measure.simulated_window import (
     BASE,
     SEED_MS,
@@ -178,7 +179,7 @@ def test_steps_shorter_than_a_microsecond_go_into_their_neighbour():
     assert steps[0].seconds == 1.0
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(wild_windows(), st.none() | st.floats(-3.0, 3.0))
 def test_the_steps_add_up_whatever_the_clocks_say(case, triggered):
     topology, times = case
@@ -191,7 +192,7 @@ def test_the_steps_add_up_whatever_the_clocks_say(case, triggered):
     assert all((one.what, one.operator) != (two.what, two.operator) for one, two in itertools.pairwise(steps))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(runs())
 def test_of_a_window_that_ran_in_order_nothing_is_unexplained(case):
     topology, times, compute = case
@@ -232,7 +233,7 @@ def test_the_critical_path_and_the_named_rest_are_the_window():
     }
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(wild_windows())
 def test_the_explanation_adds_up_whatever_the_clocks_say(case):
     topology, times = case

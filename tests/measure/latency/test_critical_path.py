@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.latency.critical_path import CriticalPath, PathHistory, critical_path
 from ridgeline.measure.topology import Topology, chain
+from support.depth import deep
 from support.measure.simulated_window import graph, graphs, ids, seed_graph
 
 SEED = {"A": 0.0, "B": 0.005, "C": 0.1, "D": 0.03, "E": 0.02, "F": 0.002}
@@ -88,7 +89,7 @@ def test_no_operators_no_path():
     assert critical_path(Topology((), ()), {}) == CriticalPath(0.0, ())
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(measured_graphs())
 def test_it_is_the_greatest_of_all_paths(case):
     topology, own = case
@@ -101,7 +102,7 @@ def test_it_is_the_greatest_of_all_paths(case):
     assert all(found.latency_seconds >= own[operator] for operator in found.path)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(graphs(), st.data())
 def test_no_path_is_longer_for_any_durations(topology, data):
     own = {node.id: data.draw(st.floats(0.0, 1e5)) for node in topology.operators}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.latency.fold import LatencyFold
+from support.depth import deep
 from support.measure.simulated_window import BASE, SEED_MS, graph, ids, run, seed_graph, wild_windows
 
 TASKS = {3: "t", 5: "t", 4: "u"}
@@ -318,7 +319,7 @@ def test_five_hundred_operators():
     assert ids(topology)[answer["path"][0]["operator"]] == answer["path"][0]["id"]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=deep(25))
 @given(wild_windows(), st.integers(1, 3))
 def test_all_answers_are_json_whatever_the_clocks_say(case, count):
     topology, times = case

@@ -8,6 +8,7 @@ from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies
 from ridgeline.measure.latency.window import assemble
+from support.depth import deep
 from support.measure.simulated_window import (
     BASE,
     SEED_MS,
@@ -179,7 +180,7 @@ def test_a_logical_operator_is_its_slowest_partition_with_its_slowest_unifiers()
     assert list(logical_latencies(topology, {number["S"]: latencies[number["S"]]})) == ["S"]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(wild_windows())
 def test_the_parts_add_up_whatever_the_clocks_say(case):
     topology, times = case
@@ -188,7 +189,7 @@ def test_the_parts_add_up_whatever_the_clocks_say(case):
         assert found.compute + found.wait + found.transfer == close(found.latency)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(runs())
 def test_compute_is_right_wherever_an_operator_runs(case):
     topology, times, compute = case

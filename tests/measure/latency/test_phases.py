@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.latency.blame import blame_chain
 from ridgeline.measure.latency.phases import PHASES, window_phases
+from support.depth import deep
 from support.measure.simulated_window import BASE, graph, run, runs, wild_windows
 
 OVERHEAD = {"launch_ms": 1, "read_ms": 2, "restore_ms": 3, "decode_ms": 4, "transfer_ms": 5, "state_ms": 7}
@@ -111,7 +112,7 @@ def test_a_window_of_which_no_container_is_known_is_unexplained():
     assert phases(TWO_STAGES, times) == {"planning": 5, "manifest": 7, "unexplained": 30}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(wild_windows(), st.none() | st.floats(-3.0, 3.0), st.floats(0.0, 3.0))
 def test_the_phases_add_up_whatever_the_clocks_say(case, triggered, took):
     topology, times = case
@@ -127,7 +128,7 @@ def test_the_phases_add_up_whatever_the_clocks_say(case, triggered, took):
     assert math.fsum(found.values()) == pytest.approx(max(end - min(times.triggered, over), 0.0), abs=1e-6)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(runs())
 def test_of_a_window_that_ran_in_order_nothing_is_unexplained_and_it_is_the_blame_chains_time(case):
     topology, times, _ = case

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ridgeline.measure.latency.blame import blame_chain, explain
 from ridgeline.measure.latency.critical_path import critical_path
 from ridgeline.measure.latency.phases import window_phases
+from support.depth import deep
 from support.measure.simulated_window import (
     BASE,
     SEED_MS,
@@ -111,7 +112,7 @@ def test_a_wait_for_the_slot_is_of_those_that_ran_meanwhile():
     assert found == [("compute", "B", 10), ("slot", "C", 50), ("slot", "D", 5), ("compute", "D", 20)]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(graphs(), st.data())
 def test_in_slots_the_steps_add_up_and_name_one_path(drawn, data):
     titles = {node.id: node.title for node in drawn.operators}
@@ -221,7 +222,7 @@ def test_what_came_while_the_slot_ran_something_waited_for_it():
     )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(wild_windows(slots=True))
 def test_the_parts_add_up_whatever_the_clocks_of_slots_say(case):
     topology, times = case

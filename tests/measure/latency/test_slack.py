@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ridgeline.measure.latency.critical_path import critical_path
 from ridgeline.measure.latency.slack import slack, slack_of_figures
 from ridgeline.measure.topology import Topology
+from support.depth import deep
 from support.measure.simulated_window import graph, graphs, ids, seed_graph
 
 SEED = {"A": 0.0, "B": 0.005, "C": 0.1, "D": 0.03, "E": 0.02, "F": 0.002}
@@ -62,7 +63,7 @@ def measured_graphs(draw):
     return topology, {node.id: draw(whole) for node in topology.operators}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(measured_graphs(), st.data())
 def test_less_than_the_slack_changes_nothing_and_more_does(case, data):
     topology, own = case
@@ -73,7 +74,7 @@ def test_less_than_the_slack_changes_nothing_and_more_does(case, data):
     assert played(topology, {**own, operator: own[operator] + room + 0.5}) == before + 0.5
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(measured_graphs())
 def test_where_nothing_is_fused_there_is_none_on_the_critical_path(case):
     topology, own = case
@@ -82,7 +83,7 @@ def test_where_nothing_is_fused_there_is_none_on_the_critical_path(case):
         assert all(found[operator] == 0.0 for operator in critical_path(topology, own).path)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(measured_graphs(), st.data())
 def test_of_all_containers_at_once_it_is_the_same(case, data):
     topology, own = case

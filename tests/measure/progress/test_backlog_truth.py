@@ -6,6 +6,7 @@ import random
 import pytest
 
 from ridgeline.measure.progress.backlog import SourceBacklog, Verdict
+from support.depth import deep
 
 ARRIVALS = 100.0  # a second
 LONG_BEFORE, PAUSE, AFTER = 30.0, 5.0, 40.0
@@ -64,7 +65,7 @@ def test_an_overload_is_said_within_two_seconds(capacity, window):
 @pytest.mark.parametrize("noise", [0.1, 0.5])
 @pytest.mark.parametrize("window", [0.1, 1.0])
 @pytest.mark.parametrize("capacity", [95, 100, 105])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(deep(1)))
 def test_at_capacity_it_does_not_flap(capacity, window, noise, seed):
     """A backlog of three seconds that neither falls nor grows beyond the noise, for two minutes."""
     seen = [
@@ -79,7 +80,7 @@ def test_at_capacity_it_does_not_flap(capacity, window, noise, seed):
 @pytest.mark.parametrize("noise", [0.1, 0.3])
 @pytest.mark.parametrize("window", [0.1, 1.0])
 @pytest.mark.parametrize("capacity", [110, 150, 200])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(deep(1)))
 def test_with_noise_it_takes_as_long_as_the_evidence_needs(capacity, window, noise, seed):
     """How long a fall may be said to hold.
 

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.fold import ProgressFold
-from support.depth import DEPTH
+from support.depth import deep
 from support.measure.partitioned import Plan
 
 ALL_AT_ONCE, ONE_BY_ONE = 0, 1_000_000
@@ -118,12 +117,12 @@ def same(one, other, path=""):
         for number, (first, second) in enumerate(zip(one, other, strict=True)):
             same(first, second, f"{path}[{number}]")
     elif isinstance(one, float) and isinstance(other, float | int):
-        assert one == pytest.approx(other, rel=1e-7, abs=1e-7), path
+        assert math.isclose(one, other, rel_tol=1e-7, abs_tol=1e-7), (path, one, other)
     else:
         assert one == other, path
 
 
-@settings(deadline=None, max_examples=int(20 * DEPTH))
+@settings(deadline=None, max_examples=deep(10))
 @given(stories())
 def test_all_at_once_says_what_one_by_one_says(story):
     topology, said = story

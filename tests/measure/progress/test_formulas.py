@@ -9,6 +9,7 @@ from ridgeline.measure.progress import formulas
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate
 from ridgeline.measure.progress.formulas import History, even_shares, window_progress
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
+from support.depth import deep
 
 ESTIMATED, EXACT, LOWER = Basis.ESTIMATED, Basis.EXACT, Basis.LOWER_BOUND
 
@@ -347,7 +348,7 @@ def simulate(size, costs, fans, sources, work, consumed, active, arrived):
     return seconds
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(running_graphs())
 def test_the_backlog_of_a_homogeneous_graph_is_its_simulated_remaining_time(graph):
     size, costs, fans, sources, work, consumed, active, _ = graph
@@ -408,7 +409,7 @@ histories = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=100)  # each run draws others
+@settings(deadline=None, max_examples=deep(30))  # each run draws others
 @given(
     st.lists(st.none() | operators, min_size=5, max_size=5),
     st.lists(histories, min_size=5, max_size=5),

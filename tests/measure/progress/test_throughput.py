@@ -3,6 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.progress.throughput import Rates, Throughput, Totals
+from support.depth import deep
 
 START = 1_700_000_000.0
 
@@ -104,7 +105,7 @@ def test_an_unknown_operator_has_no_ports():
     assert Throughput().totals(1) == Totals()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=deep(30))
 @given(st.lists(st.tuples(st.floats(0, 30), st.integers(0, 1000)), min_size=1), st.floats(0, 100))
 def test_rates_are_no_greater_than_the_fastest_window(windows, later):
     throughput = Throughput()

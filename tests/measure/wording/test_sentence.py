@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.cli.views.verdict import STYLES
@@ -12,6 +12,7 @@ from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service import page
 from support.cli import overviews
+from support.depth import deep
 from support.measure.story import measured, windows
 
 VIEWS = Path(page.__file__).parent / "assets" / "views"
@@ -434,6 +435,7 @@ def overviews_of_any_kind(draw):
     )
 
 
+@settings(max_examples=deep(30))
 @given(overviews_of_any_kind())
 def test_pieces_add_up_and_no_number_is_without_a_unit(overview):
     found = sentence_of(overview)
@@ -448,6 +450,7 @@ def test_pieces_add_up_and_no_number_is_without_a_unit(overview):
     assert not [word for word in words if re.search(r"\d", word)]
 
 
+@settings(max_examples=deep(30))
 @given(overviews_of_any_kind())
 def test_the_views_of_the_page_read_the_parameters_of_pieces(overview):
     for about in (part["about"] for part in sentence_of(overview)["parts"] if part["about"]):
