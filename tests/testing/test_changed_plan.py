@@ -8,6 +8,7 @@ from ridgeline import Application
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Filter, SumKeyVal
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deeper
 
 
 class Pair(NamedTuple):
@@ -29,8 +30,13 @@ def sums(filters: list[int]) -> Application:
     return app
 
 
-@pytest.mark.parametrize("changed", [[2], [1, 1], [3, 2], []])
-@pytest.mark.parametrize("windows", [3, 30])
+@pytest.mark.parametrize(
+    ("changed", "windows"),
+    [
+        *(([2], 3), ([1, 1], 3), ([3, 2], 3), ([], 3), ([3, 2], 30)),
+        *(pytest.param(changed, 30, marks=deeper) for changed in ([2], [1, 1], [])),
+    ],
+)
 def test_state_is_found_again_when_ids_shift(changed: list[int], windows: int) -> None:
     """Of deltas alone (3 windows), and of what was merged of them (30)."""
     storage = MemoryStorage()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,6 +25,7 @@ from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, Kep
 from ridgeline.engine.driver.checkpoint.planning import read_last
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deeper
 
 
 def read_kept(storage: Any, application: str) -> KeptProperties:
@@ -313,9 +316,18 @@ class Dying(MemoryStorage):
         return made
 
 
-@pytest.mark.parametrize("done", [True, False])
-@pytest.mark.parametrize("at", range(1, 9))
-@pytest.mark.parametrize("given", [{"properties": {"sum.limit": "6"}}, {"reset_properties": True}])
+def deaths() -> Iterator[Any]:
+    """All while properties are set, every second one while they are reset.
+
+    Nothing done of an operation leaves what the one before it has done leaves.
+    """
+    ways: list[dict[str, Any]] = [{"properties": {"sum.limit": "6"}}, {"reset_properties": True}]
+    for given, at, done in product(ways, range(1, 9), (True, False)):
+        usual = ("properties" in given or at % 2 == 0) if done else at == 1
+        yield pytest.param(given, at, done, marks=() if usual else deeper)
+
+
+@pytest.mark.parametrize(("given", "at", "done"), [*deaths()])
 def test_a_death_at_any_file_operation_leaves_what_the_last_window_was_computed_with(
     given: dict[str, Any], at: int, done: bool
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import run_local
+from support.testing.shares import share
 
 LOOP = """
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class Pass(Operator):
         self.out.emit(pair)
 def application():
     app = Application("unified")
-    given = [item for n in range(24) for item in (Pair(last=n, next=100 * n), END_WINDOW)]
+    given = [item for n in range(20) for item in (Pair(last=n, next=100 * n), END_WINDOW)]
     source = app.add_operator("source", ListInput(Pair, given))
     step = app.add_operator("step", Pass(), partitions=2, {window})
     app.add_stream("in", source.output, step.pairs)
@@ -110,8 +111,9 @@ def both(name: str, before: str, after: str, folder: Path, monkeypatch: pytest.M
         del sys.modules[f"{name}_two"]
 
 
-@pytest.mark.parametrize("how", [PAIR, *OBJECTS])
-@pytest.mark.parametrize("fields", [SWAPPED, f"{SWAPPED}\n    more: int = 0"])
+@pytest.mark.parametrize(
+    ("fields", "how"), share(2, [SWAPPED, f"{SWAPPED}\n    more: int = 0"], [PAIR, *OBJECTS])
+)
 def test_tuples_in_a_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: str, how: dict[str, str]
 ) -> None:
@@ -121,8 +123,7 @@ def test_tuples_in_a_loop(
     assert found == whole
 
 
-@pytest.mark.parametrize("how", [PAIR, *OBJECTS])
-@pytest.mark.parametrize("window", [SUMS, SLIDES])
+@pytest.mark.parametrize(("window", "how"), share(2, [SLIDES, SUMS], [PAIR, *OBJECTS]))
 def test_tuples_that_wait_for_the_end_of_a_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str, how: dict[str, str]
 ) -> None:
@@ -138,34 +139,24 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path, monkeypatch: pytest
         both("loop", before, after, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("how", OBJECTS)
-@pytest.mark.parametrize(
-    ("text", "fields", "made", "refusal"),
-    [
-        (
-            LOOP,
-            "last: int\n    then: int",
-            ("next", "then"),
-            "it has no field `next` any more; `then` is new",
-        ),
-        (UNIFIED, "last: str\n    next: int", ("", ""), "its field `last` was `int`, and is `str`"),
-        (
-            UNIFIED,
-            "next: int\n    last: int\n    more: int",
-            ("Pair(last", "Pair(more=0, last"),
-            "its field `more` is new, and has no default",
-        ),
-    ],
-)
+REFUSED = [
+    (LOOP, "last: int\n    then: int", ("next", "then"), "it has no field `next` any more; `then` is new"),
+    (UNIFIED, "last: str\n    next: int", ("", ""), "its field `last` was `int`, and is `str`"),
+    (
+        UNIFIED,
+        "next: int\n    last: int\n    more: int",
+        ("Pair(last", "Pair(more=0, last"),
+        "its field `more` is new, and has no default",
+    ),
+]
+"""The text, its fields then, what else is replaced in it, and why it is refused."""
+
+
+@pytest.mark.parametrize(("case", "how"), share(3, REFUSED, OBJECTS))
 def test_objects_of_a_class_that_cannot_be_matched_are_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    fields: str,
-    made: tuple[str, str],
-    refusal: str,
-    how: dict[str, str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Any, how: dict[str, str]
 ) -> None:
+    text, fields, made, refusal = case
     before, after = (text.format(fields=one, window=SLIDES, **how) for one in (BEFORE, fields))
     after = after.replace(*made) if made[0] else after
     with pytest.raises(CheckpointError) as caught:

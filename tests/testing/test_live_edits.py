@@ -75,7 +75,7 @@ def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value:
     if name == "slide_by_window_count":
         edits.append(SetAttribute("sums", "application_window_count", 6))
     before = plan_application(application(partitions=2))
-    run = run_local(application(partitions=2), changes={6: edits})
+    run = run_local(application(partitions=2), windows=9, changes={6: edits})
     [asked] = run.changes
     if asked.state != "APPLIED":
         assert asked.state == "REFUSED"
@@ -111,7 +111,7 @@ def test_what_counts_from_the_start_is_refused(name: str) -> None:
         owner, port = ("", "") if scope is Scope.APPLICATION else ("sums", "")
         unifier = scope is Scope.UNIFIER
         edit = SetAttribute(owner, name, value, "output" if unifier else port, unifier=unifier)
-        [asked] = run_local(application(partitions=2), changes={6: [edit]}).changes
+        [asked] = run_local(application(partitions=2), windows=9, changes={6: [edit]}).changes
         assert (asked.state, name in asked.reason) == ("REFUSED", True)
 
 

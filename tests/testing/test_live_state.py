@@ -9,6 +9,7 @@ from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.operators import FileReplayInput, RandomEventGenerator
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deeper
 
 
 class Number(NamedTuple):
@@ -70,7 +71,7 @@ def small_segments(monkeypatch):
     monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 10)
 
 
-@pytest.mark.parametrize("counts", [(3,), (4, 3, 7, 1, 2), (1, 2, 4, 2, 1)])
+@pytest.mark.parametrize("counts", [(3,), (4, 3, 7, 1, 2), pytest.param((1, 2, 4, 2, 1), marks=deeper)])
 def test_segments_are_shared_compacted_and_purged(tmp_path, counts):
     changes = {8 + 9 * number: [Repartition("sums", count)] for number, count in enumerate(counts)}
     run = run_local(application(), checkpoint=str(tmp_path), changes=changes)
@@ -89,7 +90,7 @@ def test_a_checkpoint_with_shared_segments_goes_on(tmp_path):
     assert sorted(found) == sorted(by_hand())
 
 
-@pytest.mark.parametrize("counts", [(2,), (3, 1, 4)])
+@pytest.mark.parametrize("counts", [pytest.param((2,), marks=deeper), (3, 1, 4)])
 def test_inputs_go_on_where_they_are(tmp_path, counts):
     path = tmp_path / "lines.txt"
     path.write_text("".join(f"line {number}\n" for number in range(200)))

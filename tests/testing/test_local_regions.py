@@ -141,16 +141,16 @@ def check(rows: list[Any], found: dict[str, list[Any]]) -> None:
 SINKS = ("totals_sink", "windows_sink", "evens_sink", "dead_letters")
 
 
-@settings(max_examples=deep(5), deadline=None)
+@settings(max_examples=deep(4), deadline=None)
 @given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS)))
 def test_results_are_those_of_plain_loops(seed: int, decoupled: set[str]) -> None:
     random = Random(seed)
-    rows = orders(random, 60)
+    rows = orders(random, 40)
     run = run_local(application(rows, random, decoupled))
     check(rows, {name: run.collected(name) for name in SINKS})
 
 
-@settings(max_examples=deep(5), deadline=None)
+@settings(max_examples=deep(3), deadline=None)
 @given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS), min_size=1))
 def test_whatever_fails(seed: int, decoupled: set[str]) -> None:
     random = Random(seed)
@@ -161,7 +161,7 @@ def test_whatever_fails(seed: int, decoupled: set[str]) -> None:
     check(rows, {name: run.collected(name) for name in SINKS})
 
 
-@settings(max_examples=deep(3), deadline=None)
+@settings(max_examples=deep(2), deadline=None)
 @given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS), min_size=1))
 def test_stops_and_other_partitions_between_runs(
     tmp_path_factory: pytest.TempPathFactory, seed: int, decoupled: set[str]

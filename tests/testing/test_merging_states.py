@@ -23,6 +23,7 @@ from ridgeline import (
 )
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.depth import deep, deeper
 
 
 class Pair(NamedTuple):
@@ -105,7 +106,7 @@ SHAPES = st.sampled_from([(2, 1), (3, 1), (4, 2), (6, 3), (6, 2), (9, 3)])
 
 
 @pytest.mark.guide("002", "Sliding Application Window")
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=deep(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS, SHAPES, st.booleans(), st.integers(1, 3))
 def test_states_of_all_slides_are_merged(
     windows: list[list[Pair]], shape: tuple[int, int], kills: bool, in_flight: int
@@ -130,7 +131,7 @@ def test_partitions_merge_their_own_slides(partitions: int) -> None:
     assert shown(run_local(application(windows, **slides, partitions=partitions))) == shown(one)
 
 
-@pytest.mark.parametrize("windows", [1, 2, 5])
+@pytest.mark.parametrize("windows", [1, pytest.param(2, marks=deeper), 5])
 def test_slides_survive_the_driver_and_compaction(windows: int) -> None:
     pairs = [[Pair(key, number) for key in "ab"] for number in range(20)]
     slides = {"application_window_count": 6, "slide_by_window_count": 2}

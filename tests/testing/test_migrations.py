@@ -21,6 +21,7 @@ from ridgeline.api.errors import CheckpointError, RidgelineError, StateError, Va
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import run_local
+from support.depth import deep
 
 HEAD = """
 from dataclasses import dataclass, field
@@ -238,7 +239,7 @@ def collected(run: Any) -> list[tuple[int, str]]:
     return sorted((row.key, row.text) for row in run.collected("sink"))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(deep(12)))
 def test_a_chain_of_versions_keeps_what_a_model_keeps(
     load: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.engine.on_spark import run_on_spark
 from support.engine.slot_platform import KillsInTurn, run_in_processes
+from support.testing.shares import share
 
 
 class Pair(NamedTuple):
@@ -126,12 +127,9 @@ BY_HAND = [
 
 
 @pytest.mark.guide("002", "Sliding Application Window")
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("early", [False, True])
-@pytest.mark.parametrize(("count", "slide", "expected"), BY_HAND)
-def test_consecutive_windows_are_summed(
-    count: int, slide: int, expected: dict[int, list[int]], early: bool, partitions: int
-) -> None:
+@pytest.mark.parametrize(("case", "early", "partitions"), share(3, BY_HAND, [False, True], [1, 2, 3]))
+def test_consecutive_windows_are_summed(case: Any, early: bool, partitions: int) -> None:
+    count, slide, expected = case
     slides = {"application_window_count": count, "slide_by_window_count": slide, "partitions": partitions}
     run = run_local(sliding(COUNTING, Sum(early=early), **slides))
     assert sums(run) == expected
@@ -152,12 +150,9 @@ def test_tuples_of_an_error_port_come_once() -> None:
     assert [total.value for total in run.collected("errors")] == [-1, -3]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("interleave", [None, 7])
-@pytest.mark.parametrize(("count", "slide", "expected"), BY_HAND[1:4])
-def test_slides_survive_kills_in_every_window(
-    count: int, slide: int, expected: dict[int, list[int]], interleave: int | None, partitions: int
-) -> None:
+@pytest.mark.parametrize(("case", "interleave", "partitions"), share(3, BY_HAND[1:4], [None, 7], [1, 2, 3]))
+def test_slides_survive_kills_in_every_window(case: Any, interleave: int | None, partitions: int) -> None:
+    count, slide, expected = case
     slides = {"application_window_count": count, "slide_by_window_count": slide, "partitions": partitions}
     app = sliding(COUNTING, Sum(early=True), kills=True, **slides)
     run = run_local(app, interleave=interleave)
@@ -165,11 +160,9 @@ def test_slides_survive_kills_in_every_window(
     assert run.retries
 
 
-@pytest.mark.parametrize("windows", [1, 5])
-@pytest.mark.parametrize(("count", "slide", "expected"), BY_HAND[:4])
-def test_slides_survive_the_driver_in_every_window(
-    count: int, slide: int, expected: dict[int, list[int]], windows: int
-) -> None:
+@pytest.mark.parametrize(("case", "windows"), share(2, BY_HAND[:4], [1, 5]))
+def test_slides_survive_the_driver_in_every_window(case: Any, windows: int) -> None:
+    count, slide, expected = case
     storage, found = MemoryStorage(), {}
     slides = {"application_window_count": count, "slide_by_window_count": slide, "partitions": 2}
     while len(found) < len(expected):

@@ -11,6 +11,7 @@ from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, 
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments, undo
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
+from support.depth import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TTL = 3
@@ -116,7 +117,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=deep(8), deadline=None)
 @given(
     kind=st.sampled_from([ByClock, ByRecord, OfWindow]),
     windows=st.lists(st.lists(EVENTS, max_size=3), min_size=2, max_size=10),

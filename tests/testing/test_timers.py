@@ -23,6 +23,7 @@ from ridgeline import (
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments, undo
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
+from support.depth import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATENESS = 3
@@ -145,7 +146,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=deep(8), deadline=None)
 @given(
     windows=st.lists(st.lists(EVENTS, max_size=6), min_size=1, max_size=9),
     kills=st.sets(st.integers(0, 8), max_size=3),

@@ -19,6 +19,7 @@ from ridgeline import (
 )
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.testing.shares import share
 
 
 class Letter(NamedTuple):
@@ -109,8 +110,10 @@ TABLES: dict[str, Table] = {
 }
 
 
-@pytest.mark.parametrize("how", ["in one run", "interleaved", "with kills", "a driver for each window"])
-@pytest.mark.parametrize("name", TABLES)
+HOW = ["in one run", "interleaved", "with kills", "a driver for each window"]
+
+
+@pytest.mark.parametrize(("name", "how"), share(2, TABLES, HOW))
 def test_what_an_operator_is_called_for(name: str, how: str) -> None:
     windows, attributes, expected = TABLES[name]
     app = telling(windows, kills=how == "with kills", **attributes)

@@ -1,5 +1,6 @@
 """What becomes of a service's processes, folder and ports, however the test process ends."""
 
+import json
 import os
 import signal
 import subprocess
@@ -39,6 +40,48 @@ def in_another_process(then, started=STARTED):
     )
     folder, *pids = process.stdout.readline().split()
     return process, Path(folder), [int(pid) for pid in pids]
+
+
+FORKING = """
+import json, os, sys
+import support.testing.echo
+for line in sys.stdin:
+    code, *files = json.loads(line)
+    if (child := os.fork()) == 0:
+        os.setsid()
+        for number, file in enumerate(files, 1):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    os._exit(0)
+exec(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """`imported(then, folder)` does the same to the end, and gives its exit code and the lines it prints.
+
+    It runs in a fork of a process that has imported all, which takes seconds.
+    """
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{TESTS}"}
+    command = [sys.executable, "-c", FORKING]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+
+        def run(then, folder):
+            printed, errors = folder / "printed", folder / "errors"
+            print(
+                json.dumps([STARTED.format(then=then), str(printed), str(errors)]),
+                file=process.stdin,
+                flush=True,
+            )
+            return int(process.stdout.readline()), printed.read_text().splitlines()
+
+        yield run
+        process.stdin.close()
 
 
 def state(pid):
@@ -132,14 +175,17 @@ def test_a_watcher_that_starts_when_its_parent_is_gone_ends_what_is_left(tmp_pat
     assert tmp_path.exists()
 
 
-@pytest.mark.parametrize("then", ["sys.exit(3)", "raise ValueError", "os._exit(4)", ""])
-def test_nothing_stays_when_the_process_ends_without_closing(wait_until, then):
-    process, folder, pids = in_another_process(then)
-    process.communicate()
-    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+@pytest.mark.parametrize(
+    ("then", "code"), [("sys.exit(3)", 3), ("raise ValueError", 1), ("os._exit(4)", 4), ("", 0)]
+)
+def test_nothing_stays_when_the_process_ends_without_closing(wait_until, imported, tmp_path, then, code):
+    ended, (first, *_) = imported(then, tmp_path)
+    folder, *pids = first.split()
+    assert ended == code
+    wait_until(lambda: gone(map(int, pids)) and not Path(folder).exists(), "the end of all that was started")
 
 
-def test_a_fork_does_not_end_the_services_of_its_parent():
+def test_a_fork_does_not_end_the_services_of_its_parent(imported, tmp_path):
     then = """
 if os.fork() == 0:
     echo.close()
@@ -150,12 +196,12 @@ with echo.connect() as connection:
     print(connection.recv(100).decode(), flush=True)
 echo.close()
 """
-    process, folder, pids = in_another_process(then)
-    printed, errors = process.communicate()
-    assert printed == "there\n", errors
-    assert process.returncode == 0, errors
-    assert gone(pids)
-    assert not folder.exists()
+    ended, printed = imported(then, tmp_path)
+    folder, *pids = printed[0].split()
+    assert printed[1:] == ["there"]
+    assert ended == 0
+    assert gone(map(int, pids))
+    assert not Path(folder).exists()
 
 
 @pytest.mark.parametrize("end", ["kill", "stop", "close"])
