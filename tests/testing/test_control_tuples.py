@@ -12,6 +12,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import SlotJoined
 from ridgeline.operators import Delay, Map
 from ridgeline.testing import CollectorSink, LocalRun, run_local
+from support.depth import deep
 from support.engine.slot_platform import kill, run_in_processes
 
 
@@ -121,7 +122,7 @@ def expected(partitions: int, windows: int = 10) -> list[Seen]:
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(deep(4)))
 def test_each_partition_gets_each_control_tuple_once_over_kills_and_restarts(seed):
     random = Random(seed)
     partitions = [random.randint(1, 3) for _ in range(4)]

@@ -20,6 +20,7 @@ from ridgeline.engine.state import keyed_segments
 from ridgeline.plan.change.state_schemas import Schemas
 from ridgeline.plan.edits import ReplaceOperator
 from ridgeline.testing import run_local
+from support.testing.shares import share
 
 KEYS, WIDTH, WINDOWS, FIRST = 40, 10, 40, 30
 TEMPLATE = """
@@ -165,8 +166,7 @@ def test_fields_are_matched_by_name(modules: Any, before: str, after: str) -> No
     goes_on(modules("versioned_app", after), storage)
 
 
-@pytest.mark.parametrize("segments", [False, True])
-@pytest.mark.parametrize("parts", [(1, 1), (2, 2), (2, 3), (3, 1)])
+@pytest.mark.parametrize(("parts", "segments"), share(2, [(1, 1), (2, 2), (2, 3), (3, 1)], [False, True]))
 def test_in_segments_and_among_other_partitions_too(
     modules: Any,
     parts: tuple[int, int],
@@ -228,8 +228,7 @@ BY_KEY = BODY.replace("[r.key]", "[Key(one=r.key, two=-r.key)]").replace(
 )
 
 
-@pytest.mark.parametrize("segments", [False, True])
-@pytest.mark.parametrize("kind", ["Key", "object"])
+@pytest.mark.parametrize(("kind", "segments"), share(2, ["Key", "object"], [False, True]))
 def test_fields_of_keys_are_matched(
     modules: Any,
     kind: str,
@@ -256,8 +255,7 @@ def test_members_are_matched_by_name(modules: Any) -> None:
     goes_on(modules("versioned_app", COLORS.format("BLUE", "RED"), states, COLORED), storage)
 
 
-@pytest.mark.parametrize("kind", ["Flag", "IntFlag"])
-@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize(("kind", "segments"), share(2, ["Flag", "IntFlag"], [False, True]))
 def test_flags_are_matched_by_name(
     modules: Any, kind: str, segments: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,8 +285,7 @@ FIELDS = "    count: int\n    total: int\n"
 WITH_MORE = BODY.replace("if a is None else", "if a is None or a.more != 5 else")
 
 
-@pytest.mark.parametrize("head", MODELS.values(), ids=MODELS)
-@pytest.mark.parametrize("kind", ["Acc", "object"])
+@pytest.mark.parametrize(("head", "kind"), share(2, MODELS.values(), ["Acc", "object"]))
 def test_fields_of_pydantic_and_attrs_are_matched_by_name(modules: Any, head: str, kind: str) -> None:
     states = KEYED.format(kind=kind)
     storage = first(modules("old_app", head + FIELDS, states))
@@ -370,8 +367,7 @@ def test_a_class_without_fields_may_get_some(modules: Any) -> None:
         ("class Acc:\n    pass\n", "it was a NamedTuple, and is a class"),
     ],
 )
-@pytest.mark.parametrize("kind", ["Acc", "object"])
-@pytest.mark.parametrize("name", ["old_app", "new_app"])
+@pytest.mark.parametrize(("kind", "name"), share(2, ["Acc", "object"], ["old_app", "new_app"]))
 def test_what_cannot_be_matched_is_refused(modules: Any, after: str, told: str, kind: str, name: str) -> None:
     states = KEYED.format(kind=kind)
     storage = first(modules("old_app", NAMED, states))
@@ -500,8 +496,7 @@ def test_a_replaced_operator_that_would_lose_state_is_refused(
         sys.modules.pop("other_app", None)
 
 
-@pytest.mark.parametrize("segments", [False, True])
-@pytest.mark.parametrize("kind", ["Acc", "object"])
+@pytest.mark.parametrize(("kind", "segments"), share(2, ["Acc", "object"], [False, True]))
 def test_what_an_earlier_version_did_not_note_is_compared_from_the_second_start_on(
     modules: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, segments: bool
 ) -> None:
@@ -619,23 +614,27 @@ def test_a_member_of_an_enum_in_a_literal_is_known_by_its_name(modules: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("classes", "states", "put", "after", "fits"),
-    [
-        ("", "KeyedState(int, key=int)", "1", "KeyedState(Literal[1, 2], key=int)", True),
-        ("", "KeyedState(int, key=int)", "3", "KeyedState(Literal[1, 2], key=int)", False),
-        ("", "KeyedState(int | None, key=int)", "3", "KeyedState(Literal[1] | None, key=int)", False),
-        ("", "KeyedState(Any, key=int)", "'a'", "KeyedState(Literal['a', 1], key=int)", True),
-        ("", "KeyedState(Any, key=int)", "2", "KeyedState(Literal['a', 1], key=int)", False),
-        ("", "KeyedState(str | int, key=int)", "2", "KeyedState(Literal['a'] | int, key=int)", True),
-        ("", "KeyedState(str | int, key=int)", "'b'", "KeyedState(Literal['a'] | int, key=int)", False),
-        ("", "KeyedState(list[int], key=int)", "[1, 3]", "KeyedState(list[Literal[1]], key=int)", False),
-        ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(3)", "", False),
-        ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(1)", "", True),
-        (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.RED", "RED", True),
-        (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.BLUE", "RED", False),
-    ],
+    ("classes", "states", "put", "after", "fits", "segments"),
+    share(
+        2,
+        [
+            ("", "KeyedState(int, key=int)", "1", "KeyedState(Literal[1, 2], key=int)", True),
+            ("", "KeyedState(int, key=int)", "3", "KeyedState(Literal[1, 2], key=int)", False),
+            ("", "KeyedState(int | None, key=int)", "3", "KeyedState(Literal[1] | None, key=int)", False),
+            ("", "KeyedState(Any, key=int)", "'a'", "KeyedState(Literal['a', 1], key=int)", True),
+            ("", "KeyedState(Any, key=int)", "2", "KeyedState(Literal['a', 1], key=int)", False),
+            ("", "KeyedState(str | int, key=int)", "2", "KeyedState(Literal['a'] | int, key=int)", True),
+            ("", "KeyedState(str | int, key=int)", "'b'", "KeyedState(Literal['a'] | int, key=int)", False),
+            ("", "KeyedState(list[int], key=int)", "[1, 3]", "KeyedState(list[Literal[1]], key=int)", False),
+            ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(3)", "", False),
+            ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(1)", "", True),
+            (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.RED", "RED", True),
+            (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.BLUE", "RED", False),
+        ],
+        [False, True],
+        spread=True,
+    ),
 )
-@pytest.mark.parametrize("segments", [False, True])
 def test_values_are_looked_at_where_a_literal_is_declared(
     modules: Any,
     classes: str,
@@ -663,16 +662,20 @@ def test_values_are_looked_at_where_a_literal_is_declared(
 
 
 @pytest.mark.parametrize(
-    ("states", "body", "after"),
-    [
-        ("acc = State(None)", "self.acc = 'x'", "acc = State(0)"),
-        ("acc = KeyedState(object, key=int)", "self.acc[r.key] = 'x'", "acc = KeyedState(int, key=int)"),
-        ("acc = KeyedState(Any)", "self.acc[r.key] = 2.5", "acc = KeyedState(int | None)"),
-        ("acc = KeyedState(Any)", "self.acc[r.key] = True", "acc = KeyedState(int)"),
-        ("acc = ListState()", "self.acc.append('x')", "acc = ListState(int)"),
-    ],
+    ("states", "body", "after", "segments"),
+    share(
+        2,
+        [
+            ("acc = State(None)", "self.acc = 'x'", "acc = State(0)"),
+            ("acc = KeyedState(object, key=int)", "self.acc[r.key] = 'x'", "acc = KeyedState(int, key=int)"),
+            ("acc = KeyedState(Any)", "self.acc[r.key] = 2.5", "acc = KeyedState(int | None)"),
+            ("acc = KeyedState(Any)", "self.acc[r.key] = True", "acc = KeyedState(int)"),
+            ("acc = ListState()", "self.acc.append('x')", "acc = ListState(int)"),
+        ],
+        [False, True],
+        spread=True,
+    ),
 )
-@pytest.mark.parametrize("segments", [False, True])
 def test_values_of_any_type_are_looked_at_where_one_is_declared(
     modules: Any, states: str, body: str, after: str, segments: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
