@@ -1,11 +1,12 @@
 import pytest
 
 from ridgeline.testing import run_local
+from support.depth import deeper
 from support.examples import flights_case as case
 from support.examples import oracle_flights as oracle
 from support.examples.cases import MIXED
 
-SOME = 30_001
+SOME = 12_001
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,7 @@ def test_starting_again_after_every_window_changes_nothing(tmp_path):
     case.check(tmp_path, count=SOME)
 
 
+@deeper
 def test_all_flights(tmp_path):
     run = run_local(case.build(None, tmp_path))
     case.check(tmp_path)

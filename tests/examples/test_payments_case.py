@@ -1,6 +1,7 @@
 import pytest
 
 from ridgeline.testing import run_local
+from support.depth import deeper
 from support.examples import oracle_payments as oracle
 from support.examples import payments_case as case
 from support.examples.cases import MIXED
@@ -8,21 +9,22 @@ from support.examples.cases import MIXED
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])
 def test_results_equal_an_independent_computation(partitions, tmp_path):
-    run = run_local(**case.build(partitions, tmp_path, count=20_001))
-    assert run.windows_committed == 11
-    case.check(tmp_path, count=20_001)
+    run = run_local(**case.build(partitions, tmp_path, count=8_001))
+    assert run.windows_committed == 5
+    case.check(tmp_path, count=8_001)
 
 
 def test_starting_again_after_every_window_changes_nothing(tmp_path):
     finished = False
     while not finished:
         run = run_local(
-            **case.build(None, tmp_path, count=20_001), windows=1, checkpoint=str(tmp_path / "checkpoint")
+            **case.build(None, tmp_path, count=8_001), windows=1, checkpoint=str(tmp_path / "checkpoint")
         )
         finished = not run.windows_committed
-    case.check(tmp_path, count=20_001)
+    case.check(tmp_path, count=8_001)
 
 
+@deeper
 def test_all_payments(tmp_path):
     run = run_local(**case.build(None, tmp_path))
     assert run.windows_committed == 50

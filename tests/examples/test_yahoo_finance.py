@@ -11,7 +11,7 @@ from support.examples.cases import MIXED
 
 @pytest.mark.guide("002", "Running A Test Application")
 @pytest.mark.parametrize(
-    ("partitions", "round_robin", "days"), [(1, False, 11), (3, False, 6), (2, True, 6), (MIXED, True, 11)]
+    ("partitions", "round_robin", "days"), [(1, False, 11), (3, False, 3), (2, True, 3), (MIXED, True, 4)]
 )
 def test_results_equal_an_independent_computation(partitions, round_robin, days, tmp_path):
     run = run_local(

@@ -17,6 +17,7 @@ from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import Faults, run_local
+from support.depth import deep
 from support.service.live import TUPLES, Audit, application
 from support.service.watched import Client, serving
 
@@ -105,10 +106,13 @@ def test_a_log_has_the_same_figures(run):
 def test_counters_never_fall_and_no_series_is_there_twice_or_too_long(run):
     watch = Watch(lambda: run.events[-1].at)
     exposition, before, titles = Exposition(watch), {}, set()
+    some = Random(1)
     for event in run.events:
         watch.observe(event)
         if isinstance(event, ApplicationPlanned):
             titles = {node.label for node in event.topology.operators}
+        elif event is not run.events[-1] and some.random() > 0.2:
+            continue  # a scrape takes a hundred times as long as an event
         found = {}
         for family in text_string_to_metric_families(exposition.render().decode()):
             for sample in family.samples:
@@ -181,7 +185,7 @@ def test_a_change_that_was_taken_back_leaves_no_trace():
     assert run.collected("sink") == plain.collected("sink")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_random_changes_with_faults_lose_nothing_in_the_figures(seed):
     random, windows = Random(seed), 60
     audit = [AddOperator("audit", {"class": "support.service.live.Audit"}), AddSink("numbers", "audit.input")]

@@ -25,6 +25,7 @@ from ridgeline.service.store.presence import SUBMISSION, Presence, ask_end, is_e
 from ridgeline.service.store.shortage import LOST_SECONDS, Shortage
 from ridgeline.service.store.standing import standings
 from ridgeline.testing.clock import SteppingClock
+from support.depth import deep
 from support.waiting import wait_until
 
 _CLAIM = """
@@ -91,13 +92,13 @@ def claimer(store):
     )
 
 
-def test_of_eight_processes_one_gets_the_name(store):
-    claimers = [claimer(store) for _ in range(8)]
+def test_of_several_processes_one_gets_the_name(store):
+    claimers = [claimer(store) for _ in range(deep(3))]
     for one in claimers:
         one.stdin.write("go\n")
         one.stdin.flush()
     said = [one.stdout.readline() for one in claimers]
-    assert sorted(line.split(" ")[0] for line in said) == ["got", *["refused"] * 7]
+    assert sorted(line.split(" ")[0] for line in said) == ["got", *["refused"] * (len(claimers) - 1)]
     winner = claimers[[line.startswith("got") for line in said].index(True)]
     for line in said:
         assert line.startswith("got") or f"process {winner.pid} on `" in line
