@@ -1,7 +1,7 @@
 import dataclasses
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -68,8 +68,8 @@ PLAIN = {str, int, bool, bytes, type(None)}
 
 
 @cache
-def field_names(kind: type) -> tuple[str, ...]:
-    return tuple(one.name for one in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+def field_names(kind: type) -> tuple[str, ...] | None:
+    return tuple(one.name for one in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def picture(value: Any, above: set[int] | None = None) -> Any:
@@ -82,18 +82,22 @@ def picture(value: Any, above: set[int] | None = None) -> Any:
         return "above"
     above.add(id(value))
     found: Any
-    if dataclasses.is_dataclass(kind):
-        found = kind, [picture(getattr(value, name, None), above) for name in field_names(kind)]
+    if (names := field_names(kind)) is not None:
+        found = kind, pictures((getattr(value, name, None) for name in names), above)
     elif isinstance(value, Operator):
         found = kind, picture(vars(value), above)
     elif isinstance(value, Mapping):
-        found = [(repr(key), picture(one, above)) for key, one in value.items()]
+        found = list(map(repr, value)), pictures(value.values(), above)
     elif isinstance(value, (list, tuple)):
-        found = [picture(one, above) for one in value]
+        found = pictures(value, above)
     else:
         found = sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else repr(value)
     above.remove(id(value))
     return found
+
+
+def pictures(values: Iterable[Any], above: set[int]) -> list[Any]:
+    return [(type(one), one) if type(one) in PLAIN else picture(one, above) for one in values]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -136,7 +136,7 @@ class Worker(Operator):
         self.output.emit(item)
 
 
-def _linear(busy: int, partitions: int) -> LocalRun:
+def _linear(busy: int, partitions: int, windows: int) -> LocalRun:
     """A chain that really runs, on a clock that only its operators and the schedule move."""
     app = Application("linear", window="200ms")
     items = app.add_operator("items", Items(busy=busy))
@@ -145,21 +145,21 @@ def _linear(busy: int, partitions: int) -> LocalRun:
     app.add_stream("items", items.output, work.data)
     app.add_stream("work", work.output, sink.input)
     app.add_policy(CriticalPathPolicy(max_slots=partitions, cooldown="1s", patience="5s"))
-    return run_local(app, windows=400, clock=SteppingClock())
+    return run_local(app, windows=windows, clock=SteppingClock())
 
 
 def test_a_linear_application_that_idles_gives_all_its_partitions_back() -> None:
-    run = _linear(0, 5)
+    run = _linear(0, 5, windows=200)
     assert all("slack" in row["note"] for row in run.decisions().to_pylist())
     assert len(run.decisions()) == 4
     assert len(run.watch.topology.partitions_of("work")) == 1
 
 
 def test_one_that_works_keeps_them_until_the_load_is_gone() -> None:
-    run = _linear(300, 3)
+    run = _linear(100, 3, windows=170)
     given_back = [row for row in run.decisions().to_pylist() if "slack" in row["note"]]
     assert given_back
-    busy_until = run.windows().to_pylist()[300]["triggered_at"]
+    busy_until = run.windows().to_pylist()[100]["triggered_at"]
     assert all(row["at"] >= busy_until for row in given_back)
 
 

@@ -38,8 +38,8 @@ def run(tmp_path):
 @pytest.mark.parametrize("places", [2, 6])
 def test_repartitions_lose_and_double_nothing(run, places):
     parts = [3, 2, 4, 1]
-    changes = {10 + 40 * number: [Repartition("sums", count)] for number, count in enumerate(parts)}
-    found = run(application("2ms"), places=places, changes=changes)
+    changes = {5 + 15 * number: [Repartition("sums", count)] for number, count in enumerate(parts)}
+    found = run(application("10ms"), places=places, changes=changes)
     assert states(found) == [APPLIED] * len(parts)
     assert not found.retries
     assert not found.of_type(SlotLost)
@@ -50,7 +50,7 @@ def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(
     changes = {10 + 20 * number: [Repartition("sums", 3 - number % 2 * 2)] for number in range(8)}
     claimed = []
     found = run(
-        application("2ms"),
+        application("10ms"),
         places=6,
         changes=changes,
         each=lambda found, _: claimed.append(found.platform.claimed),
@@ -98,7 +98,7 @@ def test_code_of_a_new_operator_reaches_the_slots(run, tmp_path, monkeypatch):
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(sys.modules, "never_sent_before", raising=False)
         found = run(
-            application("2ms"),
+            application("10ms"),
             places=4,
             changes={10: [add, AddSink("numbers", "audit.input")], 60: [RemoveOperator("audit")]},
         )
@@ -116,7 +116,7 @@ def test_code_that_slots_cannot_import_is_refused_and_costs_no_slot(run, tmp_pat
     module.write_text(source + check)
     monkeypatch.syspath_prepend(str(module.parent))
     add = AddOperator("audit", {"class": "only_on_the_driver.Audit"})
-    found = run(application("2ms"), places=6, changes={10: [add, AddSink("numbers", "audit.input")]})
+    found = run(application("10ms"), places=6, changes={10: [add, AddSink("numbers", "audit.input")]})
     [(state, reason)] = states(found)
     assert state == "REFUSED"
     assert "no library" in reason
@@ -132,7 +132,7 @@ def test_a_change_that_is_withdrawn_gives_its_slots_back(run):
             claimed.append(found.platform.claimed)
             found.run.changes.withdraw(found.asked[0].change.number)
 
-    found = run(application("2ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=seen)
+    found = run(application("10ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=seen)
     assert states(found)[0][0] == "WITHDRAWN"
     assert claimed[0] == 6
     assert found.claimed[-1] == found.claimed[0]
@@ -145,10 +145,10 @@ def test_slots_that_spark_does_not_start_are_not_waited_for(run):
         found.platform.patience_seconds = 0.2
 
     found = run(
-        application("2ms"),
+        application("10ms"),
         places=3,
         started=more_places_than_cores,
-        changes={10: [Repartition("sums", 4)], 300: [Repartition("sums", 2)]},
+        changes={10: [Repartition("sums", 4)], 60: [Repartition("sums", 2)]},
     )
     assert states(found) == [APPLIED, APPLIED]
     assert not found.of_type(SlotLost)
@@ -162,7 +162,7 @@ def test_a_new_slot_that_dies_before_the_change_costs_no_window(run):
             killed.append(event.pid)
             kill(event.pid)
 
-    found = run(application("2ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=kill_new)
+    found = run(application("10ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=kill_new)
     assert states(found) == [APPLIED]
     assert killed
     assert not found.retries
@@ -183,7 +183,7 @@ def test_slots_that_die_while_a_change_is_under_way(run, which):
             kill(*chosen)
 
     found = run(
-        application("2ms"),
+        application("10ms"),
         places=6,
         changes={10: [Repartition("sums", 4)], 60: [Repartition("sums", 2)]},
         each=each,
@@ -194,7 +194,7 @@ def test_slots_that_die_while_a_change_is_under_way(run, which):
 def test_a_change_whose_first_window_fails_is_taken_back(run):
     add = AddOperator("bad", {"class": "support.engine.staying.Bad"})
     found = run(
-        application("2ms"),
+        application("10ms"),
         places=6,
         changes={10: [add, AddSink("numbers", "bad.input")], 70: [Repartition("sums", 2)]},
     )

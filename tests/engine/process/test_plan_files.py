@@ -9,6 +9,7 @@ from ridgeline.engine.process import plan_distribution
 from ridgeline.engine.process.plan_files import PlanFiles
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
+from support.depth import deeper
 from support.engine.applications import sum_application
 
 
@@ -77,8 +78,15 @@ class Standing(MemoryStorage):
         super().delete(names)
 
 
-@pytest.mark.parametrize("where", ["names", "delete"])
-@pytest.mark.parametrize("first", [True, False], ids=["first purge", "later purge"])
+@pytest.mark.parametrize(
+    ("where", "first"),
+    [
+        pytest.param("names", True, id="first purge-names"),
+        pytest.param("delete", False, id="later purge-delete"),
+        pytest.param("names", False, id="later purge-names", marks=deeper),
+        pytest.param("delete", True, id="first purge-delete", marks=deeper),
+    ],
+)
 def test_a_driver_that_stands_still_removes_nothing_of_the_next_one(where, first):
     """Both run the same code, so their files have the same contents."""
     storage, files, others = Standing(where), PlanFiles(), PlanFiles()

@@ -14,6 +14,8 @@ from ridgeline.testing import run_local
 from support.engine.ledger import application
 from support.manifests import last_of
 
+WINDOWS = 100
+
 
 @pytest.fixture(autouse=True)
 def small_runs(monkeypatch):
@@ -24,7 +26,7 @@ def small_runs(monkeypatch):
 @pytest.fixture(scope="module")
 def expected():
     """What the ledger says without any compaction."""
-    return run_local(application(snapshot_interval=1_000_000), windows=200).collected("sink")
+    return run_local(application(snapshot_interval=1_000_000), windows=WINDOWS).collected("sink")
 
 
 def version(storage):
@@ -45,10 +47,10 @@ def test_after_so_many_deltas_they_are_compacted():
 
 
 @pytest.mark.parametrize("interval", [1, 2, 7])
-@pytest.mark.parametrize("windows_a_run", [200, 33, 1])
+@pytest.mark.parametrize("windows_a_run", [WINDOWS, 33, 1])
 def test_compaction_changes_nothing(expected, interval, windows_a_run):
     storage, got = MemoryStorage(), []
-    windows = 200 if windows_a_run > 1 else 40
+    windows = WINDOWS if windows_a_run > 1 else 20
     while len(got) < windows:
         run = run_local(
             application(snapshot_interval=interval),
@@ -66,8 +68,8 @@ def test_hundreds_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda _file: None)
     storage, counts = LocalStorage(str(tmp_path)), []
     app = application(snapshot_interval=4, windows_kept=2)
-    for _ in range(4):
-        run_local(app, windows=100, checkpoint=storage, properties={"entries.per_window": "3"})
+    for _ in range(3):
+        run_local(app, windows=70, checkpoint=storage, properties={"entries.per_window": "3"})
         counts.append(sum(1 for path in tmp_path.rglob("*") if path.is_file()))
     assert max(counts) < 30
     named = {name for name in version(storage) if state_files.slice_place(name) is None}

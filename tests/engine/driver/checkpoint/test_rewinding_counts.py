@@ -13,7 +13,7 @@ from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import LocalRun, run_local
 from support.counted import STOPPED, TOLD, WINDOWS, Row, application, expected, pairs_of, told
-from support.depth import deep
+from support.depth import DEPTH, deep
 
 WIDTHS = [(1, None), (2, 1), (3, None), (4, 2), (5, 1), (6, 3), (6, 2)]
 SHAPES = [(count, slide, partitions) for count, slide in WIDTHS for partitions in (1, 2, 3)]
@@ -33,7 +33,8 @@ def test_results_after_a_rewind_to_any_window_are_those_of_one_straight_run(
     wanted = expected(count, slide, partitions)
     run = run_local(app, checkpoint=tmp_path / "before", windows=STOPPED)
     check(run, wanted, 0)
-    for target in range(STOPPED):
+    step = 1 if (count, slide, partitions) in SLOW or DEPTH > 1 else count - 1
+    for target in range(0, STOPPED, step):  # at each place in an application window
         folder = tmp_path / f"to {target}"
         shutil.copytree(tmp_path / "before", folder)
         TOLD.clear()
@@ -46,7 +47,7 @@ def test_results_after_a_rewind_to_any_window_are_those_of_one_straight_run(
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 2 + deep(5)))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 2 + deep(5)))]
 )
 def test_any_rewinds_one_after_the_other_leave_no_trace(tmp_path: Path, seed: int) -> None:
     """Also with windows in flight, and with other partitions since a change of the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ BACK = 4
 def test_a_driver_that_dies_at_any_step_of_a_rewind_loses_nothing_and_shows_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, roll: float, changes: dict[int, list[Edit]]
 ) -> None:
-    expected = wanted(tmp_path / "straight")
+    monkeypatch.chdir(tmp_path)
+    expected = wanted(Path("straight"))
     steps = Steps(monkeypatch)
     append = Journal.append
 
@@ -34,13 +36,14 @@ def test_a_driver_that_dies_at_any_step_of_a_rewind_loses_nothing_and_shows_noth
         return result
 
     monkeypatch.setattr(Journal, "append", counted)
-    rewound = set()
+    rewound, folder = set(), Path("at")
+    app = application(FileOutput(path="at/out", format=format, roll_seconds=roll))
+    run_local(app, windows=LAST + 1, checkpoint=folder / "state", changes=changes)
+    before = sorted(rows(folder / "out"))
+    folder.rename("saved")
     for survive in range(1000):
-        folder = tmp_path / str(survive)
-        app = application(FileOutput(path=str(folder / "out"), format=format, roll_seconds=roll))
-        steps.each = lambda _number, _what: None
-        run_local(app, windows=LAST + 1, checkpoint=folder / "state", changes=changes)
-        before = sorted(rows(folder / "out"))
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree("saved", folder)
         steps.number = 0
 
         def each(number: int, what: str, survive: int = survive) -> None:

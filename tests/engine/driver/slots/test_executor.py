@@ -33,7 +33,7 @@ def test_results_are_those_of_the_in_process_runner(run, places):
 
 
 @pytest.mark.guide("004", "Single Dedicated Thread Execution")
-@pytest.mark.parametrize("windows", [200, pytest.param(3_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("windows", [60, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp_path, windows):
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -49,16 +49,16 @@ def test_killed_slots_cost_nothing_but_attempts(run):
     killed = []
 
     def kill_next(found, event):
-        if event.window_id in {3, 40, 90}:
+        if event.window_id in {3, 20, 40}:
             slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
             killed.append(slots[len(killed) % len(slots)])
             kill(killed[-1])
 
-    found = run(two_stages(Sum(), count=2_000), each=kill_next)
+    found = run(two_stages(Sum(), count=800), each=kill_next)
     assert [event.pid for event in found.of_type(SlotLost)] == killed
     assert len([event for event in found.of_type(SlotJoined) if event.again]) == 3
-    assert found.ids == list(range(200))
-    assert everything(found, "store") == everything(run_local(two_stages(Sum(), count=2_000)), "store")
+    assert found.ids == list(range(80))
+    assert everything(found, "store") == everything(run_local(two_stages(Sum(), count=800)), "store")
 
 
 def test_all_slots_killed_at_once_cost_one_attempt(run):
@@ -205,7 +205,7 @@ def test_a_core_that_sparks_own_jobs_need_is_given_back_by_a_slot(run, kills):
         if found.of_type(SlotsReduced):
             stop.set()
 
-    found = run(two_stages(Sum(), count=10_000), places=3, each=lose, stop=stop)
+    found = run(two_stages(Sum(), count=10_000), places=3, each=lose, stop=stop, window="20ms")
     assert [(event.slots, event.before) for event in found.of_type(SlotsReduced)] == [(2, 3)]
     expected = run_local(two_stages(Sum(), count=10_000), windows=len(found.ids))
     assert everything(found, "store") == everything(expected, "store")
