@@ -53,11 +53,11 @@ def test_versions_with_modules_of_one_name_are_compared(tmp_path):
     assert not (tmp_path / "out").exists(), "no output operator writes anything"
 
 
-def test_options_of_one_side_and_a_tolerance(tmp_path):
+def test_options_of_one_side_and_a_tolerance(tmp_path, ridgeline_command):
     _version(tmp_path / "app", 2.0)
     options = ("app/app.py", "--b", "--attribute scale.partitions=2", "--tolerance", "0.1", "--only", "scale")
-    ran = _compare(*options, cwd=tmp_path)
-    assert (ran.returncode, ran.stdout) == (0, "equal: 1 stream, 1 window, 2 tuples\n"), ran.stderr
+    ran = ridgeline_command("compare", *options)
+    assert (ran.exit_code, ran.stdout) == (0, "equal: 1 stream, 1 window, 2 tuples\n"), ran.stderr
 
 
 def test_a_side_that_does_not_run_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -68,10 +69,10 @@ drive()
 """
 
 
-@pytest.fixture
-def call(tmp_path):
+@pytest.fixture(scope="module")
+def call(tmp_path_factory):
     """`call(code, folder, *words)`: what a process of its own prints that begins in a folder."""
-    config = tmp_path / "config" / "ridgeline"
+    config = tmp_path_factory.mktemp("config") / "ridgeline"
     config.mkdir(parents=True)
     (config / "ridgeline.yaml").write_text("operator.sum.limit: 5\nrun.quiet: true\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RIDGELINE", "XDG"))}
@@ -84,12 +85,13 @@ def call(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    run.config = str(config.parent)
     return run
 
 
-@pytest.fixture
-def application(tmp_path):
-    folder = tmp_path / "application"
+@pytest.fixture(scope="module")
+def application(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed") / "application"
     (folder / "pieces").mkdir(parents=True)
     (folder / "shop.py").write_text(APPLICATION)
     (folder / "conf.yaml").write_text("operator:\n  sum:\n    partitions: 2\nrun:\n  tokens: elsewhere\n")
@@ -100,15 +102,27 @@ def application(tmp_path):
     return folder
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def payload(call, application, store):
+    """The payload of `shop.py`, whose own folder is gone."""
+    found = application.parent / PAYLOAD
+    call(PACK, application, "shop.py", found, store, ID, XDG_CONFIG_HOME=call.config)
+    assert found.stat().st_mode & 0o777 == 0o600
+    application.rename(application.parent / "gone")
+    return found
+
+
 @pytest.fixture
-def packed(call, application, tmp_path):
-    """The folder of a container with the payload of `shop.py`, whose own folder is gone."""
-    node, store = tmp_path / "node", tmp_path / "store"
+def packed(payload, tmp_path):
+    """The folder of a container with the payload."""
+    node = tmp_path / "node"
     node.mkdir()
-    store.mkdir()
-    call(PACK, application, "shop.py", node / PAYLOAD, store, ID, XDG_CONFIG_HOME=str(tmp_path / "config"))
-    assert (node / PAYLOAD).stat().st_mode & 0o777 == 0o600
-    application.rename(tmp_path / "gone")
+    shutil.copy(payload, node / PAYLOAD)
     return node
 
 
@@ -126,12 +140,12 @@ def test_code_data_options_and_configuration_arrive_and_nothing_of_spark(packed,
     assert not [one for one in here if one.stat().st_mode & 0o077]
 
 
-def test_what_the_first_attempt_has_rewound_the_next_one_does_not(packed, call, tmp_path):
+def test_what_the_first_attempt_has_rewound_the_next_one_does_not(packed, call, store):
     later = {"CONTAINER_ID": "container_e17_1700000000000_0042_02_000001"}
     assert "--from-window" in json.loads(call(DRIVE, packed, **later))[0]  # the first had not begun
     entry = StoreEntry("shop", "shop", 1, "running", run="ab", epoch=1, submission=ID)
-    EntryFolder(str(tmp_path / "store")).write(entry)
-    (path,) = (tmp_path / "store").rglob("shop.json")
+    EntryFolder(str(store)).write(entry)
+    (path,) = store.rglob("shop.json")
     for text in (path.read_text(), path.read_text()[:40]):  # whole, and damaged
         path.write_text(text)
         said = call(DRIVE, packed, **later).splitlines()
