@@ -51,6 +51,14 @@ def containers(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(_names_of(context, "/physicalPlan/containers", "containers", "id"), incomplete)
 
 
+def loggers(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of loggers whose level is set, of Ridgeline's own, and of the modules of operators."""
+    found = _names_of(context, "/loggers", "loggers", "target")
+    classes = _names_of(context, "/logicalPlan/operators", "operators", "className")
+    modules = [name.rpartition(".")[0] for name in classes]
+    return _beginning(dict.fromkeys([*found, *filter(None, modules), "ridgeline", "root"]), incomplete)
+
+
 def properties(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the properties of the operator that was typed before."""
     return _beginning(_ask(context, f"{_operator(context)}/properties"), incomplete)

@@ -14,7 +14,7 @@ from typer.main import get_group
 
 from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
 from ridgeline.cli.access import tokens
-from ridgeline.cli.applications import listing, steering, submitting
+from ridgeline.cli.applications import listing, steering, submitting, waiting
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, load_configured
 from ridgeline.cli.costs.costing import cost
@@ -428,7 +428,8 @@ _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
 _add(_CHANGE, physical.set_physical_operator_property)
 _add(_CHANGE, changing.changes, changing.withdraw_change)
 _add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
-_add(_STEER, steering.stop, steering.kill, steering.wait, physical.kill_container)
+_add(_STEER, steering.stop, steering.kill, waiting.wait, physical.kill_container)
+_add(_STEER, logs.set_log_level)
 _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)

@@ -15,6 +15,8 @@ from ridgeline.engine.process.log_channel import CHANNEL
 class _Keeping(logging.Handler):
     """Keeps the lines that are about one application. Raises nothing."""
 
+    only_keeps = True
+
     def __init__(self, log: OperatorLog, application: str) -> None:
         super().__init__()
         self._log = log

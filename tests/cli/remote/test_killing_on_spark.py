@@ -1,6 +1,8 @@
 """`ridgeline kill-container` and `ridgeline wait`: an operator that hangs for ever is ended by hand."""
 
 import json
+import os
+import signal
 from collections import Counter
 
 import pytest
@@ -61,9 +63,11 @@ def test_a_container_that_hangs_is_ended_by_hand(
     assert "`hang` still runs after 0.5 s" in waited.stderr
 
     listed = json.loads(ridgeline_command("list-containers", "hang", "--json").stdout)["containers"]
-    unknown = ridgeline_command("kill-container", "hang", "99")
-    assert unknown.exit_code == 2, unknown.output
     hung = next(one for one in listed if "hangs" in " ".join(one["operators"].values()))
+    unknown = ridgeline_command("kill-container", "hang", hung["id"], "99")
+    assert unknown.exit_code == 2, unknown.output
+    again = json.loads(ridgeline_command("list-containers", "hang", "--json").stdout)["containers"]
+    assert hung["pid"] in {one["pid"] for one in again}, "no process was ended"
     killed = ridgeline_command("kill-container", "hang", hung["id"], "--json")
     assert killed.exit_code == 0, killed.output
     (answer,) = json.loads(killed.stdout)["killed"]
@@ -75,3 +79,61 @@ def test_a_container_that_hangs_is_ended_by_hand(
     assert run.wait(PATIENCE_SECONDS) == 0
     lines = [line for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
     assert Counter(json.loads(line)["value"] for line in lines) == Counter(range(200))
+
+
+def test_containers_of_one_process_end_it_once_and_those_of_two_end_both(
+    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until
+):
+    environment["RIDGELINE_HOME"] = str(tmp_path / "ridgeline-home")
+    (tmp_path / "hang.py").write_text(APP.replace("self.count == 200", 'Path("end").exists()'))
+    (tmp_path / "hung").touch()
+    run = ridgeline_process("run", "hang.py", "--master", "local[3]", "--checkpoint", "state", "--quiet")
+
+    def containers():
+        found = ridgeline_command("list-containers", "hang", "--json")
+        return json.loads(found.stdout)["containers"] if found.exit_code == 0 else []
+
+    wait_until(lambda: containers() and all(one["pid"] for one in containers()), "all containers to run")
+    before = containers()
+    pids = {one["pid"] for one in before}
+    assert 1 < len(pids) < len(before), "some containers share a process"
+    killed = ridgeline_command("kill-container", "hang", *(one["id"] for one in before), "--json")
+    assert killed.exit_code == 0, killed.output
+    answers = json.loads(killed.stdout)["killed"]
+    assert sorted(one["pid"] for one in answers) == sorted(pids)
+    assert sorted(id for one in answers for id in one["containers"]) == sorted(one["id"] for one in before)
+    wait_until(
+        lambda: all(one["pid"] not in pids | {None} for one in containers()), "other processes to have all"
+    )
+    (tmp_path / "end").touch()
+    assert run.wait(PATIENCE_SECONDS) == 0
+    lines = [line for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    found = Counter(json.loads(line)["value"] for line in lines)
+    assert found == Counter(range(len(found)))
+
+
+@pytest.mark.parametrize("store", [(), ("--store", "store")])
+def test_wait_follows_a_driver_that_is_started_again(
+    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until, store
+):
+    environment["RIDGELINE_HOME"] = str(tmp_path / "ridgeline-home")
+    (tmp_path / "hang.py").write_text(APP.replace("self.count == 200", 'Path("end").exists()'))
+    (tmp_path / "hung").touch()
+    where = (*store, "--store-name", "hang") if store else ("--checkpoint", "state")
+    supervised = ("--supervise", "--back-off", "200ms-1s")
+    run = ridgeline_process("run", "hang.py", "--master", "local[3]", *where, *supervised, "--quiet")
+
+    def pid():
+        found = json.loads(ridgeline_command("list-apps", "hang", "--json").stdout)["apps"]
+        return found[0]["pid"] if found else None
+
+    wait_until(pid, "the application to run")
+    first = pid()
+    waits = ridgeline_process("wait", "hang", *store)
+    assert ridgeline_process("wait", "hang", "0.5", *store).wait(PATIENCE_SECONDS) == 1
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: pid() not in {None, first}, "the next driver to run")
+    assert waits.poll() is None, "it waits on"
+    (tmp_path / "end").touch()
+    assert waits.wait(PATIENCE_SECONDS) == 0
+    assert run.wait(PATIENCE_SECONDS) == 0

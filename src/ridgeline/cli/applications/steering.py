@@ -134,30 +134,6 @@ def kill(
     _note_end(target, remote)
 
 
-def wait(
-    remote: Named,
-    seconds: Annotated[
-        float | None,
-        typer.Argument(metavar="[SECONDS]", min=0, help="Wait so long at most.", show_default=False),
-    ] = None,
-) -> None:
-    """Wait until a running application has ended. Nothing is asked of it.
-
-    Example: `ridgeline wait payments 600 && ./report`
-
-    Exit codes: 0 ended, 1 still running after SECONDS, 2 none of this name runs.
-    """
-    from ridgeline.cli.remote.change_request import await_end
-
-    client = remote.connect()
-    client.get("/info")  # what does not run is not waited for
-    if not await_end(client, seconds):
-        hint = f"`ridgeline status {remote.app}` says what it does"
-        msg = f"`{remote.app}` still runs after {seconds:g} s; {hint}"
-        raise RidgelineError(msg)
-    write(f"{remote.app} has ended")
-
-
 def _target(remote: Change) -> Target:
     """The application. Raises CommandError if it does not run."""
     from ridgeline.cli.applications.resolving import Target, locate, not_running

@@ -1,4 +1,4 @@
-"""The command that shows what operators print and log."""
+"""The commands about logs: what operators print and log, and the levels of loggers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import contextlib
 from collections import deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.remote.options import Nearest
+from ridgeline.cli import completing
+from ridgeline.cli.remote.options import Named, Nearest
+from ridgeline.engine.process.log_channel import LogLevel
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -151,3 +154,53 @@ def line_texts(line: dict[str, Any]) -> list[Text]:
     style = _STYLES.get(line["level"], "")
     texts.append(Text.assemble((f"{at} ", "dim"), (mark, "cyan"), (record, style), line["text"]))
     return texts
+
+
+class _Level(StrEnum):
+    """The levels of a logger, and the one that it had before."""
+
+    DEBUG = LogLevel.DEBUG
+    INFO = LogLevel.INFO
+    WARNING = LogLevel.WARNING
+    ERROR = LogLevel.ERROR
+    DEFAULT = "DEFAULT"
+
+
+def set_log_level(
+    remote: Named,
+    logger: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOGGER",
+            help="Name of a logger; it stands for those below it, too: `accounts` for `accounts.rules`. "
+            "`root` is above all.",
+            autocompletion=completing.loggers,
+        ),
+    ],
+    level: Annotated[
+        _Level,
+        typer.Argument(
+            metavar="LEVEL",
+            case_sensitive=False,
+            help="The least severe lines that it logs: DEBUG, INFO, WARNING or ERROR. DEFAULT: as before.",
+        ),
+    ],
+) -> None:
+    """Set the level of a logger while the application runs: in its driver, and in all of its slots.
+
+    It lasts until the driver ends: one that is started again has the levels of its start. Slots that are
+    started again get it. `logs` has the lines. Nothing else changes.
+
+    Example: `ridgeline set-log-level payments accounts.rules DEBUG`
+
+    Exit codes: 0 set, 2 refused: no level is changed.
+    """
+    wanted = [{"target": logger, "logLevel": str(level)}]
+    answer = remote.connect().post("/loggers", loggers=wanted)
+    remote.show(answer, lambda _width: _levels(answer["loggers"]))
+
+
+def _levels(rows: Iterable[Any]) -> Iterable[Text]:
+    """A line for each logger whose level is set."""
+    lines = [Text(f"{printable(row['target'])} {row['logLevel']}") for row in rows]
+    return lines or [Text("all loggers have the levels of the start")]

@@ -85,15 +85,21 @@ def kill_container(
 ) -> None:
     """End the processes of containers at once. Spark starts others, and their windows run again.
 
-    Containers that live in the same slot share its process. No result is lost or doubled, and it counts as
-    no failure of an operator. `get-stack` says before what a container does.
+    Containers that live in the same slot share its process, which is ended once. No result is lost or
+    doubled, and it counts as no failure of an operator. `get-stack` says before what a container does.
 
     Example: `ridgeline kill-container payments 3`
 
-    Exit codes: 0 ended, 2 there is no such container, or it lives in no process of its own.
+    Exit codes: 0 ended, 2 there is no such container, or it lives in no process of its own. Nothing is ended
+    if one of several is not there.
     """
     client = remote.connect()
-    answers = [client.post(f"/physicalPlan/containers/{quote(one, safe='')}/kill") for one in containers]
+    paths = [f"/physicalPlan/containers/{quote(one, safe='')}" for one in containers]
+    ids = [client.get(path)["id"] for path in paths]
+    answers: list[Any] = []
+    for number, path in zip(ids, paths, strict=True):
+        if not any(number in one["containers"] for one in answers):
+            answers.append(client.post(f"{path}/kill"))
     lines = [
         f"container {one['id']}: process {one['pid']} on `{one['host']}` is ended, with the containers "
         f"{', '.join(map(str, one['containers']))}"

@@ -28,8 +28,6 @@ WITHOUT_OURS = {
     "removes those of runs that were killed, `checkpoint prune DIR` what a checkpoint does not need",
     "get-app-package-operator-properties": "`get-package-info PACKAGE` lists applications and operators; "
     "`dump-config PACKAGE` has every property of one with its value",
-    "set-log-level": "levels are those of the start, `run --log-level`; `logs` has the lines of all levels "
-    "that operators log, and `logs --json` the level of each",
     "set-pager": "answers are not paged; `ridgeline COMMAND | less` pages one",
 }
 """Commands of Apex's shell that have none here, each with what to do."""

@@ -170,6 +170,8 @@ def _next(lines: Any) -> str:
 
 
 class _Sender(logging.Handler):
+    only_keeps = True
+
     def __init__(self, link: Link) -> None:
         super().__init__(logging.WARNING)
         self._link = link

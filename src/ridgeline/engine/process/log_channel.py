@@ -267,6 +267,8 @@ class _LineHandler(logging.Handler):
 class _Keeping(logging.Handler):
     """Keeps lines for the driver, with their levels. Raises nothing."""
 
+    only_keeps = True
+
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record."""
         with contextlib.suppress(Exception):  # wrong arguments: the handler beside this one has said so
@@ -279,15 +281,30 @@ class _Keeping(logging.Handler):
 class _LastResort(_Keeping):
     """Python's handler of last resort, whose lines are kept with their levels."""
 
-    def __init__(self, before: logging.Handler) -> None:
-        super().__init__(before.level)
+    only_keeps = False
+
+    def __init__(self, before: logging.Handler, level: int) -> None:
+        super().__init__(level)
         self._before = before
+
+    def of_all_levels(self) -> _LastResort:
+        """The same for lines of each level."""
+        return _LastResort(self._before, logging.NOTSET)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record as before, and keep it."""
         with not_kept():
             self._before.handle(record)
         super().emit(record)
+
+
+def writing_handler() -> logging.Handler:
+    """A handler for a logger whose lines nothing else writes: as lines of text, on standard error.
+
+    In a worker they are written as those of other loggers are, and kept for the driver.
+    """
+    last = logging.lastResort
+    return last.of_all_levels() if isinstance(last, _LastResort) else LogSettings().handler
 
 
 # Processes --------------------------------------------------------------------------------------------------
@@ -354,7 +371,7 @@ def open_worker_channel(environment: Mapping[str, str] = os.environ) -> None:
     settings = _given(environment)
     if settings is None:
         if logging.lastResort is not None and not isinstance(logging.lastResort, _LastResort):
-            logging.lastResort = _LastResort(logging.lastResort)
+            logging.lastResort = _LastResort(logging.lastResort, logging.lastResort.level)
         return
     try:
         handler = settings.handler

@@ -15,6 +15,7 @@ from ridgeline.engine.exchange.network import (
     Peer,
     Received,
 )
+from ridgeline.engine.process import log_levels
 from ridgeline.engine.slot.messages import (
     Address,
     Between,
@@ -24,6 +25,7 @@ from ridgeline.engine.slot.messages import (
     Host,
     MalformedError,
     RunAttempt,
+    SetLevels,
     Taken,
     ToSlot,
     Unreachable,
@@ -130,6 +132,9 @@ class SlotLoop:
             self._feed(frame.peer, message)
             return
         self.got_message = True
+        if isinstance(message, SetLevels):
+            log_levels.follow(message.levels)
+            return
         self._slot.from_stram(message)
         if isinstance(message, Host):
             self._follow_host(message)

@@ -103,11 +103,18 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class SetLevels:
+    """Give these loggers of the process these levels, and all others those that they had before."""
+
+    levels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Tear all containers down, answer with `Ended` and go."""
 
 
-ToSlot: TypeAlias = Host | Prepare | RunAttempt | Committed | End
+ToSlot: TypeAlias = Host | Prepare | RunAttempt | Committed | SetLevels | End
 
 
 # From a slot to STRAM ---------------------------------------------------------------------------------------
@@ -246,7 +253,7 @@ class Taken:
 AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
 _KINDS: tuple[type[AnyMessage], ...] = (
     Host, RunAttempt, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
-    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared, Said,
+    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared, Said, SetLevels,
 )  # fmt: skip
 Frame: TypeAlias = tuple[int, bytes, Sequence[Buffer]]
 """Kind, head and buffers, as a `Network` sends them."""

@@ -10,9 +10,9 @@ from ridgeline.service.history.bundling import LOG, entry_of
 from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.http.endpoint import AnswerError
 from ridgeline.service.http.endpoints import BASE
-from ridgeline.service.http.log import log_endpoints
+from ridgeline.service.http.log import log_endpoint
 
-(ENDPOINT,) = log_endpoints(BASE)
+ENDPOINT = log_endpoint(BASE)
 _MOST = 1000
 _NONE = "no line of an operator is kept"
 

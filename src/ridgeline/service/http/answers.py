@@ -438,6 +438,19 @@ class LogLineAnswer(InRegionAnswer, TypedDict):
     leftOut: Annotated[int, "Lines before it that are not kept, since too many came."]
 
 
+class LoggerAnswer(TypedDict):
+    """The level of a logger that was set while the application runs."""
+
+    target: Annotated[str, "The name of the logger; those below it have the level, too."]
+    logLevel: Annotated[str, "The least severe lines that it logs."]
+
+
+class LoggersAnswer(TypedDict):
+    """The levels of loggers that were set while the application runs."""
+
+    loggers: Annotated[list[LoggerAnswer], "By name."]
+
+
 class LogAnswer(TypedDict):
     """The last lines that operators have said, the oldest first."""
 

@@ -440,13 +440,13 @@ def _kill_container(call: Call) -> KilledContainerAnswer:
     """End the process of a container. Raises AnswerError (404, 409)."""
     container = found(call.watch.container, call["id"])
     host, pid = container["host"], container["pid"]
+    together = [one["id"] for one in call.watch.containers() if (one["host"], one["pid"]) == (host, pid)]
     reason = f"the process was killed by {call.by}"
     if host is None or pid is None or not call.running.kill(host, pid, reason):
         what = f"container {call['id']} lives in no process that can be ended now"
         raise AnswerError(
             409, what, "it is in the driver's process, or is started again: see `/physicalPlan/containers`"
         )
-    together = [one["id"] for one in call.watch.containers() if (one["host"], one["pid"]) == (host, pid)]
     return {"id": container["id"], "host": host, "pid": pid, "containers": together}
 
 

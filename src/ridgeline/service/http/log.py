@@ -1,19 +1,23 @@
-"""The endpoint of the last lines that operators have printed or logged. Secrets are masked."""
+"""The endpoints of the last lines that operators have printed or logged, and of the levels of loggers.
+
+Secrets are masked.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
 from ridgeline.engine.driver.operator_log import LogLine
+from ridgeline.engine.process import log_levels
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.service.access.roles import Role
-from ridgeline.service.http.answers import LogAnswer, LogLineAnswer
+from ridgeline.service.http.answers import LogAnswer, LoggersAnswer, LogLineAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
 
 MOST_LINES = 1000
@@ -24,32 +28,83 @@ Hide = Callable[[str], str]
 _TITLE = re.compile(r"(.*?)(?:\[(\d+)\])?")
 
 
-def log_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """The endpoint, below the base path."""
+def logger_endpoints(base: str) -> tuple[Endpoint, ...]:
+    """The endpoints of the levels of loggers, below the base path."""
     return (
         Endpoint(
-            f"{base}/log",
-            _log,
-            "The last lines that operators printed or logged. It asks for more than the right to read.",
-            LogAnswer,
+            f"{base}/loggers",
+            lambda _: _levels(log_levels.levels()),
+            "The levels of loggers that were set while the application runs.",
+            LoggersAnswer,
+            tag="log",
+        ),
+        Endpoint(
+            f"{base}/loggers",
+            _set_levels,
+            "Set the levels of loggers in the driver and its slots, until the driver ends.",
+            LoggersAnswer,
             method="POST",
             role=Role.OPERATE,
-            is_noted=False,
             body=(
                 Parameter(
-                    "operator",
-                    "string",
-                    "the name of a logical operator; default: all lines",
+                    "loggers",
+                    "array",
+                    'such as `{"target": "accounts.rules", "logLevel": "DEBUG"}`; the level is one of '
+                    f"{', '.join(log_levels.LEVELS)}",
                 ),
-                Parameter("partition", "integer", "a partition of it; default: all", 0),
-                Parameter("container", "integer", "the id of a container; default: all", 0),
-                Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
-                Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
-                Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
             ),
             tag="log",
         ),
     )
+
+
+def log_endpoint(base: str) -> Endpoint:
+    """The endpoint of lines, below the base path."""
+    return Endpoint(
+        f"{base}/log",
+        _log,
+        "The last lines that operators printed or logged. It asks for more than the right to read.",
+        LogAnswer,
+        method="POST",
+        role=Role.OPERATE,
+        is_noted=False,
+        body=(
+            Parameter(
+                "operator",
+                "string",
+                "the name of a logical operator; default: all lines",
+            ),
+            Parameter("partition", "integer", "a partition of it; default: all", 0),
+            Parameter("container", "integer", "the id of a container; default: all", 0),
+            Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
+            Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
+            Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
+        ),
+        tag="log",
+    )
+
+
+def _levels(found: Mapping[str, str]) -> LoggersAnswer:
+    return {"loggers": [{"target": name, "logLevel": level} for name, level in sorted(found.items())]}
+
+
+def _set_levels(call: Call) -> LoggersAnswer:
+    """Set levels, all or none. Raises AnswerError (400)."""
+    hint = 'send `{"loggers": [{"target": "accounts.rules", "logLevel": "DEBUG"}]}`'
+    wanted: dict[str, str] = {}
+    for one in call.get("loggers") or ():
+        keys = set(one) if isinstance(one, dict) else set()
+        if keys != {"target", "logLevel"} or not all(isinstance(value, str) for value in one.values()):
+            what = f"each of `loggers` has the texts `target` and `logLevel`; got {shorten(one)}"
+            raise AnswerError(400, what, hint)
+        wanted[one["target"]] = one["logLevel"].upper()
+    if not wanted:
+        raise AnswerError(400, "`loggers` names no logger", hint)
+    try:
+        return _levels(log_levels.change(wanted))
+    except ValueError as error:
+        names = ", ".join(shorten(f"{name}={level}") for name, level in wanted.items())
+        raise AnswerError(400, f"no levels were set for {shorten(names)}", str(error)) from None
 
 
 def _log(call: Call) -> LogAnswer:

@@ -63,6 +63,9 @@ from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slot_resources import needs_of
 from ridgeline.stram.slots import RetireSlot, SlotInstruction, Slots
 
+_KILL_SECONDS = 5.0
+_KILL_POLL_SECONDS = 0.05
+
 
 class SlotExecutor:
     """Runs the containers of a plan in slots; a `WindowExecutor`. The slots are started by the first window.
@@ -141,6 +144,7 @@ class SlotExecutor:
         """
         deadline = self._clock.monotonic() + seconds
         self._sender.send_commit(self._group)
+        self._sender.send_levels(self._group)
         while not self._events and not self._woken and self._group is not None and self._given_up is None:
             left = deadline - self._clock.monotonic()
             soon = min(left, SUSPICION_SECONDS, self._feeds.seconds, self._spare.seconds)
@@ -191,14 +195,22 @@ class SlotExecutor:
         return failures
 
     def kill(self, host: str, pid: int, reason: str) -> bool:
-        """As `WindowExecutor.kill`. Counts as none of the attempts at a window."""
-        if self._group is None or (host, pid) not in {
-            (one.host, one.pid) for one in list(self._slots.members.values())
-        }:
-            return False
+        """As `WindowExecutor.kill`. Counts as none of the attempts at a window.
+
+        While another process is being ended it waits for 5 s at most.
+        """
         where = "its slot"
         failure = Failure(self._contents.application, "", 0, -1, where, reason, cluster=True)
-        return self._health.watchdog.kill(Stuck(host, pid, failure))
+        deadline = self._clock.monotonic() + _KILL_SECONDS
+        while self._group is not None and any(
+            (one.host, one.pid) == (host, pid) for one in list(self._slots.members.values())
+        ):
+            if self._health.watchdog.kill(Stuck(host, pid, failure)):
+                return True
+            if self._clock.monotonic() > deadline:
+                break
+            self._clock.wait(_KILL_POLL_SECONDS)
+        return False
 
     @property
     def slots(self) -> int | None:
@@ -329,6 +341,7 @@ class SlotExecutor:
                 self._health.reach.found(node)
             case SlotJoined(slot, member, again):
                 self._health.joined(member)
+                self._sender.joined(group, slot)
                 at, hosted = self._clock.wall(), len(self._slots.placement[slot])
                 self._observe(slot_events.SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
             case SlotGone(slot, member, reason):

@@ -6,7 +6,8 @@ from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.feed import Feeds
 from ridgeline.engine.driver.slots.group import SlotGroup
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
-from ridgeline.engine.slot.messages import Committed, RunAttempt, encode_for_each
+from ridgeline.engine.process import log_levels
+from ridgeline.engine.slot.messages import Committed, RunAttempt, SetLevels, encode_for_each
 from ridgeline.plan.protocol import WindowRequest
 
 
@@ -19,6 +20,8 @@ class AttemptSender:
         self._sharing = sharing
         self._sent = False
         """Slots have got an attempt."""
+        self._levels = log_levels.levels()
+        """The levels of loggers that the slots have."""
         self._commit: int | None = None
         """The last window that was committed, if it is not sent yet: the next `RunAttempt` has it."""
 
@@ -55,3 +58,16 @@ class AttemptSender:
         if self._commit is not None and group is not None and self._sent:
             group.send_all(Committed(self._commit))
             self._commit = None
+
+    def send_levels(self, group: SlotGroup | None) -> None:
+        """Send the levels of loggers to all slots, if they have changed."""
+        levels = log_levels.levels()
+        if group is not None and levels is not self._levels:
+            self._levels = levels
+            for slot in self._contents.slots.members:
+                group.send(slot, SetLevels(dict(levels)))
+
+    def joined(self, group: SlotGroup, slot: int) -> None:
+        """Send a slot that has joined the levels of loggers that are set."""
+        if self._levels:
+            group.send(slot, SetLevels(dict(self._levels)))
