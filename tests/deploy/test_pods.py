@@ -196,6 +196,7 @@ def words(cluster, store, tmp_path):
         "spark.executor.instances": "3",
         "spark.executor.memory": "512m",
         "spark.hadoop.planted.secret.key": SECRET,
+        "spark.hadoop.planted.address": f"http://ann:{SECRET}@host/",
     }
     for role in ("driver", "executor"):
         volume = f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.store"

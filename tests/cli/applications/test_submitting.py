@@ -205,6 +205,9 @@ def test_a_driver_that_fails_says_why(call, tmp_path):
     assert "`one` is failed: " in error
 
 
+IN_A_POD = ("--deploy-mode", "cluster", "--master", "k8s://https://h:1")
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -217,6 +220,14 @@ def test_a_driver_that_fails_says_why(call, tmp_path):
         ),
         (("--deploy-mode", "cluster", "--master", "spark://h:1"), "starts no drivers in Python"),
         (("--deploy-mode", "cluster", "--master", "k8s://https://h:1"), "needs an image that has Ridgeline"),
+        (
+            (*IN_A_POD, "--conf", "spark.kubernetes.driverEnv.DB_PASSWORD=hunter2"),
+            "give `--conf spark.kubernetes.driver.secretKeyRef.DB_PASSWORD=SECRET:KEY`",
+        ),
+        (
+            (*IN_A_POD, "--conf", "spark.executorEnv.DB_PASSWORD=hunter2"),
+            "give `--conf spark.kubernetes.executor.secretKeyRef.DB_PASSWORD=SECRET:KEY`",
+        ),
         (
             ("--deploy-mode", "cluster", "--master", "k8s://https://h:1", "--supervise"),
             "Kubernetes starts the pod of a driver by Spark never again; leave it out and give the same",

@@ -205,6 +205,15 @@ def mask_text(text: str) -> str:
     return _FORMS.sub(MASK, text)
 
 
+def holds_secret(name: str, value: str) -> bool:
+    """Whether a setting is a secret by its name, or has one in its text.
+
+    >>> holds_secret("spark.hadoop.fs.s3a.secret.key", "x"), holds_secret("spark.proxy", "http://ann:x@host")
+    (True, True)
+    """
+    return is_secret(name) or mask_text(value) != value
+
+
 def masked_and_capped(text: str, limit: int = TEXT_LIMIT) -> str:
     """`capped` of a text without its secrets: one that is cut in half would not be known any more.
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
+from ridgeline.api.support.masking import holds_secret
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.api.support.secrets.providers import provided_settings
 from ridgeline.cli.cluster import kept, payload
@@ -35,6 +36,11 @@ MOUNT = "/etc/ridgeline/submitted"
 _IMAGE = "spark.kubernetes.container.image"
 _MOST_BYTES = 1_000_000
 """A Secret of Kubernetes has 1 MiB at most."""
+_VARIABLES = {
+    "spark.kubernetes.driverEnv.": "spark.kubernetes.driver.secretKeyRef.",
+    "spark.executorEnv.": "spark.kubernetes.executor.secretKeyRef.",
+}
+"""Settings of variables that pods show, and those that name the place of a secret in their stead."""
 _OF_THIS_HOST = frozenset({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"})
 """Variables that Spark would give to the pod, whose image has its own."""
 _LABEL = "ridgeline.submitted"
@@ -62,7 +68,7 @@ def submit_to_kubernetes(
     place = kept.make_folder(folder.uri, name, submission, last)
     pod, secret = (f"{_slug(name)}-{submission[:10]}-{what}" for what in ("driver", "submitted"))
     spark = _spark_settings(settings)
-    hidden = {key: value for key, value in spark.items() if _is_hidden(key)}
+    hidden = {key: value for key, value in spark.items() if _is_hidden(key, value)}
     shown = {key: value for key, value in spark.items() if key not in hidden}
     shown |= {"spark.kubernetes.driver.pod.name": pod, f"spark.kubernetes.driver.secrets.{secret}": MOUNT}
     try:
@@ -119,6 +125,12 @@ def _check(settings: RunSettings) -> None:
     if settings.cluster.archives is not None:
         msg = "`--archives` comes too late for a driver in a pod; put the environment into the image, and "
         raise CommandError(msg + f"name that by `--conf {_IMAGE}=...`")
+    for key in settings.spark:
+        start = next((one for one in _VARIABLES if key.startswith(one)), None)
+        if start is not None and is_secret(variable := key.removeprefix(start)):
+            msg = f"`--conf {key}` would stand in the pod, where all that may look at pods read it; "
+            msg += "put it into a Secret of Kubernetes, and give "
+            raise CommandError(msg + f"`--conf {_VARIABLES[start]}{variable}=SECRET:KEY`")
     if not any(settings.spark.get(key) for key in (_IMAGE, "spark.kubernetes.driver.container.image")):
         msg = f"a driver in a pod needs an image that has Ridgeline; give `--conf {_IMAGE}=...`: "
         raise CommandError(msg + "`deploy/Dockerfile` makes one")
@@ -133,12 +145,12 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST_NAME].strip("-")
 
 
-def _is_hidden(key: str) -> bool:
-    """Whether a setting of Spark is a secret: Spark's config map can be read by all that read config maps.
+def _is_hidden(key: str, value: str) -> bool:
+    """Whether a setting of Spark has a secret: Spark's config map can be read by all that read config maps.
 
     Those of Spark's own client stay: they are about this side, and Spark masks them.
     """
-    return is_secret(key) and not key.startswith("spark.kubernetes.")
+    return holds_secret(key, value) and not key.startswith("spark.kubernetes.")
 
 
 def _spark_settings(settings: RunSettings) -> dict[str, str]:

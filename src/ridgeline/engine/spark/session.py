@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
+from ridgeline.api.support.masking import holds_secret
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.engine import accept_pandas_3
 from ridgeline.engine.process import log_channel
@@ -60,6 +61,8 @@ _SETTINGS = {
 }
 _FETCHED = ("spark.archives", "spark.files", "spark.jars", "spark.submit.pyFiles")
 """Settings with files that Java may have to fetch before PySpark is connected to it."""
+_AT_START = ("spark.driver.", "spark.jars.", "spark.submit.")
+"""Java reads settings of these names before PySpark is connected to it, and only then."""
 _REHEARSED = {"spark.master": "local[1]", "spark.eventLog.enabled": "false", "spark.ui.enabled": "false"}
 _LOCAL_CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -282,7 +285,11 @@ def _ensure_java(conf: SparkConf) -> None:
     from pyspark.java_gateway import launch_gateway
 
     settings = dict(conf.getAll())
-    shown = {name: value for name, value in settings.items() if not is_secret(name)}
+    shown = {
+        name: value
+        for name, value in settings.items()
+        if not (is_secret(name) or (holds_secret(name, value) and not name.startswith(_AT_START)))
+    }
     if getattr(SparkContext, "_gateway", None) is not None:
         return
     if any("://" in settings.get(name, "") for name in _FETCHED):
