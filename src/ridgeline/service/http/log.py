@@ -28,9 +28,36 @@ Hide = Callable[[str], str]
 _TITLE = re.compile(r"(.*?)(?:\[(\d+)\])?")
 
 
-def logger_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """The endpoints of the levels of loggers, below the base path."""
+def log_endpoint(base: str) -> Endpoint:
+    """That of lines alone, below the base path."""
+    return Endpoint(
+        f"{base}/log",
+        _log,
+        "The last lines that operators printed or logged. It asks for more than the right to read.",
+        LogAnswer,
+        method="POST",
+        role=Role.OPERATE,
+        is_noted=False,
+        body=(
+            Parameter(
+                "operator",
+                "string",
+                "the name of a logical operator; default: all lines",
+            ),
+            Parameter("partition", "integer", "a partition of it; default: all", 0),
+            Parameter("container", "integer", "the id of a container; default: all", 0),
+            Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
+            Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
+            Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
+        ),
+        tag="log",
+    )
+
+
+def log_endpoints(base: str) -> tuple[Endpoint, ...]:
+    """All of them, below the base path."""
     return (
+        log_endpoint(base),
         Endpoint(
             f"{base}/loggers",
             lambda _: _levels(log_levels.levels()),
@@ -55,32 +82,6 @@ def logger_endpoints(base: str) -> tuple[Endpoint, ...]:
             ),
             tag="log",
         ),
-    )
-
-
-def log_endpoint(base: str) -> Endpoint:
-    """The endpoint of lines, below the base path."""
-    return Endpoint(
-        f"{base}/log",
-        _log,
-        "The last lines that operators printed or logged. It asks for more than the right to read.",
-        LogAnswer,
-        method="POST",
-        role=Role.OPERATE,
-        is_noted=False,
-        body=(
-            Parameter(
-                "operator",
-                "string",
-                "the name of a logical operator; default: all lines",
-            ),
-            Parameter("partition", "integer", "a partition of it; default: all", 0),
-            Parameter("container", "integer", "the id of a container; default: all", 0),
-            Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
-            Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
-            Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
-        ),
-        tag="log",
     )
 
 

@@ -29,7 +29,7 @@ from ridgeline.service.http.endpoint_roles import EndpointRoles, audited, while_
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.kept import kept_endpoints
-from ridgeline.service.http.log import log_endpoint, logger_endpoints
+from ridgeline.service.http.log import log_endpoints
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
@@ -153,8 +153,7 @@ def create_app(
         *region_endpoints(BASE),
         *kept_endpoints(BASE),
         *configuration_endpoints(BASE),
-        *logger_endpoints(BASE),
-        log_endpoint(BASE),
+        *log_endpoints(BASE),
         described,
         HEALTH,
         READY,
