@@ -19,6 +19,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import SchemaError
 from ridgeline.engine.exchange import block
+from support.depth import deep
 
 
 class Inner(NamedTuple):
@@ -118,7 +119,7 @@ def forms(schema: Schema, rows: list[Any]) -> list[list[Any]]:
     ]
 
 
-@settings(deadline=None, max_examples=120)  # each run draws others
+@settings(deadline=None, max_examples=deep(48))  # each run draws others
 @given(st.data())
 def test_rows_of_any_values_come_out_equal_or_are_refused_by_column(data: Any) -> None:
     kinds = data.draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=3))
@@ -137,7 +138,7 @@ def test_rows_of_any_values_come_out_equal_or_are_refused_by_column(data: Any) -
         assert same(came, rows)
 
 
-@settings(deadline=None, max_examples=120)  # each run draws others
+@settings(deadline=None, max_examples=deep(48))  # each run draws others
 @given(st.data())
 def test_fitting_rows_are_never_refused_and_hash_as_their_batch(data: Any) -> None:
     kinds = data.draw(
@@ -176,7 +177,7 @@ KEYS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)  # each run draws others
+@settings(deadline=None, max_examples=deep(60))  # each run draws others
 @example([(math.nan, 1), (float("nan"), 2), (-float("nan"), 3)])
 @example([(0.0, 1), (-0.0, 2), (0, 3), (False, 4), (Decimal(0), 5)])
 @example([((1, float("nan")), 1)])

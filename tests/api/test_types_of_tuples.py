@@ -27,6 +27,7 @@ from ridgeline import (
     stable_hash,
 )
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.testing.shares import share
 
 
 class Colour(enum.Enum):
@@ -165,8 +166,7 @@ def test_tuples_come_back_equal(kind: Any) -> None:
     assert types_of(found) == types_of(rows)
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-@pytest.mark.parametrize("kind", TUPLES)
+@pytest.mark.parametrize(("kind", "partitions"), share(2, TUPLES, [1, 3]))
 def test_tuples_pass_through_applications(kind: Any, partitions: int) -> None:
     app = Application("types")
     stream = app.read("in", ListInput(kind, TUPLES[kind]))

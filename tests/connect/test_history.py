@@ -21,7 +21,7 @@ from ridgeline.plan import plan_application
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.shown_properties import secret_names, shown_properties
 from ridgeline.testing import CollectorSink, Faults, run_local
-from support.depth import deep
+from support.depth import deep, deeper
 
 
 def whole(records: dict[str, int]) -> Log:
@@ -85,12 +85,12 @@ def windows_of(rows: Counter[tuple[str, int]]) -> dict[tuple[str, int], int]:
 def test_windows_of_event_time_across_the_seam(seed: int) -> None:
     """Some partitions are far behind others, drivers and containers die: no record is late or lost."""
     random = Random(seed)
-    history = whole({f"p{number}": 100 + random.randint(0, 30) for number in range(4)})
-    live = Log([{f"p{number}": random.randint(80, 140) for number in range(4)}, *steps(seed)])
+    history = whole({f"p{number}": 40 + random.randint(0, 12) for number in range(4)})
+    live = Log([{f"p{number}": random.randint(32, 56) for number in range(4)}, *steps(seed, most=16)])
     live.step()
     partitions = (1, 2, 3, 5)[seed % 4]
-    seam = START + timedelta(seconds=100)  # the history is whole up to there
-    of_history = {"lateness": "200s"} if seed % 2 else {}
+    seam = START + timedelta(seconds=40)  # the history is whole up to there
+    of_history = {"lateness": "80s"} if seed % 2 else {}
     source = source_of(history, live, begin=seam, lateness="1s", of_history=of_history)
     faults = Faults(seed=seed, rate=0.15, kinds=["exception", "kill", "repeat", "restart"])
     app = counting(source, partitions)
@@ -256,7 +256,9 @@ def test_an_end_before_the_seam_does_not_hold_up_other_source_partitions() -> No
     assert rows == Counter([*(("a", place) for place in range(60)), *(("b", place) for place in range(100))])
 
 
-@pytest.mark.parametrize("windows", [1, 3, 6, 7, 8, 9, 14])
+@pytest.mark.parametrize(
+    "windows", [1, 7, 8, 14, *(pytest.param(windows, marks=deeper) for windows in (3, 6, 9))]
+)
 def test_restarts_in_the_history_and_after_it(windows: int, tmp_path: Path) -> None:
     def run(count: int | None, **options: Any) -> Counter[tuple[str, int]]:
         source = source_of(history, live, of_history={"window_records": 100})
@@ -271,7 +273,7 @@ def test_restarts_in_the_history_and_after_it(windows: int, tmp_path: Path) -> N
     assert rows == once(live)
 
 
-@pytest.mark.parametrize("back", [0, 2, 5, 9])
+@pytest.mark.parametrize("back", [0, 5, *(pytest.param(back, marks=deeper) for back in (2, 9))])
 def test_a_rewind_into_the_history_reads_both_again(back: int, tmp_path: Path) -> None:
     def run(count: int | None, **options: Any) -> Counter[tuple[str, int]]:
         source = source_of(history, live, of_history={"window_records": 100})

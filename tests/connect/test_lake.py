@@ -35,6 +35,8 @@ from ridgeline.testing import (
     run_local,
 )
 from ridgeline.testing.services import Moto, SeaweedFS
+from support.depth import deeper
+from support.testing.shares import share
 
 UTC = dt.UTC
 ROWS = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("text", pa.string()), ("value", pa.float64())])
@@ -214,7 +216,7 @@ class Change(NamedTuple):
     amount: int | None
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_the_last_change_of_each_key_counts(tmp_path: Path, partitions: int) -> None:
     random = Random(partitions)
     rows: list[Any] = []
@@ -247,8 +249,10 @@ class Total(NamedTuple):
     number: int
 
 
-@pytest.mark.parametrize("by", [("country",), ("day",), ("at",), ("country", "day", "at"), ("number",)])
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize(
+    ("partitions", "by"),
+    share(2, [1, 2], [("country",), ("day",), ("at",), ("country", "day", "at"), ("number",)]),
+)
 def test_rows_of_a_window_replace_their_partitions(
     tmp_path: Path, by: tuple[str, ...], partitions: int
 ) -> None:
@@ -344,8 +348,7 @@ def test_odd_names_of_columns_can_be_keys(tmp_path: Path) -> None:
     assert fetch(tmp_path / "table") == [dict(zip(names, (*range(6), 99), strict=True))]
 
 
-@pytest.mark.parametrize("key", [None, "symbol"])
-@pytest.mark.parametrize("check", ["check", "null"])
+@pytest.mark.parametrize(("check", "key"), share(2, ["check", "null"], [None, "symbol"]))
 def test_rows_that_are_refused_are_named_or_left_out(tmp_path: Path, key: str | None, check: str) -> None:
     class Maybe(NamedTuple):
         symbol: str

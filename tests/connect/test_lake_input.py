@@ -26,6 +26,7 @@ from ridgeline.operators.lake.lake_source import LakeSource
 from ridgeline.operators.lake.storage import Store
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 from ridgeline.testing.services import Moto, SeaweedFS
+from support.testing.shares import share
 
 UTC = dt.UTC
 
@@ -66,8 +67,7 @@ def ids(found: list[Row]) -> list[int]:
     return sorted(row.id for row in found)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-@pytest.mark.parametrize("by", [[], ["part", "at"]])
+@pytest.mark.parametrize(("by", "partitions"), share(2, [[], ["part", "at"]], [1, 2, 3, 5]))
 def test_each_row_once_with_kills(tmp_path: Path, partitions: int, by: list[str]) -> None:
     random = Random(partitions)
     every: list[Row] = []

@@ -19,6 +19,8 @@ from ridgeline.operators import Windowed, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
+from support.depth import deep, deeper
+from support.testing.shares import share
 
 
 def application(log: Log, partitions: int = 1, **properties: Any) -> Application:
@@ -73,7 +75,7 @@ def test_an_end_that_is_not_known_for_long_is_said(
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=deep(6), deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 5]), st.sampled_from([1, 10, 1_000_000]))
 def test_each_record_once_and_in_order(seed: int, partitions: int, window_records: int) -> None:
     log = Log(steps(seed))
@@ -81,7 +83,7 @@ def test_each_record_once_and_in_order(seed: int, partitions: int, window_record
     assert by_partition(run.collected("sink")) == expected(log)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(deep(3)))
 def test_kills_lose_nothing(seed: int) -> None:
     log = Log(steps(seed))
     partitions = (1, 2, 3, 5)[seed % 4]
@@ -92,7 +94,7 @@ def test_kills_lose_nothing(seed: int) -> None:
     assert by_partition(run.collected("sink")) == expected(log)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(deep(3)))
 def test_partitions_that_change_while_it_runs(seed: int) -> None:
     log = Log(steps(seed, count=25))
     random = Random(seed)
@@ -160,8 +162,7 @@ def counts_of(log: Log, partitions: int, **properties: Any) -> Application:
     return app
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("idle_after", [None, "1s"])
+@pytest.mark.parametrize(("idle_after", "partitions"), share(2, [None, "1s"], [1, 2, 3]))
 def test_a_source_partition_without_records_holds_the_watermark_until_it_is_idle(
     idle_after: str | None, partitions: int
 ) -> None:
@@ -186,7 +187,7 @@ def test_a_source_partition_whose_records_wait_is_not_idle(monkeypatch: pytest.M
     assert sum(row["count"] for row in rows) == 1200
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_the_watermark_waits_for_the_source_partition_that_is_behind(partitions: int) -> None:
     """`slow` is far behind `quick` in each window, so no record of it is late."""
     log = Log([{"quick": 100, "slow": 1}, *({"quick": 100, "slow": 3} for _ in range(20))])

@@ -30,6 +30,7 @@ from ridgeline.connect import (
 from ridgeline.connect.segment_store import Segment, SegmentStore
 from ridgeline.connect.shipper import Shipper
 from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
+from support.testing.shares import share
 from support.waiting import wait_until
 
 
@@ -217,9 +218,9 @@ KEPT = {
 """Where the segments are that wait, and the limits with which they are there."""
 
 
-@pytest.mark.parametrize("kind", [GoneOutput, PreparingOutput])
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize(
+    ("kept", "partitions", "kind"), share(2, KEPT, [1, 2, 3, 5], [GoneOutput, PreparingOutput])
+)
 def test_rows_arrive_once_whatever_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, kept: str, kind: type[GoneOutput]
 ) -> None:

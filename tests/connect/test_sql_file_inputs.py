@@ -17,6 +17,7 @@ from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.sql_files import DuckDbInput, DuckDbOutput, SqliteInput, SqliteOutput
 from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+from support.testing.shares import share
 
 KINDS: list[Any] = [SqliteInput, DuckDbInput]
 OUTPUTS: dict[Any, Any] = {SqliteInput: SqliteOutput, DuckDbInput: DuckDbOutput}
@@ -153,14 +154,18 @@ def test_a_query_is_read_as_a_table_is(tmp_path: Path, kind: Any) -> None:
     assert run_local(app).collected("sink") == execute(kind, path, f"{query} order by id")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("properties", "what"),
-    [
-        ({"table": "nothing"}, "nothing.*check `table`, `query`"),
-        ({"column": "text"}, "which is no integer; name a column of integers"),
-        ({"begin": "2026-01-01T00:00:00Z"}, "cannot begin at a time"),
-    ],
+    ("properties", "what", "kind"),
+    share(
+        2,
+        [
+            ({"table": "nothing"}, "nothing.*check `table`, `query`"),
+            ({"column": "text"}, "which is no integer; name a column of integers"),
+            ({"begin": "2026-01-01T00:00:00Z"}, "cannot begin at a time"),
+        ],
+        KINDS,
+        spread=True,
+    ),
 )
 def test_a_table_that_does_not_fit_is_refused(
     tmp_path: Path, kind: Any, properties: dict[str, Any], what: str

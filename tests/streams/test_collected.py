@@ -11,6 +11,7 @@ import pytest
 from ridgeline import Application, OperatorError, RidgelineError
 from ridgeline.operators import FileInput, FileOutput, from_iterable
 from ridgeline.testing import END_WINDOW, ListInput
+from support.depth import deeper
 
 
 class Number(NamedTuple):
@@ -26,7 +27,7 @@ def numbers(app: Application) -> Any:
     return app.read("numbers", ListInput(Number, rows))
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_all_tuples_and_nothing_else(tmp_path: Path, partitions: int) -> None:
     app = Application("numbers")
     source = numbers(app)

@@ -179,7 +179,7 @@ def test_random_chains_give_what_polars_gives_and_what_each_step_gives(monkeypat
     monkeypatch.setattr(_query, "FIRST", 0)
     monkeypatch.setattr(_query, "EVERY", 3)
     joined = 0
-    for seed in range(deep(40)):
+    for seed in range(deep(15)):
         chance = random.Random(seed)
         sizes = [chance.choice([0, 1, 5, 40]) for _ in range(7)]
         windows = [[batch(chance, size) for size in sizes[:4]], [], [batch(chance, one) for one in sizes[4:]]]
@@ -210,7 +210,7 @@ def test_random_chains_give_what_polars_gives_and_what_each_step_gives(monkeypat
             frame = of_frame(frame)
         expected = frame.collect()
         assert rows(found) == [plain(row) for row in expected.to_arrow().to_pylist()], seed
-    assert joined > deep(40)
+    assert joined > deep(15)
 
 
 NAMED = {

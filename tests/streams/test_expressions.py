@@ -34,6 +34,8 @@ from ridgeline.plan.spec.writer import operator_spec, specification_of
 from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validation import find_faults, validate
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 
 class Order(NamedTuple):
@@ -131,8 +133,7 @@ def length(order: Order) -> int:
     return len(order.id)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("name", "partitions"), share(4, STEPS, [1, 2, 3, 5]))
 def test_results_are_those_of_polars(name: str, partitions: int) -> None:
     make, expected = STEPS[name]
     app = Application("orders")
@@ -425,7 +426,7 @@ def test_expressions_of_random_shape_are_null_only_where_they_may_be() -> None:
         pl.max_horizontal,
     ]
     known = 0
-    for _ in range(600):
+    for _ in range(deep(200)):
         made = list(leaves)
         for _ in range(chance.randint(1, 5)):
             made.append(chance.choice(operations)(chance.choice(made), chance.choice(made)))
@@ -437,7 +438,7 @@ def test_expressions_of_random_shape_are_null_only_where_they_may_be() -> None:
         kept = columns.filter(predicate & pl.lit(True))
         for name in sure_after(tree(predicate)):
             assert kept[name].null_count() == 0, predicate
-    assert known > 100
+    assert known > deep(33)
 
 
 @pytest.mark.parametrize(

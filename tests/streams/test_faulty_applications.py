@@ -15,6 +15,7 @@ from ridgeline.operators import aggregate as agg
 from ridgeline.operators import tumbling
 from ridgeline.plan.validation import find_faults
 from ridgeline.testing import CollectorSink, ListInput
+from support.depth import deep
 
 
 class Order(NamedTuple):
@@ -145,7 +146,7 @@ def told(make: Callable[[Stream[Any]], Any]) -> list[str]:
     return [str(fault) for fault in find_faults(app)]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(deep(40)))
 def test_the_fault_names_step_culprit_and_remedy(seed: int) -> None:
     chance = random.Random(seed)
     step = chance.choice(["dear", "totals", "by_country", "checked"])

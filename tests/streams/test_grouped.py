@@ -25,6 +25,7 @@ from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.specification import read_specification
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deeper
 from support.plan.specifications import write_specification
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -87,7 +88,7 @@ def test_results_go_into_a_port_of_a_named_tuple() -> None:
     ]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_windows_without_a_key_have_all_records(partitions: int) -> None:
     app = Application("clicks", window="1s")
     items = [item for click in CLICKS for item in (click, END_WINDOW)]

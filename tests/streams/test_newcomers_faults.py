@@ -28,6 +28,7 @@ from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.validation import find_faults
 from ridgeline.streams.aggregating import AggregatesAll, AggregatesWindows
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.testing.shares import share
 
 
 class Order(NamedTuple):
@@ -274,17 +275,20 @@ class Asks:
         return order
 
 
-@pytest.mark.parametrize("function", [waits, Asks(), partial(waits)])
 @pytest.mark.parametrize(
-    "step",
-    [
-        lambda s, f: s.map("step", f, schema=Order),
-        lambda s, f: s.flat_map("step", f, schema=Order),
-        lambda s, f: s.filter("step", f),
-        lambda s, f: s.split("step", f)[0],
-        lambda s, f: s.branch("step", some=f).some,
-        lambda s, f: s.with_columns("step", new=f),
-    ],
+    ("step", "function"),
+    share(
+        2,
+        [
+            lambda s, f: s.map("step", f, schema=Order),
+            lambda s, f: s.flat_map("step", f, schema=Order),
+            lambda s, f: s.filter("step", f),
+            lambda s, f: s.split("step", f)[0],
+            lambda s, f: s.branch("step", some=f).some,
+            lambda s, f: s.with_columns("step", new=f),
+        ],
+        [waits, Asks(), partial(waits)],
+    ),
 )
 def test_a_function_that_waits_belongs_into_enrich(step: Any, function: Any) -> None:
     found = faults(lambda s: (step(s, function).write("out"), s.write("all")))

@@ -14,6 +14,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 SCHEMA = pa.schema(
     [
@@ -86,7 +87,7 @@ def plain(value: Any) -> Any:
     return str(value.normalize()) if isinstance(value, Decimal) else value
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(deep(8)))
 def test_results_are_those_of_polars(seed: int) -> None:
     chance = random.Random(seed)
     records = [record(chance) for _ in range(chance.randint(0, 25))]

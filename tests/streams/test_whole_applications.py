@@ -18,6 +18,7 @@ import pytest
 
 from ridgeline.operators import FileReplayInput
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deeper
 from support.examples.contract import application
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,7 +31,7 @@ def sink(*_: object, **__: object) -> CollectorSink[Any]:
     return CollectorSink()
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_orders_to_totals(partitions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(partitions)
     made = [

@@ -20,6 +20,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import StateError
 from ridgeline.operators import SumKeyVal
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.testing.shares import share
 
 ODD = np.frombuffer(b"\x01\x00\x00\x00\x00\x00\xf8\xff")[0]
 NANS = [
@@ -157,8 +158,7 @@ class BatchSums(Operator):
 KEYS = [float("nan"), 0.0, -0.0, float("nan"), 1.0, float(ODD), math.inf]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-@pytest.mark.parametrize("kind", [RowSums, BatchSums, "SumKeyVal"])
+@pytest.mark.parametrize(("kind", "partitions"), share(2, [RowSums, BatchSums, "SumKeyVal"], [1, 2, 3, 5]))
 def test_sums_by_a_key_that_may_be_nan_do_not_depend_on_form_partitions_or_restarts(
     kind: Any, partitions: int, tmp_path: Path
 ):

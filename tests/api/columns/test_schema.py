@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ridgeline import SchemaError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.support.pickling import dumps, loads
+from support.depth import deep
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIMES = st.datetimes(timezones=st.just(UTC)).map(lambda time: time.replace(fold=0))
@@ -113,7 +114,7 @@ def types_of(value: Any) -> Any:
 
 @pytest.mark.parametrize(("kind", "rows"), [(Payment, PAYMENTS), (Odd, ODDS), (Leg, LEGS)])
 def test_tuples_come_back_equal_and_of_the_same_types(kind, rows):
-    @settings(deadline=None, max_examples=30)
+    @settings(deadline=None, max_examples=deep(12))
     @given(st.lists(rows, max_size=3))
     def check(tuples):
         schema = Schema(kind)
@@ -124,7 +125,7 @@ def test_tuples_come_back_equal_and_of_the_same_types(kind, rows):
     check()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=deep(20))
 @given(
     st.lists(
         st.builds(
