@@ -31,12 +31,18 @@ from support.simulation.world import Case, Fault, simulate
 
 SEEDS = 500
 BEGINS = {
+    "attempts_begin_anew": 2,
+    "commit_before_sync": 9,
+    "edits_forgotten": 1,
     "entries_before_the_commit": 229,
     "entries_not_in_the_commit": 72,
+    "held_states_survive_a_change": 2,
     "impatient": 13,
     "marker_before_the_file": 38,
+    "no_seal_at_takeover": 5,
     "offset_not_in_the_commit": 24,
     "old_end_window_accepted": 81,
+    "old_reports_counted": 3,
     "published_files_not_looked_for": 17,
     "readers_before_the_log_is_mended": 201,
     "renames_not_settled": 29,
@@ -44,6 +50,8 @@ BEGINS = {
     "segments_of_living_containers_dropped": 167,
     "segments_not_settled": 14,
     "state_file_not_settled": 187,
+    "states_stay_behind": 3,
+    "taken_back_and_kept": 2,
     "windows_count_for_nothing": 53,
 }
 """The seed by which a bug was found: it is tried first, then those after it, the many before it last."""
@@ -408,7 +416,7 @@ def short(seed, kinds):
 @pytest.mark.parametrize("plant", BUGS_OF_CHANGES)
 def test_a_planted_bug_of_changes_is_found(plant, monkeypatch):
     plant(monkeypatch)
-    assert first_failing(range(SEEDS), of=Case.changing) is not None
+    assert first_failing(seeds_of(plant), of=Case.changing) is not None
 
 
 def stopping(seed, kinds):
@@ -489,7 +497,7 @@ def test_a_driver_that_ends_too_early_is_found(plant, monkeypatch):
 
 
 def test_a_driver_ends_once_its_patience_is_over_and_the_next_one_goes_on():
-    assert sum(simulate(lasting(seed)).ends for seed in range(100)) > 1
+    assert sum(simulate(lasting(seed)).ends for seed in range(40, 60)) > 1
 
 
 def test_an_illegal_transition_of_a_window_is_found(monkeypatch):
