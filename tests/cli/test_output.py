@@ -8,6 +8,7 @@ import pytest
 
 from ridgeline.cli.output import Output, OutputGoneError
 from support.cli.windows import make_plan, watch_of, window
+from support.depth import deeper
 from support.paths import SUPPORT
 from support.waiting import PATIENCE_SECONDS
 
@@ -46,14 +47,28 @@ def running(serve):
     )
 
 
-@pytest.mark.parametrize("words", [("plan", TINY), ("validate", TINY), ("--version",), ("list-apps",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", TINY),
+        ("--version",),
+        pytest.param(("validate", TINY), marks=deeper),
+        pytest.param(("list-apps",), marks=deeper),
+    ],
+)
 def test_a_command_ends_quietly(unread, words):
     assert unread(*words) == (141, "")
 
 
 @pytest.mark.usefixtures("running")
 @pytest.mark.parametrize(
-    "words", [("progress", "--json"), ("latency",), ("top", "--json"), ("progress", "--watch")]
+    "words",
+    [
+        ("latency",),
+        ("progress", "--watch"),
+        pytest.param(("progress", "--json"), marks=deeper),
+        pytest.param(("top", "--json"), marks=deeper),
+    ],
 )
 def test_a_command_about_a_running_application_ends_quietly(unread, words):
     assert unread(*words) == (141, "")

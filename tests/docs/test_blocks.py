@@ -44,7 +44,7 @@ def name(page):
 @pytest.mark.parametrize("page", LOCAL, ids=name)
 def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pages.run(page)
+    pages.run(page, called=pages.STARTS_NOTHING)
 
 
 @pytest.mark.spark

@@ -50,7 +50,7 @@ def test_the_applications_of_a_page_go_on_after_restarts(page, tmp_path, monkeyp
         return result
 
     monkeypatch.setattr(ridgeline.testing, "run_local", remembered)
-    pages.run(page)
+    pages.run(page, commands=False)  # they run in other processes, where nothing is remembered
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path / "page")
     monkeypatch.setitem(sys.modules, "block", SimpleNamespace(**pages.LAST[0]))

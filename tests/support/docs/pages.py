@@ -15,6 +15,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from ridgeline.cli.main import app
 from support.accounts.reports import finished
 
 _FENCE = re.compile(r"((?:^<!-- [^\n]* -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -44,6 +47,8 @@ class Block:
         return f"{self.page.name}:{self.line}"
 
 
+STARTS_NOTHING = frozenset({"dump-config", "plan", "validate"})
+"""Commands that can be called in this process: to start one takes longer than all they do."""
 LAST = []
 """The names of the page that ran last, for who finds its classes as those of a module."""
 
@@ -62,20 +67,35 @@ def blocks(page):
     ]
 
 
-def run(page, *, having=(), replaced=()):
-    """Run the blocks of a page that need only what there is. `replaced`: (old, new) in commands and files."""
-    here, before = str(Path.cwd()), set(sys.modules)
+def run(page, *, having=(), replaced=(), called=frozenset(), commands=True):
+    """Run the blocks of a page that need only what there is. `replaced`: (old, new) in commands and files.
+
+    `called`: commands of `ridgeline` that get no process of their own; `commands`: whether to run any.
+    """
+    chosen = [block for block in blocks(page) if not block.needs or block.needs in having]
+    with _forgetting():
+        _run([block for block in chosen if commands or block.language != "console"], replaced, called)
+
+
+@contextlib.contextmanager
+def _forgetting():
+    """Import from the working folder too, and forget at the end what came from there."""
+    here, before, path = str(Path.cwd()), dict(sys.modules), list(sys.path)
     sys.path.insert(0, here)
     try:
-        _run([block for block in blocks(page) if not block.needs or block.needs in having], replaced)
+        yield
     finally:
-        sys.path.remove(here)
-        for name in set(sys.modules) - before:
-            if str(getattr(sys.modules[name], "__file__", "")).startswith(here):
-                del sys.modules[name]
+        sys.path[:] = path
+        for name in [name for name, module in sys.modules.items() if _is_of(here, module)]:
+            del sys.modules[name]
+        sys.modules.update({name: module for name, module in before.items() if _is_of(here, module)})
 
 
-def _run(chosen, replaced):
+def _is_of(folder, module):
+    return str(getattr(module, "__file__", "")).startswith(folder)
+
+
+def _run(chosen, replaced, called):
     namespace = {"__name__": "block"}
     LAST[:] = [namespace]
     printed = ""
@@ -92,7 +112,7 @@ def _run(chosen, replaced):
             compare(block, block.text, printed)
         elif block.language == "console":
             for command, expected in block.commands:
-                compare(block, expected, _printed(block, _replaced(command, replaced)))
+                compare(block, expected, _printed(block, _replaced(command, replaced), called))
 
 
 def _replaced(text, pairs):
@@ -101,8 +121,28 @@ def _replaced(text, pairs):
     return text
 
 
-def _printed(block, command):
+def _printed(block, command, called):
     words = shlex.split(command)
+    if words[0] == "ridgeline" and words[1] in called:
+        code, printed = _called(words[1:])
+    else:
+        code, printed = _started(words)
+    expected = int(block.marks.get("exit", 0))
+    assert code == expected, f"{block}: {command}: {code}\n{printed}"
+    return printed
+
+
+def _called(words):
+    """As its own process would, it finds no module of the page's blocks imported."""
+    here = str(Path.cwd())
+    with _forgetting():
+        for name in [name for name, module in sys.modules.items() if _is_of(here, module)]:
+            del sys.modules[name]
+        ran = CliRunner().invoke(app, words, env={"COLUMNS": "100"})
+    return ran.exit_code, ran.stdout + ran.stderr
+
+
+def _started(words):
     programs = {
         "ridgeline": [sys.executable, "-m", "ridgeline"],
         "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
@@ -112,9 +152,7 @@ def _printed(block, command):
         [*programs[words[0]], *words[1:]],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "100"},
     )
-    code = int(block.marks.get("exit", 0))
-    assert ran.returncode == code, f"{block}: {command}: {ran.returncode}\n{ran.stdout}{ran.stderr}"
-    return ran.stdout + ran.stderr
+    return ran.returncode, ran.stdout + ran.stderr
 
 
 def compare(block, expected, printed):
