@@ -9,6 +9,7 @@ from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import chain
 from ridgeline.observe.watch import Watch
+from support.depth import deeper
 from support.measure.story import begin, burst, planned, windows
 
 
@@ -224,7 +225,7 @@ def test_no_more_than_some_windows_wait_to_be_folded():
     assert 0 < left < 100
 
 
-@pytest.mark.parametrize("settled", [1, 3, 6, 9])
+@pytest.mark.parametrize("settled", [1, pytest.param(3, marks=deeper), 6, pytest.param(9, marks=deeper)])
 def test_a_large_window_is_folded_in_steps_and_no_answer_has_half_of_one(settled):
     topology = chain(*(f"step{number}" for number in range(1_100)))
     events = [planned(topology=topology), *windows(2, topology=topology, busy=0.0001)]
