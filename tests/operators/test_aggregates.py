@@ -26,6 +26,7 @@ from ridgeline.operators import aggregate as agg
 from ridgeline.operators._exact import product_sums, to_common_scale
 from ridgeline.operators.aggregates.rules import TABLE
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -250,7 +251,7 @@ HOW: dict[str, tuple[Any, Callable[[list[Trade]], Any]]] = {
 def test_aggregates_equal_those_of_plain_loops(how: str) -> None:
     windows_of, members_of = HOW[how]
 
-    @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+    @settings(deadline=None, max_examples=deep(10), suppress_health_check=[HealthCheck.too_slow])
     @given(streams(), st.sampled_from([1, 2, 3, 5]), st.lists(st.booleans(), min_size=7, max_size=7))
     def run(stream: tuple[list[list[Trade]], float], partitions: int, kills: list[bool]) -> None:
         windows, lateness = stream
@@ -344,7 +345,7 @@ def test_aggregates_of_a_million_rows_equal_those_of_polars() -> None:
 WORDS = st.lists(st.sampled_from([f"w{number}" for number in range(9)]), max_size=60)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=deep(6))
 @given(st.lists(WORDS, min_size=1, max_size=5), st.sampled_from([1, 2, 3]))
 def test_sketches_of_few_values_are_exact(windows: list[list[str]], partitions: int) -> None:
     items = [
@@ -377,7 +378,7 @@ def test_sketches_of_few_values_are_exact(windows: list[list[str]], partitions: 
 NUMBERS = st.floats() | st.sampled_from([0.0, -0.0, 1e308, 5e-324, 1e-200, 1e200, math.inf, math.nan])
 
 
-@settings(max_examples=200)
+@settings(max_examples=deep(80))
 @given(st.lists(st.tuples(st.integers(0, 2), NUMBERS, NUMBERS), max_size=20))
 def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> None:
     groups = np.array([group for group, _, _ in rows], np.int64)

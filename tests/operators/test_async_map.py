@@ -14,6 +14,7 @@ from ridgeline.operators import Windowed, aggregate, tumbling
 from ridgeline.operators.async_map import Calls
 from ridgeline.plan.validation import validate
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.testing.shares import share
 
 
 class Number(NamedTuple):
@@ -49,8 +50,7 @@ async def square(number: Number) -> Square:
 SQUARES = [Square(n, n * n) for n in range(40)]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-@pytest.mark.parametrize("concurrency", [1, 3, 100])
+@pytest.mark.parametrize(("concurrency", "partitions"), share(2, [1, 3, 100], [1, 2, 3, 5]))
 def test_each_tuple_becomes_one(partitions: int, concurrency: int) -> None:
     items = [item for n in NUMBERS for item in ([n, END_WINDOW] if n.value % 7 == 0 else [n])]
     app = application(square, items, partitions=partitions, concurrency=concurrency)

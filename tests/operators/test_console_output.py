@@ -16,6 +16,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ABORT, END_WINDOW, ListInput, run_local
+from support.depth import deeper
 from support.operators.harness import Driven, Published
 
 REMEDY = "; `-D console.limit=N` shows more"
@@ -164,7 +165,7 @@ def test_a_window_that_failed_prints_nothing() -> None:
     assert text.getvalue() == "A\nB\n"
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_json_lines_are_all_tuples_as_they_are(partitions: int) -> None:
     rows = [
         Quote(f"\x1b[31m {'x' * 300}\n\u2028{n}", n / 4, n, MORNING if n % 2 else None) for n in range(100)

@@ -5,6 +5,7 @@ import pytest
 
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import ConsolidatorKeyVal
+from support.depth import deeper
 from support.operators.one_operator import collect, values
 
 
@@ -58,7 +59,7 @@ def by_none_last(rows):
 
 
 @pytest.mark.guide("004", "Joins")
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_newest_values_of_the_keys_that_came(partitions):
     inputs = {"in1": (Price, PRICES), "in2": (Volume, VOLUMES)}
     got = values(collect(ConsolidatorKeyVal(schema=Quote), inputs, "out", partitions=partitions))
@@ -66,7 +67,7 @@ def test_newest_values_of_the_keys_that_came(partitions):
     assert list(map(by_none_last, got)) == [by_none_last(joined(pairs[: i + 1])) for i in range(len(pairs))]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_values_are_placed_by_name_and_once_an_application_window(partitions):
     inputs = {
         "in1": (HighLow, [[HighLow("a", 2.0, 1.0)], [HighLow("b", 4.0, 3.0)], [], []]),

@@ -16,6 +16,7 @@ from ridgeline import Application, DeadLetter
 from ridgeline.operators import FileInput
 from ridgeline.operators._mended_gzip import MendedGzip
 from ridgeline.testing import CollectorSink, Faults, run_local
+from support.depth import deep
 
 
 class Row(NamedTuple):
@@ -64,7 +65,7 @@ def check(found: list[Row], rows: list[list[Row]], how: list[str]) -> None:
     assert [row.member for row in found] == sorted(row.member for row in found)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(deep(12)))
 def test_text_of_members_that_are_whole_is_read(seed: int) -> None:
     random = Random(seed)
     data, rows, how = files(random)
@@ -91,7 +92,7 @@ def test_a_last_member_that_is_damaged_is_an_error_once_its_text_was_read(cut: i
     assert len(b"".join(found)) >= 4
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_with_kills_in_small_windows(seed: int, tmp_path: Path) -> None:
     random = Random(100 + seed)
     for name in ("a", "b"):

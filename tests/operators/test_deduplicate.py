@@ -25,6 +25,7 @@ from ridgeline.operators import (
     absence,
 )
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -72,7 +73,7 @@ def same(one: Sequence[Event], other: Sequence[Event]) -> bool:
     return sorted(map(repr, one)) == sorted(map(repr, other))
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS, st.sampled_from(["id", "name", "value", ("id", "name"), ("value", "id")]))
 def test_equals_polars(windows: Sequence[Sequence[tuple[Any, ...]]], key: Any) -> None:
     rows = events(windows)
@@ -105,7 +106,7 @@ def by_loop(rows: Rows, key: str, seconds: float) -> list[Event]:
     return found
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS, st.sampled_from([1, 2, 4.5]), st.sampled_from(["id", "name"]))
 def test_a_time_to_live_by_record_equals_a_loop(
     windows: Sequence[Sequence[tuple[Any, ...]]], seconds: float, key: str

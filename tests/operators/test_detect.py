@@ -34,9 +34,10 @@ from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_value
 from ridgeline.plan.validation import find_faults
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
-QUIET = settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 
 
 class Reading(NamedTuple):

@@ -28,6 +28,8 @@ from ridgeline.operators import (
 from ridgeline.operators._exact import added, divided, float_sums, rounded
 from ridgeline.operators.key_value import beyond, extremes
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 
 class Measured(NamedTuple):
@@ -176,7 +178,7 @@ ROWS = st.lists(
     min_size=1,
     max_size=12,
 )
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=deep(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @FEW
@@ -340,10 +342,18 @@ def test_sums_that_do_not_fit_fail_before_their_records_are_committed(
     assert run("SKIP").collected("sink") == [schema("a", values[0])]
 
 
-@pytest.mark.parametrize("windows", [tumbling("1m"), session("30s")])
 @pytest.mark.parametrize(
-    ("column", "value"),
-    [("count", 2**62), ("number", 1.7e308), ("amount", Decimal("60000000000000000000.000000000000000001"))],
+    ("column", "value", "windows"),
+    share(
+        2,
+        [
+            ("count", 2**62),
+            ("number", 1.7e308),
+            ("amount", Decimal("60000000000000000000.000000000000000001")),
+        ],
+        [tumbling("1m"), session("30s")],
+        spread=True,
+    ),
 )
 def test_windows_whose_sums_do_not_fit_fail_before_their_records_are_committed(
     windows: Any, column: str, value: Any, tmp_path: Any

@@ -30,6 +30,8 @@ from ridgeline.operators.files._seen import Seen, hashed
 from ridgeline.operators.files._tailing import Tails, fits, identity
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 
 class Row(NamedTuple):
@@ -151,7 +153,7 @@ def test_each_format_and_compression(form: str, tmp_path: Path) -> None:
     assert run_local(application(FileInput(tmp_path, Row, until="end"))).collected("sink") == rows
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(deep(4)))
 def test_each_file_once_with_kills(seed: int, tmp_path: Path) -> None:
     expected = write_all(tmp_path, seed)
     source = FileInput(tmp_path, Row, until="end", window_bytes=500)
@@ -162,7 +164,7 @@ def test_each_file_once_with_kills(seed: int, tmp_path: Path) -> None:
     assert faults.struck
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_partitions_that_change_while_files_are_read(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,8 +390,7 @@ DAMAGED: dict[str, tuple[Callable[[list[Row]], bytes], int]] = {
 """How a file is written, and how many of 3,000 rows can be read of it at least."""
 
 
-@pytest.mark.parametrize("name", DAMAGED)
-@pytest.mark.parametrize("window_bytes", [2**26, 4_000])
+@pytest.mark.parametrize(("window_bytes", "name"), share(2, [2**26, 4_000], DAMAGED))
 def test_what_is_before_the_damage_of_a_file_is_read(name: str, window_bytes: int, tmp_path: Path) -> None:
     write, least = DAMAGED[name]
     rows = rows_of("x", 3000)
@@ -409,9 +410,13 @@ def test_what_is_before_the_damage_of_a_file_is_read(name: str, window_bytes: in
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"\xef\xbb\xbf", b"a", b"a\n", b"\xef\xbb\xbfa\r\nb", b"a\n\nb\n", "ä\n".encode() * 1000]
+    ("ending", "text"),
+    share(
+        2,
+        ["txt", "txt.gz"],
+        [b"", b"\xef\xbb\xbf", b"a", b"a\n", b"\xef\xbb\xbfa\r\nb", b"a\n\nb\n", "ä\n".encode() * 1000],
+    ),
 )
-@pytest.mark.parametrize("ending", ["txt", "txt.gz"])
 def test_texts(text: bytes, ending: str, tmp_path: Path) -> None:
     (tmp_path / f"a.{ending}").write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
     run = run_local(application(FileInput(tmp_path, Line, until="end"), kind=Line))
@@ -519,8 +524,7 @@ def test_a_folder_with_a_file_of_no_known_format(tmp_path: Path) -> None:
         run_local(application(FileInput(tmp_path, Row, until="end")))
 
 
-@pytest.mark.parametrize("windows", [6, 30])
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("partitions", "windows"), share(2, [1, 3], [6, 30]))
 def test_files_that_grow_and_are_rotated(partitions: int, windows: int, tmp_path: Path) -> None:
     folder = tmp_path / "log"
     folder.mkdir()

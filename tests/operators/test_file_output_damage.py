@@ -13,6 +13,7 @@ from ridgeline.api import RidgelineError
 from ridgeline.operators import FileOutput
 from support.operators.harness import Driven, Published, batch
 from support.operators.publishing import Driver, Store, visible
+from support.testing.shares import share
 
 WAIT = 1e6
 
@@ -159,8 +160,7 @@ def test_a_segment_that_is_missing_or_cut_is_reported_at_the_start(store: Store)
     assert go_on(store, output) == store.committed
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
-@pytest.mark.parametrize("windows", [3, 5])
+@pytest.mark.parametrize(("windows", "format"), share(2, [3, 5], ["parquet", "jsonl"]))
 def test_a_segment_of_other_bytes_is_never_published(store: Store, format: str, windows: int) -> None:
     output = waiting(store, format, windows=windows, published=windows - 1)
     segment = next(hidden(store).glob(f"w{windows - 1:010d}-p1-*"))
@@ -286,10 +286,10 @@ def do_harm(path: Path, harm: str, other: Path) -> None:
         other.write_bytes(data)
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
-@pytest.mark.parametrize("partitions", [1, 2])
-@pytest.mark.parametrize("kind", ["segment", "marker", "merged", "decision"])
-@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize(
+    ("harm", "kind", "partitions", "format"),
+    share(2, HARMS, ["segment", "marker", "merged", "decision"], [1, 2], ["parquet", "jsonl"]),
+)
 def test_whatever_is_damaged_the_rows_are_right_or_it_is_reported(
     tmp_path: Path, format: str, partitions: int, kind: str, harm: str
 ) -> None:

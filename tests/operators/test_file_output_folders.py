@@ -14,8 +14,10 @@ import pytest
 from ridgeline import Application, OperatorError, RidgelineError, ValidationError
 from ridgeline.operators import FileOutput
 from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
+from support.depth import deep
 from support.operators.harness import Driven, batch
 from support.operators.publishing import Driver, KilledError, Steps, Store, read
+from support.testing.shares import share
 
 
 class Order(NamedTuple):
@@ -41,8 +43,7 @@ def expected() -> list[tuple[Any, ...]]:
     return sorted(((n, country or None, day) for n, country, day in ORDERS), key=repr)
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "format"), share(2, range(deep(4)), ["parquet", "jsonl"]))
 def test_each_row_once_with_kills(seed: int, format: str, tmp_path: Path) -> None:
     partitions = (1, 2, 3, 5)[seed % 4]
     app = application(

@@ -20,6 +20,7 @@ from ridgeline.operators import FileOutput
 from ridgeline.testing import END_WINDOW, ListInput, run_local
 from support.operators.harness import batch
 from support.operators.publishing import Driver, KilledError, Steps, Store, read
+from support.testing.shares import share
 
 WINDOWS = 9
 
@@ -196,8 +197,7 @@ def application(folder: Path, **properties: Any) -> Application:
     return app
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
-@pytest.mark.parametrize("target", [2, 5, 9])
+@pytest.mark.parametrize(("target", "format"), share(2, [2, 5, 9], ["parquet", "jsonl"]))
 def test_a_rewind_to_the_middle_of_a_merged_file(tmp_path: Path, target: int, format: str) -> None:
     out, kept = tmp_path / "out", tmp_path / "c"
     app = application(out, format=format, roll_seconds=1.5, merge_seconds=4)

@@ -15,6 +15,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import FileOutput, FileReplayInput
 from support.operators.harness import Driven, Published
 from support.operators.replayed import Event, Everything, Nested, replay, together, write
+from support.testing.shares import share
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -33,9 +34,14 @@ ROW = Everything(
 )
 
 
-@pytest.mark.parametrize("format", ["jsonl", "parquet"])
 @pytest.mark.parametrize(
-    ("schema", "row"), [(Everything, ROW), (Nested, Nested([DAY], {5: Decimal("2.5")}, ROW))]
+    ("schema", "row", "format"),
+    share(
+        2,
+        [(Everything, ROW), (Nested, Nested([DAY], {5: Decimal("2.5")}, ROW))],
+        ["jsonl", "parquet"],
+        spread=True,
+    ),
 )
 def test_what_a_file_output_wrote_comes_back(tmp_path: Path, format: str, schema: type, row: Any) -> None:
     output = FileOutput(path=tmp_path, format=format, roll_seconds=0)

@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 
 from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import FileReplayInput, Filter, _replay_lines, file_replay_input
+from support.depth import deep
 from support.operators.harness import Driven, HandClock
 from support.operators.one_operator import ages
 from support.operators.replayed import Event, Line, Nested, replay, together, write
+from support.testing.shares import share
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.guide("004", "Input Adapters")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=deep(24), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     format=st.sampled_from(["text", "csv", "jsonl", "parquet"]),
     sizes=st.lists(st.integers(0, 12), min_size=1, max_size=4),
@@ -89,8 +91,7 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
         ]
 
 
-@pytest.mark.parametrize("format", ["text", "csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("rotate", [False, True])
+@pytest.mark.parametrize(("rotate", "format"), share(2, [False, True], ["text", "csv", "jsonl", "parquet"]))
 def test_as_fast_as_possible_a_chunk_a_window(tmp_path: Path, format: str, rotate: bool) -> None:
     write(tmp_path, format, [list(range(100_000)), list(range(100_000, 150_000))])
     windows = together(

@@ -9,6 +9,7 @@ import pytest
 from ridgeline.operators import Filter
 from ridgeline.testing import ListInput
 from support.operators.one_operator import ages, collect, values
+from support.testing.shares import share
 
 
 class Number(NamedTuple):
@@ -24,18 +25,21 @@ def is_even(number):
 
 
 @pytest.mark.guide("004", "Filtering-Selecting-Map")
-@pytest.mark.parametrize("partitions", [1, 2, 3])
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Filter(predicate=is_even),
-        lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
-        lambda: Filter(
-            batch_predicate=lambda batch: [
-                value is not None and value % 2 == 0 for value in batch["value"].to_pylist()
-            ]
-        ),
-    ],
+    ("make", "partitions"),
+    share(
+        2,
+        [
+            lambda: Filter(predicate=is_even),
+            lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
+            lambda: Filter(
+                batch_predicate=lambda batch: [
+                    value is not None and value % 2 == 0 for value in batch["value"].to_pylist()
+                ]
+            ),
+        ],
+        [1, 2, 3],
+    ),
 )
 def test_only_what_the_predicate_likes(make, partitions):
     got = collect(make(), {"data": (Number, WINDOWS)}, "output", partitions=partitions)

@@ -5,6 +5,7 @@ import pytest
 
 from ridgeline import OperatorError
 from ridgeline.operators import FlatMap
+from support.depth import deeper
 from support.operators.one_operator import collect, values
 
 
@@ -19,7 +20,7 @@ def below(number: Number) -> Iterator[Number]:
     yield from map(Number, range(number.value))
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_each_tuple_becomes_none_or_several(partitions: int) -> None:
     got = collect(FlatMap(below, schema=Number), {"data": (Number, WINDOWS)}, "output", partitions=partitions)
     assert values(got) == [sorted((n,) for row in window for n in range(row.value)) for window in WINDOWS]

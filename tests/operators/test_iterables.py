@@ -23,6 +23,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.operators import IterableInput, Line, SocketInput, from_frame, from_iterable
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
+from support.testing.shares import share
 
 
 class Number(NamedTuple):
@@ -48,19 +49,22 @@ def application(source: Any, kind: Any = Number, partitions: int = 1) -> Applica
 
 
 @pytest.mark.parametrize(
-    "items",
-    [
-        lambda: NUMBERS,
-        lambda: [(number.value,) for number in NUMBERS],
-        lambda: function,
-        lambda: (number for number in NUMBERS),
-        lambda: async_function,
-        lambda: aiter(async_function()),
-        lambda: iter(NUMBERS),
-        lambda: map(Number, itertools.islice(itertools.count(), 500)),
-    ],
+    ("seed", "items"),
+    share(
+        2,
+        [None, 1, 2],
+        [
+            lambda: NUMBERS,
+            lambda: [(number.value,) for number in NUMBERS],
+            lambda: function,
+            lambda: (number for number in NUMBERS),
+            lambda: async_function,
+            lambda: aiter(async_function()),
+            lambda: iter(NUMBERS),
+            lambda: map(Number, itertools.islice(itertools.count(), 500)),
+        ],
+    ),
 )
-@pytest.mark.parametrize("seed", [None, 1, 2])
 def test_each_item_once_and_in_order(items: Callable[[], Any], seed: int | None, tmp_path: Path) -> None:
     app = application(from_iterable(items(), Number), partitions=2)
     faults = None if seed is None else Faults(seed=seed, rate=0.3, kinds=["exception", "kill", "repeat"])
@@ -247,8 +251,9 @@ for line in run_local(app).collected("sink"):
 """
 
 
-@pytest.mark.parametrize("text", ["", "a\nb\n", "ä\r\n\nlast", "x\n" * 20_000])
-@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize(
+    ("piped", "text"), share(2, [False, True], ["", "a\nb\n", "ä\r\n\nlast", "x\n" * 20_000])
+)
 def test_standard_input(text: str, piped: bool, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(text.encode())
     command = [sys.executable, "-c", PROGRAM]

@@ -7,6 +7,7 @@ import pytest
 from ridgeline import OperatorError
 from ridgeline.operators import Map
 from support.operators.one_operator import collect, values
+from support.testing.shares import share
 
 
 class Number(NamedTuple):
@@ -27,13 +28,16 @@ def squares(batch):
 
 
 @pytest.mark.guide("004", "Filtering-Selecting-Map")
-@pytest.mark.parametrize("partitions", [1, 2, 3])
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Map(function=lambda number: Square(number.value, number.value**2), schema=Square),
-        lambda: Map(batch_function=squares, schema=Square),
-    ],
+    ("make", "partitions"),
+    share(
+        2,
+        [
+            lambda: Map(function=lambda number: Square(number.value, number.value**2), schema=Square),
+            lambda: Map(batch_function=squares, schema=Square),
+        ],
+        [1, 2, 3],
+    ),
 )
 def test_each_tuple_becomes_another(make, partitions):
     got = collect(make(), {"data": (Number, WINDOWS)}, "output", partitions=partitions)

@@ -12,14 +12,14 @@ from ridgeline import Application, RidgelineError
 from ridgeline.operators import FileOutput
 from ridgeline.testing import END_WINDOW, ListInput, run_local
 from support.manifests import forget_last
+from support.testing.shares import share
 
 
 class Number(NamedTuple):
     value: int
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-@pytest.mark.parametrize("roll", [0, 1000])
+@pytest.mark.parametrize(("roll", "partitions"), share(2, [0, 1000], [1, 3]))
 def test_names_of_segments_are_synced_before_the_record_that_names_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, roll: float
 ) -> None:

@@ -18,9 +18,11 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import AsOfJoin, WindowJoin, WithinJoin, sliding, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
-QUIET = settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 
 
 class View(NamedTuple):
@@ -223,8 +225,7 @@ MANY_ORDERS = timed(
 )
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "full", "anti"])
-@pytest.mark.parametrize("windowed", [False, True])
+@pytest.mark.parametrize(("windowed", "how"), share(2, [False, True], ["inner", "left", "full", "anti"]))
 def test_faults_and_repartition_change_nothing(how: Any, windowed: bool) -> None:
     def join() -> Any:
         return WindowJoin(ONE, tumbling("3s"), how=how) if windowed else WithinJoin(ONE, "2s", how=how)

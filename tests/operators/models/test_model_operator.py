@@ -22,6 +22,8 @@ from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import BucketTest, ModelOperator
 from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 
 class Row(NamedTuple):
@@ -90,8 +92,7 @@ def stored(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "partitions"), share(2, [1, 2], [1, 2, 3, 5]))
 def test_estimator_predicts_what_it_predicts_alone(stored: Path, partitions: int, seed: int) -> None:
     model = ModelOperator(stored / "first.joblib", ["a", "b"], {"label": int})
     faults = Faults(seed=seed, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
@@ -340,7 +341,7 @@ def by_window(run: Any, count: int = 11) -> list[list[dict[str, Any]]]:
     return [run.collected("sink", window=window) for window in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_a_new_model_comes_between_two_windows(stored: Path, seed: int) -> None:
     model = ModelOperator(stored / "first.joblib", ["a", "b"], {"label": int}, version_column="version")
     app = application(model, partitions=1 + seed % 3)

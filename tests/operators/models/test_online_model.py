@@ -18,6 +18,7 @@ from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import OnlineModel
 from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.testing.shares import share
 
 
 class Row(NamedTuple):
@@ -91,8 +92,7 @@ CASES: dict[str, tuple[Any, list[str], str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "name"), share(2, [1, 2], CASES))
 def test_one_model_for_all(name: str, seed: int) -> None:
     make, features, target, result = CASES[name]
     faults = Faults(seed=seed, rate=0.2, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
@@ -101,8 +101,7 @@ def test_one_model_for_all(name: str, seed: int) -> None:
     assert faults.struck
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize(("partitions", "name"), share(2, [1, 2, 3, 5], CASES))
 def test_a_model_for_each_key(name: str, partitions: int) -> None:
     make, features, target, result = CASES[name]
     faults = Faults(seed=partitions, rate=0.2, kinds=["exception", "kill", "repeat", "restart"], quiet=True)

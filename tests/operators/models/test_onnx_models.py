@@ -23,6 +23,7 @@ from ridgeline import Application, OperatorError
 from ridgeline.operators import ModelOperator
 from ridgeline.plan.edits import SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deeper
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its imports
@@ -71,7 +72,7 @@ def failure(operator: ModelOperator) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_a_regression(tmp_path: Path, partitions: int) -> None:
     path = written(tmp_path / "linear.onnx", LINEAR)
     found = predictions(ModelOperator(path, ["a", "b"], batch_size=7), partitions=partitions)

@@ -12,6 +12,7 @@ from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Map, ScriptOperator
 from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep, deeper
 
 
 class Row(NamedTuple):
@@ -48,7 +49,7 @@ def refusal(text: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_rows(partitions: int) -> None:
     faults = Faults(seed=partitions, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
     app = application(ScriptOperator(TWICE), partitions=partitions)
@@ -160,7 +161,7 @@ def test_rows_that_a_script_refuses_are_left_out() -> None:
     assert len(rows) == sum(row.text is not None for row in ROWS)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_the_text_changes_between_two_windows(seed: int) -> None:
     thrice = TWICE.replace("* 2", "* 3")
     faults = Faults(seed=seed, rate=0.2, kinds=["exception", "kill", "repeat", "restart"], quiet=True)

@@ -19,6 +19,8 @@ from ridgeline.operators.payloads._avro import avro_schema_of
 from ridgeline.operators.payloads._protobuf import indexes_of, read_indexes, written_indexes
 from ridgeline.operators.payloads.decoding import decode, decoder_of
 from ridgeline.operators.payloads.encoding import encoder_of
+from support.depth import deep
+from support.testing.shares import share
 
 
 class Place(NamedTuple):
@@ -110,8 +112,7 @@ def there_and_back(format, rows):
     return values, decoded
 
 
-@pytest.mark.parametrize("format", OPTIONS)
-@pytest.mark.parametrize("count", [0, 1, 2, 100])
+@pytest.mark.parametrize(("count", "format"), share(2, [0, 1, 2, 100], OPTIONS))
 def test_rows_come_back_as_they_were(format, count):
     rows = orders(count, seed=count)
     values, decoded = there_and_back(format, rows)
@@ -171,7 +172,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(deep(8)))
 def test_json_beside_other_payloads_is_read_as_it_is_alone(seed):
     chance = random.Random(seed)
     decoder = decoder_of("json", Schema(pa.schema([pa.field("a", pa.int64())])))
@@ -332,7 +333,7 @@ TOKENS = [b"null", b"-0", b"1e3", b"1e999", b"1e-400", b"9007199254740993", b"18
 TOKENS += [b'"1"', b'"\\ud800"', b'"\\u00e9"', b'"a\tb"', b"[1]", b'{"a":1,"a":2}', b"01", b'"', b"true"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_a_few_lines_of_json_are_read_as_many_are(monkeypatch, seed):
     """A few are parsed one by one, many by Arrow's reader."""
     chance = random.Random(seed)

@@ -16,6 +16,7 @@ from ridgeline.operators import BatchUp, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -63,7 +64,7 @@ def batches(
 WINDOWS = st.lists(st.lists(st.sampled_from([None, "a", "b", "c"]), max_size=7), max_size=9)
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(8), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS, st.integers(1, 6), st.sampled_from([None, 1, 3]))
 def test_equals_a_loop(windows: Any, size: int, after: int | None) -> None:
     rows = events(windows)
@@ -84,7 +85,7 @@ def test_each_partition_has_batches_of_its_own() -> None:
 MANY = events([[f"k{(n * 3 + m) % 5}" for m in range(n % 4)] for n in range(24)])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_kills_change_nothing(seed: int) -> None:
     found = run(MANY, BatchUp(3, key="key"), 2, faults=Faults(seed))
     assert Counter(found) == Counter(batches(MANY, 3, None, keyed=True))

@@ -15,6 +15,8 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import DeduplicateBloom
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -47,7 +49,7 @@ def run(windows: Any, operator: Any, partitions: int = 1, **options: Any) -> tup
 WINDOWS = st.lists(st.lists(st.sampled_from([None, "", *"abcdefgh"]), max_size=9), max_size=9)
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS)
 def test_equals_a_set_where_errors_are_next_to_impossible(windows: Any) -> None:
     rows = events(windows)
@@ -62,8 +64,10 @@ def test_equals_a_set_where_errors_are_next_to_impossible(windows: Any) -> None:
         assert {row.number for row in others} == {row.number for row in every} - numbers
 
 
-@pytest.mark.parametrize(("capacity", "error_rate"), [(4000, 0.01), (20_000, 0.001), (1000, 0.1)])
-@pytest.mark.parametrize("kind", ["text", "number"])
+@pytest.mark.parametrize(
+    ("capacity", "error_rate", "kind"),
+    share(2, [(4000, 0.01), (20_000, 0.001), (1000, 0.1)], ["text", "number"], spread=True),
+)
 def test_errors_are_as_rare_as_said(capacity: int, error_rate: float, kind: str) -> None:
     count = 8 * capacity
     keys = [f"key {number}" if kind == "text" else str(number * 7) for number in range(count)]
@@ -97,8 +101,7 @@ def test_memory_is_bounded_and_the_newest_keys_are_remembered() -> None:
     assert passed == [*keys, *keys[:400]]
 
 
-@pytest.mark.parametrize("by", ["record", "clock"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "by"), share(2, range(3), ["record", "clock"]))
 def test_keys_are_forgotten_within_a_time(by: Any, seed: int) -> None:
     chance = random.Random(seed)
     rows = events([[f"k{chance.randrange(12)}" for _ in range(4)] for _ in range(120)])
@@ -126,7 +129,7 @@ MANY = events([[f"k{CHANCE.randrange(60)}" for _ in range(9)] for _ in range(40)
 FIRSTS = {key: row.number for window in reversed(MANY) for row in reversed(window) for key in [row.key]}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_kills_change_nothing(seed: int) -> None:
     found, _ = run(MANY, DeduplicateBloom("key", 120, 1e-9), 2, faults=Faults(seed))
     assert {row.key: row.number for row in found} == FIRSTS

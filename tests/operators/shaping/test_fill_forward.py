@@ -17,6 +17,7 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import FillForward
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -83,7 +84,7 @@ def texts(row: Row) -> list[str]:
 COLUMNS = ("value", "text", "at")
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(8), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS)
 def test_equals_polars_and_a_loop(windows: Any) -> None:
     given = rows_of(windows)
@@ -102,7 +103,7 @@ def test_equals_polars_and_a_loop(windows: Any) -> None:
     assert list(map(texts, together)) == list(map(texts, filled(every, keyed=False)))
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS, st.sampled_from([1, 2, 4]))
 def test_values_that_are_too_old_fill_nothing(windows: Any, within: int) -> None:
     given = rows_of(windows)
@@ -123,7 +124,7 @@ MANY = rows_of(
 EVERY = [row for window in MANY for row in window]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_kills_change_nothing(seed: int) -> None:
     found = run(MANY, FillForward(COLUMNS, "key", within="9s"), 2, faults=Faults(seed))
     assert same(found, filled(EVERY, keyed=True, within=9))

@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Format, Parse
 from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
-QUIET = settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 
 
 class Address(NamedTuple):
@@ -255,8 +257,9 @@ def test_nested_xml_and_back(given: list[Deep]) -> None:
     assert back == given
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "key_value", "xml", "avro"])
-@pytest.mark.parametrize("partitions", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("partitions", "format"), share(2, [2, 3, 5], ["json", "csv", "key_value", "xml", "avro"])
+)
 def test_partitions_and_kills_change_nothing(format: Any, partitions: int) -> None:
     payments = [Payment(f"u{number}", number if number % 3 else None) for number in range(60)]
     schema = Payment

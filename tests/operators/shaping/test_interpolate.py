@@ -19,6 +19,7 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import Interpolate, aggregate, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -88,7 +89,7 @@ def alike(one: Row, other: Row) -> bool:
 COLUMNS = ("value", "other")
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(10), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS, st.sampled_from([1, 2, 4, 100]))
 def test_equals_a_loop(windows: Any, within: int) -> None:
     given = rows_of(windows)
@@ -111,7 +112,7 @@ def test_a_value_is_known_as_long_as_records_wait_for_another_column() -> None:
     assert same(run(given, Interpolate(COLUMNS, within=4)), filled(every, keyed=False, within=4))
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b"]), VALUES), max_size=3), max_size=10))
 def test_equals_polars(windows: Any) -> None:
     given, number = [], 0
@@ -149,7 +150,7 @@ MANY = rows_of(
 EVERY = [row for window in MANY for row in window]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_kills_change_nothing(seed: int) -> None:
     found = run(MANY, Interpolate(COLUMNS, "key", within="6s"), 2, faults=Faults(seed))
     assert same(found, filled(EVERY, keyed=True, within=6))

@@ -15,6 +15,7 @@ from ridgeline.operators import Windowed, rolling, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -54,7 +55,7 @@ def run(rows: list[Reading], steps: Any, **options: Any) -> list[dict[str, Any]]
     return run_local(app, **options).collected("sink")
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, st.sampled_from(["sum", "max", "count"]))
 def test_equals_polars(rows: Any, kind: str) -> None:
     given = readings(rows)
@@ -87,7 +88,7 @@ MANY = readings(
 )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_kills_change_nothing(seed: int) -> None:
     def steps(stream: Any) -> Any:
         windows = stream.window(rolling("9s"))

@@ -19,6 +19,7 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import Resample, aggregate, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -114,7 +115,7 @@ def alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS, st.sampled_from([0.5, 1, 2, 7]), st.sampled_from([1, 2, 4.5, 30]), st.booleans())
 def test_equals_a_loop(windows: Any, every: float, within: float, line: bool) -> None:
     given = rows_of(windows)
@@ -180,7 +181,7 @@ def mixed(key: str | None = "key") -> Resample:
     return Resample("1s", key, linear=LINEAR, forward="state", within="6s")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_kills_change_nothing(seed: int) -> None:
     assert same(run(MANY, mixed(), 2, faults=Faults(seed)), resampled(EVERY, 1, 6, LINEAR))
 

@@ -14,6 +14,7 @@ from ridgeline.operators import SplitByShare
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validation import validate
 from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+from support.depth import deeper
 
 
 class Visit(NamedTuple):
@@ -52,7 +53,7 @@ def test_each_key_goes_one_way_and_shares_are_kept(seed: int, shares: dict[str, 
         assert found[name] == [row for row in VISITS if row.user in of[name]]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_the_way_does_not_depend_on_partitions_and_kills(partitions: int) -> None:
     shares = {"a": 0.7, "b": 0.3}
     once, again = parts(shares), parts(shares, partitions=partitions, faults=Faults(partitions))
