@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ridgeline import KeyedState, ListState, State
 from ridgeline.api.cells.cell import StateScope
 from ridgeline.api.state import StateCell
+from support.depth import deep
 
 KEYS = st.integers(0, 4)
 VALUES = st.integers(-3, 3)
@@ -287,7 +288,7 @@ for machine in (
     ValueOfWindow,
 ):
     # Each run draws others.
-    machine.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+    machine.TestCase.settings = settings(deadline=None, max_examples=deep(20), stateful_step_count=40)
 
 TestKeyedState = KeyedMachine.TestCase
 TestKeyedStateInOrder = OrderMachine.TestCase

@@ -13,8 +13,9 @@ from benchmarks.nexmark.oracle import comparable, expected
 from benchmarks.nexmark.queries import QUERIES
 
 from ridgeline.testing import CollectorSink, Faults, run_local
+from support.testing.shares import share
 
-EVENTS, IN_WINDOW = 24_000, 2_000
+EVENTS, IN_WINDOW = 9_000, 1_500
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +37,11 @@ def found(name: str, folder: Path, partitions: int, **options: Any) -> Counter[s
     return comparable(name, rows)
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_results_equal_duckdb(name: str, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "partitions"), share(2, QUERIES, [1, 3]))
+def test_results_equal_duckdb(name: str, partitions: int, folder: Path) -> None:
     wanted = expected(name, folder)
     assert wanted
-    for partitions in (1, 3):
-        assert found(name, folder, partitions) == wanted, partitions
+    assert found(name, folder, partitions) == wanted
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_events_are_the_same_whatever_is_asked_for() -> None:
     every = batches(0, 20_000)
     assert batches(0, 20_000, seed=8)["bids"] != every["bids"]
     part = batches(50 * 37, 50 * 300)
-    for kind, share in OF_50.items():
-        assert len(every[kind]) == 400 * share
-        assert part[kind].equals(every[kind].slice(37 * share, 300 * share))
+    for kind, of_50 in OF_50.items():
+        assert len(every[kind]) == 400 * of_50
+        assert part[kind].equals(every[kind].slice(37 * of_50, 300 * of_50))
         assert part[kind].schema.names == list(KINDS[kind]._fields)  # type: ignore[attr-defined]
