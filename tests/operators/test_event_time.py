@@ -9,7 +9,7 @@ import pytest
 from support.depth import deep
 from support.operators.event_time import check
 
-QUICK = 30
+QUICK = deep(12)
 
 
 def test_random_streams_equal_polars_on_the_sorted_data() -> None:

@@ -84,6 +84,7 @@ from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.operators.by_key import Average, Pair, Range
 from support.operators.summing import Summing
 from support.paths import ROOT
+from support.testing.shares import share
 
 
 class Record(NamedTuple):
@@ -378,8 +379,9 @@ def test_results_do_not_depend_on_partitions(name: str) -> None:
 DEALT = [[("a", 1, 0), ("a", 2, 0), ("b", 3, 0), ("b", 5, 0)], [("a", 4, 1), ("b", 1, 0), ("b", 2, 0)]] * 3
 
 
-@pytest.mark.parametrize("partitions", [2, 3, 5])
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.of_parts])
+@pytest.mark.parametrize(
+    ("name", "partitions"), share(2, [name for name, case in CASES.items() if not case.of_parts], [2, 3, 5])
+)
 def test_what_needs_its_keys_together_refuses_round_robin(name: str, partitions: int) -> None:
     case = CASES[name]
     with pytest.raises(OperatorError, match="partition"):
