@@ -87,19 +87,25 @@ class _Wait:
         try:
             client = self._remote.connect()
             client.get("/info")  # what does not run is not waited for
-        except RidgelineError:
-            if self._is_address or self._target() is None or not self._is_coming():
+        except RidgelineError as error:
+            reason = getattr(error.__cause__, "reason", error.__cause__)
+            is_silent = isinstance(reason, ConnectionError | TimeoutError)
+            if self._is_address or not self._is_coming(is_silent=is_silent):
                 raise
             return None
         return client
 
-    def _is_coming(self) -> bool:
-        """Whether its next driver is started, or will be."""
+    def _is_coming(self, *, is_silent: bool) -> bool:
+        """Whether its next driver is started, or will be. `is_silent`: the listed one does not answer."""
+        from ridgeline.service.store.standing import RESTARTING
+
         target = self._target()
         if target is None or target.how is None:
             return target is not None and bool(target.held)
         entry = target.how.found.entry
-        return target.how.lives and entry is not None and not entry.address
+        if not target.how.lives or entry is None:
+            return False
+        return is_silent or not entry.address or target.how.state == RESTARTING
 
     def _target(self) -> Target | None:
         """The application as it is found now; None if there is none of this name."""
