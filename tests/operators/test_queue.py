@@ -27,10 +27,10 @@ from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
 from ridgeline.testing import CollectorSink, Faults, ListInput, SteppingClock, run_local
 from support.depth import deep
 from support.operators.queues import Order, PassOn, in_windows, orders, read_all, reader, writer
+from support.testing.shares import share
 
 
-@pytest.mark.parametrize("written_by", [1, 2, 3, 5])
-@pytest.mark.parametrize("read_by", [1, 2, 5])
+@pytest.mark.parametrize(("read_by", "written_by"), share(2, [1, 2, 5], [1, 2, 3, 5]))
 def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, written_by, read_by):
     rows = orders(6)
     run_local(writer(tmp_path / "queue", rows, written_by))
@@ -38,8 +38,7 @@ def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, written_by, read
     assert sorted(read_all(tmp_path / "queue", tmp_path / "reader", read_by)) == sorted(rows)
 
 
-@pytest.mark.parametrize("read_by", [1, 2, 3, 5])
-@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize(("live", "read_by"), share(2, [False, True], [1, 2, 3, 5]))
 def test_keys_stay_in_order_where_the_writers_partitions_change(tmp_path, read_by, live):
     rows, many = orders(24), [3, 1, 2, 5, 2, 3]
     for stop in range(4, 25, 4):
@@ -140,8 +139,9 @@ def test_a_power_cut_that_takes_what_the_log_had_not_synced(tmp_path):
     assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 40])
-@pytest.mark.parametrize("broken", [bytes(60), bytes(60) + b"\n", b"[9,\0\0,1]\n[4,4", b""])
+@pytest.mark.parametrize(
+    ("broken", "cut"), share(2, [bytes(60), bytes(60) + b"\n", b"[9,\0\0,1]\n[4,4", b""], [0, 1, 40])
+)
 def test_a_power_cut_that_breaks_what_the_log_had_not_synced(tmp_path, monkeypatch, broken, cut):
     """A file system may have the length of a file, and zeros where its content should be."""
     monkeypatch.setattr(_queue_files, "ROLL_ENTRIES", 2)

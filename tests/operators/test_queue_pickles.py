@@ -23,6 +23,7 @@ from ridgeline import (
 from ridgeline.operators import QueueInput, QueueOutput
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+from support.testing.shares import share
 
 ROOM = [HealthCheck.function_scoped_fixture]
 
@@ -285,8 +286,10 @@ def test_a_writer_puts_no_pickles_where_others_can_write(tmp_path):
         run_local(writer(path))
 
 
-@pytest.mark.parametrize("what", ["rows of `object`", "control tuples"])
-@pytest.mark.parametrize("where", [".", "segments", "log", "segments/*", "log/*"])
+@pytest.mark.parametrize(
+    ("where", "what"),
+    share(2, [".", "segments", "log", "segments/*", "log/*"], ["rows of `object`", "control tuples"]),
+)
 def test_a_reader_takes_no_pickles_from_where_others_can_write(tmp_path, what, where):
     path = tmp_path / "queue"
     run_local(things(path) if what.startswith("rows") else writer(path))

@@ -12,6 +12,7 @@ from ridgeline import RidgelineError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import SteppingClock, run_local
 from support.crash.disks import full, small_disk
+from support.depth import deep
 from support.operators.queues import orders, read_all, reader, writer
 
 
@@ -28,7 +29,7 @@ def files_of(size):
         signal.signal(signal.SIGXFSZ, ignored)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_files_that_may_not_grow_end_the_run_and_lose_nothing(tmp_path, seed):
     random = Random(seed)
     rows, path, checkpoint = orders(40, a_window=20), tmp_path / "queue", MemoryStorage()

@@ -7,6 +7,7 @@ import pytest
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import RangeKeyVal
 from support.operators.one_operator import collect, values
+from support.testing.shares import share
 
 
 class Price(NamedTuple):
@@ -35,8 +36,7 @@ def ranges(windows):
     return sorted((key, max(seen), min(seen)) for key, seen in found.items())
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+@pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
 def test_high_and_low_of_each_application_window(partitions, partitioner):
     operator = RangeKeyVal(schema=HighLow)
     got = values(

@@ -13,6 +13,7 @@ from ridgeline.operators import FileOutput
 from ridgeline.operators._file_publisher import FilePublisher
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator, RemoveSink, RenameOperator
 from ridgeline.testing import CollectorSink, run_local
+from support.testing.shares import share
 
 WINDOWS = 10
 
@@ -47,8 +48,7 @@ def rows(folder: Path) -> list[int]:
     return sorted(json.loads(line)["value"] for file in files for line in file.read_text().splitlines())
 
 
-@pytest.mark.parametrize("roll", [0, 3, 1000])
-@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize(("live", "roll"), share(2, [True, False], [0, 3, 1000]))
 def test_a_renamed_output_goes_on_with_its_rows(tmp_path: Path, roll: float, live: bool) -> None:
     state: dict[str, Any] = {"checkpoint": tmp_path / "state"}
     if live:

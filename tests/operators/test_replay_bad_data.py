@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from ridgeline.api import RidgelineError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import FileReplayInput
+from support.depth import deep
 from support.operators.harness import Driven
+from support.testing.shares import share
 
 
 class Row(NamedTuple):
@@ -340,8 +342,7 @@ def replace(path: Path) -> None:
     other.rename(path)
 
 
-@pytest.mark.parametrize("change", [cut, grow, replace])
-@pytest.mark.parametrize("format", ["text", "csv", "jsonl"])
+@pytest.mark.parametrize(("format", "change"), share(2, ["text", "csv", "jsonl"], [cut, grow, replace]))
 def test_a_file_that_changes_while_it_is_read_is_refused(
     tmp_path: Path, format: str, change: Callable[[Path], None]
 ) -> None:
@@ -360,7 +361,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     assert "when the replay began; bring it back, or start on a fresh checkpoint" in str(caught.value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=deep(60), deadline=None)
 @given(
     values=st.lists(
         st.tuples(

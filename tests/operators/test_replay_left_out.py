@@ -22,6 +22,8 @@ import pytest
 from ridgeline import Application, DeadLetter, OnError, RidgelineError
 from ridgeline.operators import FileReplayInput
 from ridgeline.testing import CollectorSink, LocalRun, run_local
+from support.depth import deeper
+from support.testing.shares import share
 
 
 class Row(NamedTuple):
@@ -87,8 +89,7 @@ def lines(random: Random, format: str, count: int) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("format", ["text", "csv", "jsonl"])
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize(("partitions", "format"), share(2, [1, 2, 3, 5], ["text", "csv", "jsonl"]))
 def test_lines_that_cannot_be_read_are_left_out_and_told(
     tmp_path: Path, format: str, partitions: int
 ) -> None:
@@ -129,7 +130,7 @@ def test_lines_that_cannot_be_read_are_left_out_and_told(
         assert text.split(b"\n")[number - 1].decode(errors="backslashreplace") == letter.tuple
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_a_restart_leaves_out_no_more_and_no_less(tmp_path: Path, partitions: int) -> None:
     written = lines(Random(7), "jsonl", 60)
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(written))
@@ -148,8 +149,7 @@ def test_a_restart_leaves_out_no_more_and_no_less(tmp_path: Path, partitions: in
     assert sorted(int(letter.error.split()[1].rstrip(",")) for letter in letters) == bad
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize(("format", "partitions"), share(2, ["csv", "parquet"], [1, 2, 3]))
 def test_rows_by_their_time_are_left_out_once(tmp_path: Path, partitions: int, format: str) -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     random = Random(partitions)
@@ -209,8 +209,7 @@ def test_without_skip_a_line_ends_the_application_as_before(tmp_path: Path) -> N
     assert found.collected("sink") == [Row(1, 2)]
 
 
-@pytest.mark.parametrize("zeros", [1, 511, 100_000])
-@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize(("between", "zeros"), share(2, [False, True], [1, 511, 100_000]))
 def test_gzip_members_may_be_padded_with_zeros(tmp_path: Path, zeros: int, between: bool) -> None:
     first, second = gzip.compress(b"1\n2\n"), gzip.compress(b"3\n")
     padding = bytes(zeros)

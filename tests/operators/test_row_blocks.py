@@ -20,9 +20,10 @@ from ridgeline.operators import AsOfJoin, WithinJoin, _pair_join, _row_blocks
 from ridgeline.operators._row_blocks import Block
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
-QUIET = settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
+QUIET = settings(deadline=None, max_examples=deep(4), suppress_health_check=list(HealthCheck))
 TWINS = ("plumless", "buckeroo")
 """Texts that have one hash."""
 KINDS: dict[str, tuple[pa.DataType, pa.DataType, list[Any]]] = {

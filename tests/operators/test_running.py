@@ -15,6 +15,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Running
 from ridgeline.operators import aggregate as agg
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -67,7 +68,7 @@ def windows_of(draw: st.DrawFn) -> list[list[Payment]]:
     return draw(st.lists(st.lists(payment, max_size=6), min_size=1, max_size=6))
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(12), suppress_health_check=[HealthCheck.too_slow])
 @given(
     windows_of(),
     st.sampled_from(["changes", "records"]),

@@ -19,6 +19,7 @@ from ridgeline.api.support.sftp import close_connections
 from ridgeline.operators import FileInput, FileOutput
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.sftp_server import PASSWORD, SftpServer
+from support.testing.shares import share
 
 
 class Row(NamedTuple):
@@ -43,8 +44,7 @@ def lines(rows: list[Row]) -> bytes:
     return "".join(json.dumps(row._asdict()) + "\n" for row in rows).encode()
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize(("format", "partitions"), share(2, ["parquet", "jsonl"], [1, 3]))
 def test_files_to_files(server: SftpServer, partitions: int, format: str) -> None:
     folder = server.root / "in put"
     folder.mkdir()

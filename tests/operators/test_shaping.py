@@ -17,8 +17,10 @@ from pydantic import BaseModel, Field
 from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Explode, Flatten, Parse, Validate
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
-QUIET = settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
 
 
 class Line(NamedTuple):
@@ -68,8 +70,7 @@ PATTERN = r"(?P<cents>\S+) cents of (?P<user>.+), (?P<share>\S*) at (?P<at>\S*)"
 BAD = ["", "  ", None, "{", "a,b", "x=1", "null", "[1]", "ann,five,0.5,", "user=ann cents=5.5", "99 cents"]
 
 
-@pytest.mark.parametrize("format", GOOD)
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("partitions", "format"), share(2, [1, 3], GOOD))
 def test_each_format(format: Any, partitions: int) -> None:
     texts = [GOOD[format], *BAD, EMPTY[format], "{}", GOOD[format]]
     operator = Parse("text", format, schema=Payment, keep="number", pattern=PATTERN)

@@ -15,6 +15,7 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import Sort
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -57,7 +58,7 @@ def by_key(rows: Sequence[Event]) -> dict[str | None, list[Event]]:
     return found
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS)
 def test_equals_a_sort(windows: Any) -> None:
     rows = events(windows)
@@ -69,7 +70,7 @@ def test_equals_a_sort(windows: Any) -> None:
         assert by_key(run(rows, Sort("key"), partitions).collected("output")) == by_key(expected)
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS)
 def test_late_records_are_apart(windows: Any) -> None:
     rows = events(windows)

@@ -6,7 +6,9 @@ import pytest
 
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import SumKeyVal
+from support.depth import deeper
 from support.operators.one_operator import collect, values
+from support.testing.shares import share
 
 
 class Volume(NamedTuple):
@@ -40,8 +42,7 @@ def added(windows):
 
 
 @pytest.mark.guide("004", "Aggregations")
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+@pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
 def test_sums_of_each_application_window(partitions, partitioner):
     got = values(
         collect(
@@ -64,7 +65,7 @@ def test_sums_of_each_application_window(partitions, partitioner):
     assert got == expected
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_cumulative_sums_of_the_keys_that_came(partitions):
     got = values(
         collect(SumKeyVal(cumulative=True), {"data": (Volume, WINDOWS)}, "sum", partitions=partitions)
@@ -74,7 +75,7 @@ def test_cumulative_sums_of_the_keys_that_came(partitions):
         assert got[number] == sorted((key, totals[key]) for key in {key for key, _ in window})
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_cumulative_sums_that_restart(partitions):
     got = values(
         collect(

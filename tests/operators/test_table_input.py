@@ -17,6 +17,7 @@ import pytest
 from ridgeline import Application, OperatorError, RidgelineError, ValidationError
 from ridgeline.operators import TableInput
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
 
 
 class User(NamedTuple):
@@ -79,7 +80,7 @@ def reading(name: str, found: Sequence[Any]) -> Callable[[], Any]:
     return read
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_what_comes_makes_the_table(seed: int) -> None:
     made = tables(seed)
     app = Application("users", window="1m")
@@ -93,7 +94,7 @@ def test_what_comes_makes_the_table(seed: int) -> None:
     assert len(run.collected("sink")) == len(rows)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(deep(2)))
 def test_kills_lose_nothing(seed: int) -> None:
     made = tables(seed)
     app = Application("users", window="1m")

@@ -19,6 +19,8 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import LatestByKey, TableJoin
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -53,7 +55,7 @@ CUSTOMERS = st.lists(
         max_size=7,
     )
 )
-QUIET = settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 ONE = {"customer": "id"}
 TWO = {"customer": "id", "shop": "place"}
 
@@ -311,8 +313,7 @@ KINDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize(("partitions", "kind"), share(2, [1, 2], KINDS))
 def test_keys_meet_the_row_that_is_the_latest(kind: str, partitions: int) -> None:
     """Keys that have not changed for a while are listed; rows change and go, and windows run again."""
     sale_of, item_of, key_of = KINDS[kind]

@@ -15,6 +15,7 @@ from ridgeline import Application
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.validation import find_faults
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.testing.shares import share
 
 
 class Bid(NamedTuple):
@@ -62,8 +63,7 @@ def by_polars(windows: Sequence[Sequence[Bid]], keys: Sequence[str], *, smallest
     return Counter(map(str, ranked.select(*Bid._fields, "rank").to_dicts()))
 
 
-@pytest.mark.parametrize("smallest", [False, True])
-@pytest.mark.parametrize("keys", [("item",), ("item", "bidder")])
+@pytest.mark.parametrize(("keys", "smallest"), share(2, [("item",), ("item", "bidder")], [False, True]))
 def test_the_newest_list_of_each_key_equals_polars(*, keys: tuple[str, ...], smallest: bool) -> None:
     for seed in range(3):
         windows = windows_of(seed)

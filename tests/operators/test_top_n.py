@@ -8,7 +8,9 @@ import pytest
 
 from ridgeline import OperatorError, RoundRobinPartitioner, ValidationError
 from ridgeline.operators import TopN
+from support.depth import deeper
 from support.operators.one_operator import collect
+from support.testing.shares import share
 
 
 class Route(NamedTuple):
@@ -40,8 +42,7 @@ def largest(tuples, size):
     return sorted(tuples, key=lambda row: (-row[1], row[0]))[:size]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+@pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
 def test_largest_of_each_application_window(partitions, partitioner):
     attributes = {"partitions": partitions, "partitioner": partitioner}
     got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", **attributes))
@@ -66,8 +67,7 @@ def test_largest_of_each_application_window(partitions, partitioner):
     ]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+@pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
 def test_largest_since_the_start(partitions, partitioner):
     operator = TopN(by="minutes", size=4, cumulative=True)
     got = rows(
@@ -76,8 +76,7 @@ def test_largest_since_the_start(partitions, partitioner):
     assert got == [largest(flat(WINDOWS[: i + 1]), 4) for i in range(len(WINDOWS))]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("cumulative", [False, True])
+@pytest.mark.parametrize(("cumulative", "partitions"), share(2, [False, True], [1, 2, 3]))
 def test_newer_tuples_take_the_place_of_older_ones_with_the_same_key(partitions, cumulative):
     operator = TopN(by="minutes", size=4, keyed=True, cumulative=cumulative)
     got = rows(collect(operator, {"data": (Route, WINDOWS)}, "top", partitions=partitions))
@@ -88,7 +87,7 @@ def test_newer_tuples_take_the_place_of_older_ones_with_the_same_key(partitions,
     assert got == expected
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_the_size_can_be_set_from_outside(partitions):
     properties = {"operator.size": "2"}
     got = rows(

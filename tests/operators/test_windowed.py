@@ -18,6 +18,7 @@ from ridgeline import Application, ValidationError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.depth import deep
 from support.engine.slot_platform import KillsInTurn, run_in_processes
 
 SPRING = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
@@ -159,7 +160,7 @@ def streams(draw: st.DrawFn) -> tuple[list[list[Click]], float]:
 KINDS: list[Any] = [(tumbling("1m"), 60, 60), (tumbling("1h"), 3600, 3600), (sliding("1m", "20s"), 60, 20)]
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
 @given(
     streams(),
     st.sampled_from([*KINDS, (session("10s"), 10, 0), (session("15m"), 900, 0)]),

@@ -15,6 +15,7 @@ from ridgeline import Application, ValidationError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.testing.shares import share
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -179,8 +180,15 @@ def test_where_days_and_weeks_begin(how: Any, start: str, end: str) -> None:
     assert (rows[0][1], rows[2][0]) == (first, after)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
-@pytest.mark.parametrize(("size", "slide"), [("1mo", "1mo"), ("1q", "1q"), ("1y", "3mo"), ("2y", "2y")])
+@pytest.mark.parametrize(
+    ("size", "slide", "zone"),
+    share(
+        2,
+        [("1mo", "1mo"), ("1q", "1q"), ("1y", "3mo"), ("2y", "2y")],
+        ["UTC", "Europe/Berlin", "Australia/Lord_Howe"],
+        spread=True,
+    ),
+)
 def test_months_are_those_of_polars(zone: str, size: str, slide: str) -> None:
     random = Random(size + zone)
     base = datetime(1967, 11, 1, tzinfo=UTC)

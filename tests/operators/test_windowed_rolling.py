@@ -23,6 +23,8 @@ from ridgeline.operators import (
 )
 from ridgeline.operators.windowed import Silence
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
+from support.testing.shares import share
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -130,7 +132,7 @@ def by_loop(readings: list[Reading], how: str, size: int) -> list[tuple[Any, ...
     return sorted(found, key=repr)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(10), suppress_health_check=[HealthCheck.too_slow])
 @given(
     streams(),
     st.sampled_from(["time", "count"]),
@@ -188,7 +190,7 @@ def test_records_of_rolling_windows_survive_the_driver_and_are_forgotten() -> No
     assert found == [1, 2, 3, 3, 3, 3, 3, 3, 3, 1, 2, 3]
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
 @given(
     streams(),
     st.sampled_from([1, 2, 3, 7]),
@@ -247,18 +249,25 @@ def test_a_record_that_bridges_two_open_sessions_makes_them_one() -> None:
 QUIET = [END_WINDOW] * 4
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        (tumbling(10), [("a", 0, 2), ("a", 10, 1), ("b", 0, 1)]),
-        (sliding(10, 5), [("a", -5, 1), ("a", 0, 2), ("a", 5, 2), ("a", 10, 1), ("b", 0, 1), ("b", -5, 1)]),
-        (session(8), [("a", 1, 3), ("b", 4, 1)]),
-        (tumbling(count=2), [("a", 1, 2), ("a", 12, 1), ("b", 4, 1)]),
-        (global_window(), [("a", 1, 3), ("b", 4, 1)]),
-        (rolling(9), [("a", -8, 1), ("a", -1, 2), ("a", 3, 2), ("b", -5, 1)]),
-        (rolling(count=2), [("a", 1, 1), ("a", 1, 2), ("a", 8, 2), ("b", 4, 1)]),
-    ],
+    ("how", "expected", "partitions"),
+    share(
+        2,
+        [
+            (tumbling(10), [("a", 0, 2), ("a", 10, 1), ("b", 0, 1)]),
+            (
+                sliding(10, 5),
+                [("a", -5, 1), ("a", 0, 2), ("a", 5, 2), ("a", 10, 1), ("b", 0, 1), ("b", -5, 1)],
+            ),
+            (session(8), [("a", 1, 3), ("b", 4, 1)]),
+            (tumbling(count=2), [("a", 1, 2), ("a", 12, 1), ("b", 4, 1)]),
+            (global_window(), [("a", 1, 3), ("b", 4, 1)]),
+            (rolling(9), [("a", -8, 1), ("a", -1, 2), ("a", 3, 2), ("b", -5, 1)]),
+            (rolling(count=2), [("a", 1, 1), ("a", 1, 2), ("a", 8, 2), ("b", 4, 1)]),
+        ],
+        [1, 2, 3],
+        spread=True,
+    ),
 )
 def test_the_clock_closes_windows_once_nothing_comes(how: Any, expected: Any, partitions: int) -> None:
     readings = [reading(1), reading(4, "b"), reading(8), reading(12)]

@@ -11,6 +11,7 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import Windowed, WithTimes, aggregate, session, tumbling
 from ridgeline.plan.validation import validate
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -54,7 +55,7 @@ CLICKS = st.lists(
 
 @pytest.mark.parametrize("windows", [tumbling("10s"), session("4s")])
 def test_windows_are_those_of_times_at_the_input(windows: Any) -> None:
-    @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+    @settings(deadline=None, max_examples=deep(5), suppress_health_check=list(HealthCheck))
     @given(CLICKS, st.integers(0, 30))
     def check(items: Any, killed: int) -> None:
         items = [*items[:killed], ABORT, *items[killed:]]
