@@ -97,7 +97,7 @@ class _Wait:
 
     def _is_coming(self, *, is_silent: bool) -> bool:
         """Whether its next driver is started, or will be. `is_silent`: the listed one does not answer."""
-        from ridgeline.service.store.standing import RESTARTING
+        from ridgeline.service.supervised import RESTARTING
 
         target = self._target()
         if target is None or target.how is None:
