@@ -36,8 +36,8 @@ CACHE = -o cache_dir=.pytest_cache/$(1) --cache-clear
 # machine. What fails again has failed. The first failure is printed above: it may be a race worth mending.
 define AGAIN
 || { code=$$?; [ $$code = 1 ] || exit $$code; echo "once more, one after the other, what has failed:"; \
-	env -u TEST_END $(RUN) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 \
-	-m "" $(2); }
+	env -u TEST_END $(RUN) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none \
+	--maxfail=5 -m "" $(2); }
 endef
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
