@@ -62,6 +62,7 @@ from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.operators.by_key import Average, Pair, Range
 from support.operators.summing import Summing
+from support.testing.shares import share
 
 
 class Record(NamedTuple):
@@ -580,7 +581,7 @@ def test_partitions_change_while_it_runs(name: str) -> None:
     assert rows_of(run) == Counter(CASES[name][4]())
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(2, CASES))
 def test_partitions_change_at_a_restart(name: str, tmp_path: Path) -> None:
     found: Counter[tuple[Any, ...]] = Counter()
     begin = 0
@@ -600,7 +601,7 @@ class Backwards(Partitioner):
         return [Partition(dict.fromkeys(names, keys), rest) for keys in reversed(assign_keys(count))]
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "broadcast_join"])
+@pytest.mark.parametrize("name", share(2, [name for name in CASES if name != "broadcast_join"]))
 def test_partitions_that_a_partitioner_divides_change_while_it_runs(name: str) -> None:
     changes = {window: [Repartition("one", count)] for window, count in STEPS.items()}
     app = application(name, 2)
