@@ -75,7 +75,7 @@ test-spark:
 	$(call AGAIN,spark,$(call MARKED,spark))
 
 # Four processes on two cores: for two thirds of their time slow tests wait, for what starts, dies or comes
-# at a rate.
+# at a rate. Those that run alone come first: they take minutes, and CI may not reach all others.
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, slow tests
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
