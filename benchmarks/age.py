@@ -83,11 +83,10 @@ class Seen:
                 or (numbers % KEYS != keys).any()
                 or (totals != _expected(numbers)).any()
             ):
-                msg = (
+                raise ValueError(
                     "the sums of a window are not those of its records; "
                     f"got keys {keys[:5]}, numbers {numbers[:5]}, totals {totals[:5]}"
                 )
-                raise ValueError(msg)
             for key, number, its_time in zip(keys, numbers, created, strict=True):
                 shown = np.arange(newest[key] + KEYS, number + 1, KEYS)
                 times = its_time / 1e6 - (number - shown) / RECORDS_PER_SECOND
@@ -98,8 +97,7 @@ class Seen:
         if (
             abs(len(ages) - self.measured_seconds * RECORDS_PER_SECOND) > KEYS
         ):  # of the last windows' keys, some come with the next one
-            msg = f"the records of {self.measured_seconds:g} s are to be seen; got {len(ages)}"
-            raise ValueError(msg)
+            raise ValueError(f"the records of {self.measured_seconds:g} s are to be seen; got {len(ages)}")
         ends = [now for now, _ in self._windows if now >= self._from]
         p50, p99 = np.percentile(ages, [50, 99])
         return {"p50 age seconds": [p50], "p99 age seconds": [p99], "window seconds": np.diff(ends).tolist()}
@@ -243,8 +241,7 @@ def _watch(of_round: Round, frame: Any) -> Figures:
     query = writer.foreachBatch(collect).start()
     while not seen.enough.wait(0.5):
         if not query.isActive:
-            msg = f"the query ended: {str(query.exception())[:500]}"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"the query ended: {str(query.exception())[:500]}")
     return seen.figures()
 
 

@@ -130,8 +130,7 @@ def _check(of_round: Round, what: str, found: dict[Any, float]) -> None:
     expected = dict(_by_polars(of_round.data, what))
     for name, value in found.items():
         if abs(value - expected[name]) > TOLERANCE.get(what, 1e-9) * abs(expected[name]):
-            msg = f"{what} of {name} must be {expected[name]}; got {value}"
-            raise ValueError(msg)
+            raise ValueError(f"{what} of {name} must be {expected[name]}; got {value}")
     of_round.note(f"{len(found)} windows, all as of polars")
 
 

@@ -91,6 +91,5 @@ def choose(catalog: Catalog, names: Sequence[str]) -> list[Benchmark]:
         if name not in found:
             near = difflib.get_close_matches(name, found, 1)
             hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(found)}"
-            msg = f"no such benchmark; got `{name}`; {hint}"
-            raise LookupError(msg)
+            raise LookupError(f"no such benchmark; got `{name}`; {hint}")
     return [found[name] for name in names]

@@ -185,8 +185,7 @@ def _started(of_round: Round, source: Any, window: str) -> Any:
 def _rate(of_round: Round, wanted: int) -> Figures:
     """The rate from the first commit to the last. Raises ValueError for a wrong number of rows."""
     if Arrived.counts[-1] != wanted:
-        msg = f"{wanted} rows were there; got {Arrived.counts[-1]}"
-        raise ValueError(msg)
+        raise ValueError(f"{wanted} rows were there; got {Arrived.counts[-1]}")
     seconds = Arrived.moments[-1] - Arrived.moments[0]
     of_round.note(f"{len(Arrived.moments)} windows in {seconds:.2f} s")
     return {RATE: [(wanted - Arrived.counts[0]) / seconds]}

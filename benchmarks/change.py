@@ -87,8 +87,9 @@ def _wait_for(path: Path, lines: int) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while len(_seen(path)) < lines:
         if time.monotonic() > deadline:
-            msg = f"`{path.name}` has {len(_seen(path))} lines after a minute; {lines} were to come"
-            raise RuntimeError(msg)
+            raise RuntimeError(
+                f"`{path.name}` has {len(_seen(path))} lines after a minute; {lines} were to come"
+            )
         time.sleep(0.05)
 
 

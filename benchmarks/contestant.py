@@ -42,8 +42,7 @@ def main() -> None:
 def _numbers(figure: str, samples: object) -> list[float]:
     numbers = np.asarray(samples, dtype=float).reshape(-1)
     if not numbers.size or not np.isfinite(numbers).all():
-        msg = f"figure `{figure}` needs finite samples, one or more; got {samples!r:.200}"
-        raise ValueError(msg)
+        raise ValueError(f"figure `{figure}` needs finite samples, one or more; got {samples!r:.200}")
     return numbers.tolist()
 
 

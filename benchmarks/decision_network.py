@@ -58,8 +58,7 @@ def _wait(network: Sockets, kind: type, count: int) -> None:
     while count > 0:
         count -= sum(isinstance(event, kind) for event in network.poll(1.0))
         if time.monotonic() > deadline:
-            msg = f"{count} of the other ends have not answered in {_PATIENCE_SECONDS:.0f} s"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"{count} of the other ends have not answered in {_PATIENCE_SECONDS:.0f} s")
 
 
 def _answer(address: str, secret: bytes, count: int) -> None:

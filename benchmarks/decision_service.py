@@ -88,8 +88,7 @@ def _get(server: WebServer, path: str) -> int:
         answer = connection.getresponse()
         body = answer.read()
         if answer.status != http.HTTPStatus.OK:
-            msg = f"{path} was answered by {answer.status}: {body[:200]!r}"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"{path} was answered by {answer.status}: {body[:200]!r}")
         return len(body)
     finally:
         connection.close()
@@ -107,8 +106,7 @@ def _first(server: WebServer, path: str, wanted: bytes) -> int:
             found = found or line.startswith(wanted)
             if found and line == b"\n":
                 return size
-        msg = f"{path} ended without `{wanted.decode()}`"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{path} ended without `{wanted.decode()}`")
     finally:
         connection.close()
 

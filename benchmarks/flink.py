@@ -56,11 +56,9 @@ def home() -> Path:
     """The folder of Flink's jars. Raises RuntimeError if they, or a compiler for Java, are not there."""
     found = importlib.util.find_spec("pyflink")
     if found is None or not found.submodule_search_locations:
-        msg = "Flink is not here: pip install apache-flink-libraries"
-        raise RuntimeError(msg)
+        raise RuntimeError("Flink is not here: pip install apache-flink-libraries")
     if shutil.which("javac") is None:
-        msg = "there is no `javac`: install a JDK"
-        raise RuntimeError(msg)
+        raise RuntimeError("there is no `javac`: install a JDK")
     return Path(found.submodule_search_locations[0])
 
 
@@ -161,8 +159,7 @@ class Flink:
                 if there():
                     return
             time.sleep(0.01)
-        msg = "Flink did not come that far"
-        raise TimeoutError(msg)
+        raise TimeoutError("Flink did not come that far")
 
     def savepoint_and_stop(self, job: str) -> str:
         """Stop a job with a savepoint; returns where it is."""

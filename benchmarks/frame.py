@@ -52,8 +52,9 @@ class Round:
         """The samples of warm windows. Raises ValueError if there is none."""
         first = self.first_warm
         if len(samples) <= first:
-            msg = f"more than {first} windows are needed, as the first are warm-up; got {len(samples)}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"more than {first} windows are needed, as the first are warm-up; got {len(samples)}"
+            )
         return [float(sample) for sample in samples[first:]]
 
     def note(self, text: str) -> None:
@@ -83,10 +84,9 @@ class Goal:
 
     def __post_init__(self) -> None:
         if (self.at_most is None) == (self.at_least is None):
-            msg = (
+            raise ValueError(
                 f"a goal has a limit; got at_most={self.at_most}, at_least={self.at_least}; give one of them"
             )
-            raise ValueError(msg)
         object.__setattr__(self, "against_figure", self.against_figure or self.figure)
 
     def compare(self, of: float, against: float) -> float:
@@ -124,8 +124,7 @@ class Benchmark:
         for goal in self.goals:
             for name in filter(None, (goal.of, goal.against)):
                 if name not in self.contestants:
-                    msg = (
+                    raise ValueError(
                         f"benchmark `{self.name}`: a goal names a contestant; got {name!r}; "
                         f"there are {', '.join(self.contestants)}"
                     )
-                    raise ValueError(msg)

@@ -166,13 +166,11 @@ def _check(of_round: Round, found: Results, files: int) -> None:
     """Raise ValueError if a result differs from that of polars; windows that are open yet have none."""
     expected = _by_polars(_files(of_round, 0, files))
     if not found:
-        msg = "there are no results"
-        raise ValueError(msg)
+        raise ValueError("there are no results")
     for name, (lines, band, amount) in found.items():
         wanted = expected[name]
         if (lines, band) != wanted[:2] or abs(amount - wanted[2]) > 1e-9 * wanted[2]:
-            msg = f"{name} must be {wanted}; got {(lines, band, amount)}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} must be {wanted}; got {(lines, band, amount)}")
     of_round.note(f"{len(found)} windows, all as of polars")
 
 

@@ -46,8 +46,7 @@ def hold(of_round: Round, held: int) -> None:
         stop=over,
     )
     if held_keys.Held.keys < held:
-        msg = f"{held:,} keys are to be held; got {held_keys.Held.keys:,}"
-        raise ValueError(msg)
+        raise ValueError(f"{held:,} keys are to be held; got {held_keys.Held.keys:,}")
 
 
 def prepare(of_round: Round) -> None:
@@ -67,8 +66,7 @@ def touch(of_round: Round, name: str) -> Figures:
         of_round, held_keys.application(held), of_round.windows(WINDOWS) + 1, checkpoint=checkpoint
     )
     if held_keys.Held.keys != held:
-        msg = f"{held:,} keys are to be held; got {held_keys.Held.keys:,}"
-        raise ValueError(msg)
+        raise ValueError(f"{held:,} keys are to be held; got {held_keys.Held.keys:,}")
     of_round.note(ours.phases(of_round, seen))
     return {FIGURE: of_round.warm(ours.window_times(seen))}
 

@@ -100,8 +100,7 @@ def _ages(of_round: Round, kafka: Any, source: str, target: str, rate: int) -> F
     command = [sys.executable, "-m", "benchmarks.kafka_clock", *map(str, words)]
     found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     if not found:
-        msg = "no message was younger than a second: the rate is too high for this machine"
-        raise ValueError(msg)
+        raise ValueError("no message was younger than a second: the rate is too high for this machine")
     of_round.note(
         f"{len(found)} messages, {len(found) / seconds:,.0f}/s, the oldest {max(found) * 1e3:.1f} ms"
     )
@@ -234,8 +233,7 @@ def read_ours(of_round: Round) -> Figures:
         with app.start(spark.MASTER, port=None, quiet=True, checkpoint=folder) as handle:
             handle.wait()
     if Arrived.counts[-1] != count:
-        msg = f"{count} messages were written; got {Arrived.counts[-1]}"
-        raise ValueError(msg)
+        raise ValueError(f"{count} messages were written; got {Arrived.counts[-1]}")
     seconds = Arrived.moments[-1] - Arrived.moments[0]
     return {RATE: [(count - Arrived.counts[0]) / seconds]}
 
@@ -299,8 +297,7 @@ def read_spark(of_round: Round) -> Figures:
         writer = rows.writeStream.option("checkpointLocation", str(of_round.folder / "checkpoint"))
         writer.trigger(availableNow=True).foreachBatch(counted).start().awaitTermination()
     if sum(counts) != count:
-        msg = f"{count} messages were written; Spark gave Python {sum(counts)}"
-        raise ValueError(msg)
+        raise ValueError(f"{count} messages were written; Spark gave Python {sum(counts)}")
     return {RATE: [(count - counts[0]) / (moments[-1] - moments[0])]}
 
 

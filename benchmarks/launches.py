@@ -55,6 +55,5 @@ def seconds_until(command: Sequence[str], there: Callable[[], bool], log: Path) 
             code = process.wait()
     if seconds is None or code:
         printed = log.read_text(encoding="utf-8", errors="replace").strip()
-        msg = f"`{' '.join(command)}` ended with exit code {code}: {printed[-2000:]}"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"`{' '.join(command)}` ended with exit code {code}: {printed[-2000:]}")
     return seconds

@@ -97,8 +97,7 @@ def ours(of_round: Round, *, truncate: str = "delete") -> Figures:
         seconds, cpu = time.perf_counter() - began, time.process_time() - used
         found = run.tuples_out("items")
     if found != count:
-        msg = f"{count} changes were written; got {found}"
-        raise ValueError(msg)
+        raise ValueError(f"{count} changes were written; got {found}")
     return {RATE: [count / seconds], CPU_RATE: [count / cpu]}
 
 

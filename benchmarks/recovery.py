@@ -49,8 +49,7 @@ class Raising(Count):
         if self.notes and due >= 0 and not due % APART and self.context.attempt == 0:
             with Path(self.notes).open("a", encoding="utf-8") as notes:
                 notes.write(f"{self.context.window_id} {time.time()}\n")
-            msg = "a failure, as ordered"
-            raise RuntimeError(msg)
+            raise RuntimeError("a failure, as ordered")
         super().add(batch)
 
     def end_window(self) -> None:

@@ -232,8 +232,7 @@ def hop(of_round: Round, *, decoupled: bool, folder: str = "") -> Figures:
             shutil.rmtree(place, ignore_errors=True)
     total = Arrived.counts[-1]
     if total != windows * BATCHES * BATCH_ROWS:
-        msg = f"{windows * BATCHES * BATCH_ROWS} rows were sent; got {total}"
-        raise ValueError(msg)
+        raise ValueError(f"{windows * BATCHES * BATCH_ROWS} rows were sent; got {total}")
     first = next(place for place, count in enumerate(Arrived.counts) if count >= total // 4)
     seconds = Arrived.moments[-1] - Arrived.moments[first]
     return {RATE: [(total - Arrived.counts[first]) / seconds]}

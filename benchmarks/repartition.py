@@ -98,8 +98,7 @@ def move(of_round: Round, case: str) -> Figures:
             longest = max(longest, time.perf_counter() - wall)
         begins.append(longest)
         if total != (KEYS // 100 if of_round.quick else KEYS):
-            msg = f"all keys are to be there, each once; got {total:,}"
-            raise ValueError(msg)
+            raise ValueError(f"all keys are to be there, each once; got {total:,}")
     return {MOVE: moves, CPU: cpus, BEGIN: begins}
 
 

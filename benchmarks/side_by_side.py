@@ -35,8 +35,7 @@ def side_by_side(
         for job, process in zip(jobs, running, strict=True):
             _, errors = process.communicate(timeout=seconds + _STARTING_SECONDS)
             if process.returncode:
-                msg = f"{job}: {errors[-2_000:]}"
-                raise RuntimeError(msg)
+                raise RuntimeError(f"{job}: {errors[-2_000:]}")
     finally:
         for process in running:
             process.terminate()

@@ -68,8 +68,7 @@ class Costs:
 def quantiles(samples: Sequence[float]) -> list[float]:
     """The values at `SHARES` of samples. Raises ValueError without any."""
     if not samples:
-        msg = "no samples"
-        raise ValueError(msg)
+        raise ValueError("no samples")
     ordered = sorted(samples)
     return [round(ordered[round(share * (len(ordered) - 1))], 9) for share in SHARES]
 

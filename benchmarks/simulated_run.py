@@ -190,5 +190,4 @@ def _plan_files_here() -> Iterator[None]:
 
 
 def _no_spark() -> Any:
-    msg = "there is no Spark"
-    raise AssertionError(msg)
+    raise AssertionError("there is no Spark")

@@ -346,8 +346,7 @@ class SimulatedSlots:
 
     def open_feed(self, _source: Any) -> Any:
         """There is no Spark source."""
-        msg = "simulated slots take no Spark sources"
-        raise AssertionError(msg)
+        raise AssertionError("simulated slots take no Spark sources")
 
     def open_sharing(self) -> Any:
         """All blocks go by value."""

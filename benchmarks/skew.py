@@ -46,8 +46,7 @@ def contestant(of_round: Round, name: str) -> Figures:
     for keys, figure in SKEWS.items():
         one = found["uniform" if name == UNIFORM else keys]
         if not one["exact"]:
-            msg = f"{keys}: the counts of {one['total']} tuples are not those of the trace"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"{keys}: the counts of {one['total']} tuples are not those of the trace")
         if name == OURS:
             of_round.note(f"{keys}: the counts of {one['total']:,} tuples are exact")
             for row in one["decisions"]:

@@ -83,6 +83,7 @@ def batch_times(
     query = writer.foreachBatch(measured).start()
     while not done.wait(0.5):
         if not query.isActive:
-            msg = f"the query ended after {len(ends)} of {batches} batches: {str(query.exception())[:500]}"
-            raise RuntimeError(msg)
+            raise RuntimeError(
+                f"the query ended after {len(ends)} of {batches} batches: {str(query.exception())[:500]}"
+            )
     return [after - before for before, after in pairwise(ends[: batches + 1])]

@@ -99,8 +99,7 @@ class Reader(Publisher):
 
     def stage(self, window_id: int, values: Sequence[Any]) -> None:
         if window_id in Reader.seen:
-            msg = f"window {window_id} is staged again"
-            raise ValueError(msg)
+            raise ValueError(f"window {window_id} is staged again")
         Reader.seen[window_id] = list(values)
 
     def publish(self, window_id: int) -> None:
@@ -115,11 +114,9 @@ def check() -> None:
             total += number + counts[number % KEYS]
             counts[number % KEYS] += 1
         if len(values) != 2 or sum(part for _, part in values) != total:
-            msg = f"window {window_id} has {values}, which should add up to {total}"
-            raise ValueError(msg)
+            raise ValueError(f"window {window_id} has {values}, which should add up to {total}")
     if sorted(Reader.seen) != list(range(len(Reader.seen))):
-        msg = "windows are missing"
-        raise ValueError(msg)
+        raise ValueError("windows are missing")
 
 
 class Stopper:

@@ -86,8 +86,7 @@ def measured(words: Sequence[str], folder: Path) -> Cost:
         assert process.stdout is not None
         text = process.stdout.read().decode()
     if process.returncode:
-        message = f"{' '.join(words)}: {text[-2000:]}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"{' '.join(words)}: {text[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(round(seconds, 2), round(cpu, 2), round(most / 1024, 1))

@@ -107,5 +107,4 @@ def check(what: str, found: Mapping[Any, int], expected: Mapping[Any, int]) -> N
     """Raises ValueError naming the first difference if a contestant came to something else than it must."""
     for key in [*expected, *found]:
         if found.get(key) != expected.get(key):
-            msg = f"{what}: {key!r} must be {expected.get(key)}; got {found.get(key)}"
-            raise ValueError(msg)
+            raise ValueError(f"{what}: {key!r} must be {expected.get(key)}; got {found.get(key)}")

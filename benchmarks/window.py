@@ -137,8 +137,7 @@ def _by_hand(of_round: Round, settings: dict[str, str], *, shuffle: bool) -> Fig
         rows = batch.collect()
         found = sum(row.rows for row in rows) if shuffle else len(rows)
         if found != TUPLES:
-            msg = f"{TUPLES} tuples go through a batch; got {found}"
-            raise ValueError(msg)
+            raise ValueError(f"{TUPLES} tuples go through a batch; got {found}")
 
     return {SECONDS: of_round.warm(spark.batch_times(of_round, frame, of_round.windows(WINDOWS), collect))}
 

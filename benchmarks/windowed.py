@@ -195,8 +195,9 @@ def checked(
     batches = batches_of(of_round)
     found, expected = list(rows), by_pandas(kind, batches, joins_at_gap=joins_at_gap)
     if len(found) != len(expected) or set(found) != expected:
-        msg = f"{len(set(found) ^ expected)} of {len(expected)} windows differ from those of pandas"
-        raise AssertionError(msg)
+        raise AssertionError(
+            f"{len(set(found) ^ expected)} of {len(expected)} windows differ from those of pandas"
+        )
     of_round.note(f"{len(found)} windows, all as of pandas; {seconds:.2f} CPU seconds")
     return {RATE: [sum(map(len, batches)) / seconds]}
 

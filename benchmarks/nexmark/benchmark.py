@@ -160,8 +160,7 @@ def _check(name: str, folder: Path, windows: int, found: int) -> None:
     until = START.timestamp() * 1_000_000 + windows * EVENTS * STEP
     wanted = count(name, folder, f"epoch_us(time) < {until:.0f}")
     if found != wanted:
-        msg = f"{name} must have {wanted:,} rows; got {found:,}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must have {wanted:,} rows; got {found:,}")
 
 
 def _prepare(of_round: Round) -> None:

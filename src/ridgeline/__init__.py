@@ -20,5 +20,4 @@ def __getattr__(name: str) -> Any:
     """Import what stands above the operators when it is first asked for."""
     if name in ("Outputs", "Stream"):
         return getattr(importlib.import_module("ridgeline.streams"), name)
-    msg = f"module `{__name__}` has no attribute `{name}`"
-    raise AttributeError(msg)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")

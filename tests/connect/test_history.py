@@ -211,8 +211,7 @@ def test_records_that_are_deleted_before_they_are_read(
 
         def resume(self, positions: Mapping[str, Any]) -> Mapping[str, Any]:
             if any(position < self.log.kept for position in positions.values()):
-                msg = "records are gone"
-                raise RidgelineError(msg)
+                raise RidgelineError("records are gone")
             return positions
 
     class ShortInput(MemoryInput):

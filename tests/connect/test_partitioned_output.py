@@ -139,16 +139,14 @@ class Gone(TableSink):
         self.asked_at = now if self.asked_at is None else self.asked_at
         self.tries[0] -= 1
         if self.tries[0] >= 0 or now < self.asked_at + self.seconds:
-            msg = "connection to postgresql://ann:hunter2@db refused"
-            raise SinkUnavailableError(msg)
+            raise SinkUnavailableError("connection to postgresql://ann:hunter2@db refused")
         super().open(context)
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         super().write(batches, mark)
         if self.torn[0] > 0:
             self.torn[0] -= 1
-            msg = "the connection was lost"
-            raise ConnectionError(msg)
+            raise ConnectionError("the connection was lost")
 
 
 class GoneOutput(TableOutput):
@@ -187,8 +185,7 @@ class Preparing(Gone):
         self.prepared += 1
         if self.torn_early:
             self.torn_early -= 1
-            msg = "the connection was lost"
-            raise ConnectionError(msg)
+            raise ConnectionError("the connection was lost")
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         self.written += 1
@@ -490,8 +487,7 @@ class Halved(TableOutput):
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if odd := [value for value in batch.column("n").to_pylist() if value % 2]:
-            msg = f"{odd[0]} is odd; leave it out upstream"
-            raise ValueError(msg)
+            raise ValueError(f"{odd[0]} is odd; leave it out upstream")
         return batch
 
 

@@ -36,8 +36,7 @@ class Away(Source):
     def ends(self, wait: float) -> Mapping[str, int]:
         if not self.answers.is_set():
             if not self.hangs:
-                msg = "port 9092"
-                raise ConnectionRefusedError(msg)
+                raise ConnectionRefusedError("port 9092")
             self.answers.wait()
         return {"a": 5}
 
@@ -143,8 +142,7 @@ class Unread(SourceReader):
     def read(self, part: SourceRange) -> Iterator[list[int]]:
         if Unread.failures:
             Unread.failures -= 1
-            msg = "the file server is away"
-            raise ConnectionRefusedError(msg)
+            raise ConnectionRefusedError("the file server is away")
         yield list(range(part.start, part.end))
 
 

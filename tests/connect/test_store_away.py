@@ -59,8 +59,7 @@ class Away(Sink):
         return "a place"
 
     def open(self, context: SinkContext) -> None:
-        msg = "no route to it"
-        raise SinkUnavailableError(msg)
+        raise SinkUnavailableError("no route to it")
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         raise AssertionError

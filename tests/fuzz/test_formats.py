@@ -50,8 +50,7 @@ def attack(name, samples, count, take, *refusals):
             except refusals as error:
                 words = str(error)
             except BaseException as error:
-                message = f"{name} {number}: {data[:300]!r}"
-                raise AssertionError(message) from error
+                raise AssertionError(f"{name} {number}: {data[:300]!r}") from error
             assert words, f"{name} {number}: an error without words"
             assert time.process_time() - began < SECONDS, f"{name} {number}"
 

@@ -149,8 +149,9 @@ class Calls:
     def __call__(self, *_: object) -> str:
         if self.failures > 0:
             self.failures -= 1
-            text = "`out` cannot write to `s3://rows`: the file system refused (no)"
-            raise StoreAwayError(text, "s3://rows", "no")
+            raise StoreAwayError(
+                "`out` cannot write to `s3://rows`: the file system refused (no)", "s3://rows", "no"
+            )
         return "done"
 
 

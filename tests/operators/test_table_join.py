@@ -359,8 +359,7 @@ class Losing(TableJoin):
     def end_window(self) -> None:
         super().end_window()
         if self.context.window_id == 4:
-            msg = "lost"
-            raise ValueError(msg)
+            raise ValueError("lost")
 
 
 @pytest.mark.parametrize("key", [1, 10**12])

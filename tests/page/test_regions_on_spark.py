@@ -26,8 +26,7 @@ class Post(Operator):
     @numbers.process
     def take(self, number: Number) -> None:
         if self.strike and Path(self.strike).exists():
-            message = "the post is on strike"
-            raise ConnectionError(message)
+            raise ConnectionError("the post is on strike")
         self.passed.emit(number)
 
 

@@ -149,8 +149,7 @@ class FailOnce(AddTotals):
 
     def end_window(self) -> None:
         if any(part.value == 1 for part in self.parts):
-            message = "as asked"
-            raise ValueError(message)
+            raise ValueError("as asked")
         super().end_window()
 
 

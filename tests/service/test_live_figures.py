@@ -164,8 +164,7 @@ def test_the_service_follows_the_run(run):
 
 class Broken(Audit):
     def setup(self, context) -> None:
-        msg = "no disk"
-        raise OSError(msg)
+        raise OSError("no disk")
 
 
 def test_a_change_that_was_taken_back_leaves_no_trace():

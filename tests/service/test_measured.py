@@ -127,8 +127,7 @@ def test_figures_that_fail_are_reported_once_and_the_run_goes_on(run, monkeypatc
 
 def test_a_fault_of_the_driver_leaves_its_last_events_beside_the_checkpoint(run, tmp_path, monkeypatch):
     def fails(self, window_id, names):
-        msg = "no such thing; password=hunter2"
-        raise ZeroDivisionError(msg)
+        raise ZeroDivisionError("no such thing; password=hunter2")
 
     monkeypatch.setattr(Master, "_has_committed", fails)
     with pytest.raises(ZeroDivisionError) as raised:
@@ -151,8 +150,7 @@ def test_a_fault_of_the_driver_leaves_its_last_events_beside_the_checkpoint(run,
 
 def test_an_expected_error_leaves_no_file(run, tmp_path, monkeypatch):
     def fails(self, manifest, changes):
-        msg = "the disk is full"
-        raise CheckpointError(msg)
+        raise CheckpointError("the disk is full")
 
     monkeypatch.setattr(Checkpoint, "commit", fails)
     with pytest.raises(CheckpointError, match="the disk is full") as raised:
@@ -163,8 +161,7 @@ def test_an_expected_error_leaves_no_file(run, tmp_path, monkeypatch):
 
 def test_a_registry_that_cannot_be_written_is_reported_and_the_run_goes_on(run, monkeypatch):
     def full(_entry):
-        msg = "the application cannot be registered"
-        raise RidgelineError(msg)
+        raise RidgelineError("the application cannot be registered")
 
     monkeypatch.setattr(measured, "register", full)
     outcome, _, printed = run()

@@ -33,8 +33,7 @@ class Once(StatsListener):
 
 class Fails(StatsListener):
     def observe(self, figures: OperatorFigures) -> None:
-        msg = "no idea"
-        raise ValueError(msg)
+        raise ValueError("no idea")
 
 
 class Promises(Policy):

@@ -30,8 +30,7 @@ class Gate(Operator):
         while self.folder and not Path(self.folder, "open").exists():
             self.context.clock.wait(0.01)
         if Path(self.folder, "broken").exists():
-            msg = "the gate is broken"
-            raise ValueError(msg)
+            raise ValueError("the gate is broken")
         self.passed.emit(number)
 
 

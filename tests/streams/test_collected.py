@@ -72,8 +72,7 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
     assert ending.collect() == [Number(1, None)]
 
     def fail(number: Number) -> Number:
-        message = "no"
-        raise ValueError(message)
+        raise ValueError("no")
 
     with pytest.raises(OperatorError, match="`broken`"):
         numbers(Application("failing")).map("broken", fail).collect()

@@ -57,8 +57,7 @@ class Sum(Operator):
     def add(self, number: Number) -> None:
         if number.value < 0:
             FAILED.append(number.value)
-            message = "negative"
-            raise ValueError(message)
+            raise ValueError("negative")
         self.total += number.value
         self.seen[number.value] = self.total
 

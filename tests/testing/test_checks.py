@@ -154,8 +154,7 @@ def test_a_run_that_fails_under_faults_says_so():
     class Once(Sums):
         def begin_window(self, window_id: int) -> None:
             if self.context.attempt:
-                msg = "not again"
-                raise ValueError(msg)
+                raise ValueError("not again")
 
     with pytest.raises(AssertionError, match=r"the run failed: .*not again"):
         assert_recovers(application(Once()), rate=0.5, kinds=["kill"])

@@ -39,8 +39,7 @@ class Fails(Operator):
         if (window_id, self.context.attempt) in self.faults:
             if window_id % 2:
                 raise ContainerAbortError(self.context.name)
-            msg = f"in attempt {self.context.attempt}"
-            raise ValueError(msg)
+            raise ValueError(f"in attempt {self.context.attempt}")
 
 
 class Numbers(InputOperator):

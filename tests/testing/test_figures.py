@@ -113,8 +113,7 @@ def test_a_run_begins_with_its_plan_and_ends_with_its_outcome():
 def test_a_run_that_fails_says_so():
     class Fails(Busy):
         def end_window(self) -> None:
-            msg = "no"
-            raise RidgelineError(msg)
+            raise RidgelineError("no")
 
     app = Application("fails")
     source = app.add_operator("A", A())

@@ -33,12 +33,10 @@ class Sums(Operator):
     @data.process
     def add(self, item: Item) -> None:
         if (self.context.window_id, self.context.attempt) in self.faults:
-            msg = f"in attempt {self.context.attempt}"
-            raise ValueError(msg)
+            raise ValueError(f"in attempt {self.context.attempt}")
         self.sums[item.key] += item.amount
         if item.amount < 0:
-            msg = "negative"
-            raise ValueError(msg)
+            raise ValueError("negative")
 
     def end_window(self) -> None:
         for key, amount in self.sums.changed():

@@ -297,8 +297,7 @@ class Dying(MemoryStorage):
             return False
         self.left -= 1
         if self.left < 0:
-            message = "dead"
-            raise OSError(message)
+            raise OSError("dead")
         return self.left == 0
 
     def write(self, name: str, data: bytes) -> None:

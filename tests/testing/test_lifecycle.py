@@ -100,8 +100,7 @@ def test_an_attempt_that_is_void_is_never_heard_of_as_a_commit() -> None:
 @pytest.mark.parametrize("callback", ["handle_idle_time", "before_checkpoint", "checkpointed", "committed"])
 def test_an_error_names_the_callback(callback: str) -> None:
     def fails(_self: Operator, *_arguments: object) -> None:
-        message = "no"
-        raise ValueError(message)
+        raise ValueError("no")
 
     kind = type("Failing", (Calling,), {callback: fails})
     with pytest.raises(OperatorError) as raised:

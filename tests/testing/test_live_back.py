@@ -79,8 +79,7 @@ class Sums(Operator):
     @input.process
     def add(self, number: Number) -> None:
         if self.factor == 13 or self.context.partitions == 3:
-            msg = "out of luck"
-            raise ValueError(msg)
+            raise ValueError("out of luck")
         self.sums[number.key] = self.sums.get(number.key, 0) + self.factor * number.value
         self.output.emit(Number(number.key, self.sums[number.key]))
 
@@ -91,8 +90,7 @@ class Broken(Operator):
     input = InputPort(Number)
 
     def setup(self, _context: Any) -> None:
-        msg = "no such device"
-        raise OSError(msg)
+        raise OSError("no such device")
 
     @input.process
     def take(self, _number: Number) -> None: ...
@@ -105,8 +103,7 @@ class Raising(Operator):
 
     @input.process
     def take(self, _number: Number) -> None:
-        msg = "no such unit"
-        raise OSError(msg)
+        raise OSError("no such unit")
 
 
 class Tally(Operator):
@@ -124,8 +121,7 @@ class Shut(Publisher):
     """Cannot be opened."""
 
     def open(self, _context: PublisherContext, _state: object) -> None:
-        msg = "no such folder"
-        raise OSError(msg)
+        raise OSError("no such folder")
 
     def stage(self, _window_id: int, _values: Sequence[object]) -> None: ...
 
@@ -156,8 +152,7 @@ class Choking(Publisher):
         self.ended.append("abandon")
 
     def stage(self, _window_id: int, _values: Sequence[object]) -> None:
-        msg = "disk full"
-        raise OSError(msg)
+        raise OSError("disk full")
 
     def publish(self, _window_id: int) -> None: ...
 
@@ -326,8 +321,7 @@ class Dying(MemoryStorage):
             return False
         self.left -= 1
         if self.left < 0:
-            msg = "dead"
-            raise OSError(msg)
+            raise OSError("dead")
         return self.left == 0
 
     def write(self, name: str, data: bytes) -> None:

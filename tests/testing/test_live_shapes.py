@@ -51,8 +51,7 @@ class Refuse(Operator):
     @input.process
     def check(self, number: Number) -> None:
         if number.value % self.divisor == 0:
-            msg = "not this one"
-            raise ValueError(msg)
+            raise ValueError("not this one")
         self.output.emit(number)
 
 

@@ -74,8 +74,7 @@ class Check(Operator):
     @orders.process
     def check(self, order: Order) -> None:
         if order.number % 7 == 0:
-            msg = "seven"
-            raise ValueError(msg)
+            raise ValueError("seven")
         self.checked.emit(order)
 
 

@@ -162,8 +162,7 @@ def test_what_is_no_value_names_operator_window_and_metric(wrong: str, name: str
 
 def test_an_aggregate_that_raises_costs_its_value_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     def fails(_values: Sequence[float]) -> float:
-        message = "no"
-        raise ValueError(message)
+        raise ValueError("no")
 
     class Fails(Measured):
         spread = Metric(0, aggregate=fails)
@@ -184,8 +183,7 @@ def test_what_a_tuple_that_is_skipped_did_to_a_metric_is_taken_back() -> None:
         def add(self, number: int) -> None:
             super().add(number)
             if number % 2:
-                message = "odd"
-                raise ValueError(message)
+                raise ValueError("odd")
 
     run = run_local(application([[1, 2, 3], [4, 5]], Fussy(), on_error="SKIP"))
     assert values(run, "count") == [1, 1]
@@ -198,8 +196,7 @@ def test_a_window_that_is_lost_has_no_values_and_totals_stay() -> None:
         def add(self, number: int) -> None:
             super().add(number)
             if number == 3:
-                message = "three"
-                raise ValueError(message)
+                raise ValueError("three")
 
     app = application([[1], [3], [4]], Fails())
     run = run_local(app, attributes={"processing_mode": "AT_MOST_ONCE"})

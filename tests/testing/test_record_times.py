@@ -363,8 +363,7 @@ class Dropping(Operator):
     @data.process
     def drop(self, entry: Entry) -> None:
         if entry.value > 1:
-            msg = "too much"
-            raise ValueError(msg)
+            raise ValueError("too much")
 
 
 def test_a_window_that_a_sink_loses_has_no_ages():

@@ -60,8 +60,7 @@ class Balances(Operator):
         if payment.cents == 0:
             self.rejected.emit(payment)
         elif payment.cents < 0:
-            msg = "negative"
-            raise ValueError(msg)
+            raise ValueError("negative")
         else:
             self.totals[payment.account] += payment.cents
 

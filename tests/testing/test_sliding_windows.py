@@ -350,8 +350,7 @@ def test_a_window_that_is_lost_is_missing_in_its_slides_only(partitions: int) ->
     class Fails(Sum):
         def end_window(self) -> None:
             if self.total == 4:
-                message = "four"
-                raise ValueError(message)
+                raise ValueError("four")
             super().end_window()
 
     lossy = {"application_window_count": 3, "slide_by_window_count": 1, "processing_mode": "AT_MOST_ONCE"}

@@ -229,8 +229,7 @@ class Ring(Operator):
     @alarm.expired
     def ring(self, key: int, when: datetime) -> None:
         if self.what == "raise":
-            msg = "no bell"
-            raise ValueError(msg)
+            raise ValueError("no bell")
         if self.what == "forever":
             self.alarm.set(key, when + timedelta(seconds=1))
 

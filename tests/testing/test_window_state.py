@@ -95,8 +95,7 @@ def test_a_lost_window_ends_the_states_of_its_application_window() -> None:
         def add(self, number: int) -> None:
             super().add(number)
             if number == 3:
-                message = "three"
-                raise ValueError(message)
+                raise ValueError("three")
 
     app = Application("lossy", window="500ms", processing_mode="AT_MOST_ONCE")
     items = [1, END_WINDOW, 2, END_WINDOW, 3, END_WINDOW, 4]

@@ -60,9 +60,7 @@ class AffinityRule:
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
-                msg = f"an affinity rule has no `{name}`; {did_you_mean(str(name), known)}"
-                raise ValueError(msg)
+                raise ValueError(f"an affinity rule has no `{name}`; {did_you_mean(str(name), known)}")
         if "type" not in given:
-            msg = "an affinity rule has no `type`; give `type: AFFINITY` or `type: ANTI_AFFINITY`"
-            raise ValueError(msg)
+            raise ValueError("an affinity rule has no `type`; give `type: AFFINITY` or `type: ANTI_AFFINITY`")
         return cls(**given)

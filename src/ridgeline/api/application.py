@@ -274,8 +274,7 @@ class Application:
                 return
         name = operator if isinstance(operator, str) else type(operator).__name__
         known = did_you_mean(name, [added.name for added in self.operators])
-        msg = f"migrations are given for `{name}`, which was not added; {known}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"migrations are given for `{name}`, which was not added; {known}")
 
     def add_module(self, name: str, module: M, **attributes: Unpack[OperatorAttributes]) -> M:
         """Add a module, an operator that is made of operators, under a unique name.
@@ -494,5 +493,4 @@ class Application:
             how = f"`with handle.plan_change() as plan: plan.{method}(...)`"
             if method not in ("add_operator", "add_stream", "set_attribute"):
                 how = "stop it, and start it anew with the same `checkpoint`"
-            msg = f"{what}; to change what runs: {how}"
-            raise ChangeError(msg)
+            raise ChangeError(f"{what}; to change what runs: {how}")

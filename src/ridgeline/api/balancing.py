@@ -37,19 +37,19 @@ class BalancedPartitioner(Partitioner):
         self, bits: int, owners: Sequence[int], shared: Mapping[int, Sequence[int]] = _NOTHING
     ) -> None:
         if not 0 < bits <= MOST_BITS or len(owners) != 1 << bits or min(owners) < 0:
-            msg = (
+            raise ValueError(
                 f"{bits} bits and {len(owners)} owners do not fit: give 1 to {MOST_BITS} bits, and a "
                 "partition for each of the 2 ** bits cells"
             )
-            raise ValueError(msg)
         self.bits = int(bits)
         self.owners = [int(one) for one in owners]
         self.shared = {str(cell): sorted({int(one) for one in some}) for cell, some in shared.items()}
         """By cells as texts, which is how a specification has them."""
         for cell, some in self.sharers.items():
             if not 0 <= cell < len(self.owners) or len(some) < 2 or min(some) < 0:  # noqa: PLR2004  several
-                msg = f"cell {cell} is shared by {some}: give a cell below {len(owners)}, and two partitions"
-                raise ValueError(msg)
+                raise ValueError(
+                    f"cell {cell} is shared by {some}: give a cell below {len(owners)}, and two partitions"
+                )
 
     @property
     def sharers(self) -> dict[int, list[int]]:
@@ -65,8 +65,7 @@ class BalancedPartitioner(Partitioner):
         """Assign the same cells on all keyed ports. Raises ValueError if no connected port has a key."""
         keyed = [port.name for port in ports if port.connected and port.keyed]
         if not keyed:
-            msg = "no input port has a key"
-            raise ValueError(msg)
+            raise ValueError("no input port has a key")
         mask, owners = (1 << self.bits) - 1, respread(self.owners, count)
         sharers = {cell: [one for one in some if one < count] for cell, some in self.sharers.items()}
         sharers = {cell: some for cell, some in sharers.items() if len(some) > 1}

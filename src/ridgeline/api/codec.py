@@ -106,8 +106,7 @@ def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911  one return per kind 
             total = _mix_one((total * 31 + stable_hash(part)) & _MASK64)
         return total
     known = "int, str, bytes, float, bool, Decimal, date, datetime or a tuple of them"
-    msg = f"a {type(value).__name__} cannot be a key; use {known}"
-    raise TypeError(msg)
+    raise TypeError(f"a {type(value).__name__} cannot be a key; use {known}")
 
 
 def _float_bits(values: npt.NDArray[np.float64]) -> Hashes:
@@ -262,8 +261,7 @@ class StreamCodec:
         except Exception as error:
             row = tuples.rows[len(tuples) - length_hint(rows) - 1]
             what = f"the key of {shorten(row)} cannot be computed: {described(error)}"
-            msg = f"{what}; give the port another `key`"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"{what}; give the port another `key`") from error
 
     def key_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
         """The columns that `hash` hashes with `stable_hash`; None if it hashes anything else.

@@ -188,12 +188,13 @@ def checked_value(value: object) -> float | None:
         number = float(value)
     else:
         kind = type(value).__name__
-        msg = f"a metric is a number; got {shorten(value)}, a `{kind}`; give an `int` or `float`"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"a metric is a number; got {shorten(value)}, a `{kind}`; give an `int` or `float`"
+        )
     if isinstance(number, int) and abs(number) >= _MOST:
-        msg = f"a metric has at most 64 bits; got {shorten(value)}; give a `float`"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"a metric has at most 64 bits; got {shorten(value)}; give a `float`")
     if not math.isfinite(number):
-        msg = f"a metric is a finite number; got {number}; return None where there is no value"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"a metric is a finite number; got {number}; return None where there is no value"
+        )
     return number

@@ -132,8 +132,7 @@ class Module:
         Called each time when the application is validated, with valid properties; names are the
         module's own. `app` has the window of the application. An exception is a fault of the module.
         """
-        msg = f"`{type(self).__name__}` must override `populate`"
-        raise NotImplementedError(msg)
+        raise NotImplementedError(f"`{type(self).__name__}` must override `populate`")
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Faults of properties in combination: (property, value, rule) each, as of `Operator`."""
@@ -153,11 +152,9 @@ class Module:
                 raise AttributeError(name)
             kind, declared = type(self).__name__, operator_type(type(self))
             if name in declared.properties:
-                msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
-                raise AttributeError(msg)
+                raise AttributeError(f"property `{name}` of `{kind}` was not given; pass `{name}=...`")
             known = [*declared.inputs, *declared.outputs, *declared.properties]
-            msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, known)}"
-            raise AttributeError(msg)
+            raise AttributeError(f"`{kind}` has no attribute `{name}`; {did_you_mean(name, known)}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made, without the ports: a copy has its own."""

@@ -469,16 +469,13 @@ class Operator:
             if name in _stored_names(type(self)):
                 raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what="is not there"))
             if name == "context":
-                msg = f"`{kind}` has no context before it runs; use it from `setup` on"
-                raise AttributeError(msg)
+                raise AttributeError(f"`{kind}` has no context before it runs; use it from `setup` on")
             declared = operator_type(type(self))
             if declared.properties.get(name, None) is not None:
-                msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
-                raise AttributeError(msg)
+                raise AttributeError(f"property `{name}` of `{kind}` was not given; pass `{name}=...`")
             names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(self)]
             public = [known for known in names if not known.startswith("_")]
-            msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}"
-            raise AttributeError(msg)
+            raise AttributeError(f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
@@ -532,8 +529,7 @@ class InputOperator(Operator):
 
     def emit_tuples(self) -> None:
         """Emit this window's tuples. Called once a window, between `begin_window` and `end_window`."""
-        msg = f"`{type(self).__name__}` must override `emit_tuples`"
-        raise NotImplementedError(msg)
+        raise NotImplementedError(f"`{type(self).__name__}` must override `emit_tuples`")
 
     def finish(self) -> None:
         """Nothing more will come: `emit_tuples` is not called again.
@@ -660,14 +656,11 @@ def named_properties(
     if len(values) > len(names):
         surplus = shorten(values[len(names)])
         if not names:
-            message = f"`{kind}` takes no properties by position; got {surplus}; leave it out"
-            raise TypeError(message)
+            raise TypeError(f"`{kind}` takes no properties by position; got {surplus}; leave it out")
         listed = ", ".join(f"`{name}`" for name in names)
         by_position = f"at most {len(names)} by position, {listed}"
-        message = f"`{kind}` takes {by_position}; got {len(values)}, then {surplus}; leave it out"
-        raise TypeError(message)
+        raise TypeError(f"`{kind}` takes {by_position}; got {len(values)}, then {surplus}; leave it out")
     for name in names[: len(values)]:
         if name in properties:
-            message = f"`{kind}` got `{name}` twice, by position and by name; give it once"
-            raise TypeError(message)
+            raise TypeError(f"`{kind}` got `{name}` twice, by position and by name; give it once")
     return {**dict(zip(names, values, strict=False)), **properties}

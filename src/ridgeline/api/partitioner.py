@@ -180,8 +180,7 @@ class StickyPartitioner(Partitioner):
         """Assign the same keys on all sticky ports. Raises ValueError for the name of no input port."""
         unknown = [name for name in self.ports if name not in {port.name for port in ports}]
         if unknown:
-            msg = f"there is no input port `{unknown[0]}`"
-            raise ValueError(msg)
+            raise ValueError(f"there is no input port `{unknown[0]}`")
         connected = [port for port in ports if port.connected]
         if self.ports:
             chosen = [port for port in connected if port.name in self.ports]
@@ -213,8 +212,7 @@ class KeyedPartitioner(Partitioner):
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
         """Assign the same keys on all keyed ports. Raises ValueError if no port has a key."""
         if not any(port.keyed for port in ports):
-            msg = "no input port has a key"
-            raise ValueError(msg)
+            raise ValueError("no input port has a key")
         return [Partition({port.name: keys for port in ports if port.keyed}) for keys in assign_keys(count)]
 
 
@@ -254,8 +252,9 @@ class SameStatePartitioner(StickyPartitioner):
         other = [value for value in values if value != values[0]]
         if other:
             text = f"{shorten(values[0])} and {shorten(other[0])}"
-            msg = f"the partitions hold {text}; it can be divided anew only while they hold the same"
-            raise ValueError(msg)
+            raise ValueError(
+                f"the partitions hold {text}; it can be divided anew only while they hold the same"
+            )
         return values[0]
 
     def split_state(self, name: str, value: Any, partitions: int) -> list[Any]:

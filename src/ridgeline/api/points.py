@@ -253,8 +253,9 @@ class OutputPoint(Generic[T]):
             refuse_nulls(schema, batch)
         except MisplacedNullError as error:
             what = f"column `{error.field}` of a batch emitted on `{self.name}` is null in row {error.row}"
-            msg = f"{what}; `{schema.name}` does not allow that; fill it in, or {error.remedy}"
-            raise SchemaError(msg) from None
+            raise SchemaError(
+                f"{what}; `{schema.name}` does not allow that; fill it in, or {error.remedy}"
+            ) from None
 
     def _refuse(self) -> NoReturn:
         if get_ident() != self.thread:

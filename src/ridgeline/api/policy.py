@@ -100,8 +100,9 @@ class Promise(BaseModel):
     def _check_hook(cls, target: str | tuple[str, ...]) -> str | tuple[str, ...]:
         """Refuse a line for a shell: it would look like a URL, and fail only when it matters."""
         if isinstance(target, str) and target and not target.startswith(("http://", "https://")):
-            msg = f"{target!r} is no hook: give a URL (http, https), or a command as a list of its arguments"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{target!r} is no hook: give a URL (http, https), or a command as a list of its arguments"
+            )
         return target
 
     @property
@@ -168,10 +169,9 @@ def throughput(operator: str, *, at_least: float, over: Any = "1m", **hooks: Unp
 def _share(at_most: float) -> float:
     """Raises ValueError for what is no share."""
     if not 0 <= at_most <= 1:
-        msg = (
+        raise ValueError(
             f"`at_most` is {at_most}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
         )
-        raise ValueError(msg)
     return at_most
 
 
@@ -180,6 +180,7 @@ def _quantile(p50: Any, p90: Any, p99: Any) -> tuple[Literal[50, 90, 99], float]
     pairs: list[tuple[Literal[50, 90, 99], Any]] = [(50, p50), (90, p90), (99, p99)]
     given = [(percent, limit) for percent, limit in pairs if limit is not None]
     if len(given) != 1:
-        msg = f"give exactly one of p50, p90 and p99, not {len(given)}: promise each quantile by itself"
-        raise ValueError(msg)
+        raise ValueError(
+            f"give exactly one of p50, p90 and p99, not {len(given)}: promise each quantile by itself"
+        )
     return given[0][0], parse_duration(given[0][1])

@@ -77,8 +77,7 @@ class Port(PerInstance):
         return self.schema if declared is self.declared else Schema(declared)
 
     def __set__(self, instance: Operator, value: object) -> NoReturn:
-        msg = f"`{type(instance).__name__}.{self.name}` is a port; it cannot be assigned"
-        raise AttributeError(msg)
+        raise AttributeError(f"`{type(instance).__name__}.{self.name}` is a port; it cannot be assigned")
 
 
 class InputPort(Port, Generic[T]):

@@ -79,11 +79,13 @@ class Timers(KeyedState[K, Any], Generic[K]):
         self.handler = ""
         """The name of the method that is called with what expires; empty if there is none."""
         if isinstance(key, type) and key.__hash__ is None:
-            msg = f"the keys of timers must have a hash; got `key={key.__name__}`; give a type such as `str`"
-            raise StateError(msg)
+            raise StateError(
+                f"the keys of timers must have a hash; got `key={key.__name__}`; give a type such as `str`"
+            )
         if not isinstance(key, type) and not hasattr(key, "__origin__"):
-            msg = f"`key` is the type of the keys of timers; got {shorten(key)}; give a type such as `str`"
-            raise StateError(msg)
+            raise StateError(
+                f"`key` is the type of the keys of timers; got {shorten(key)}; give a type such as `str`"
+            )
 
     def expired(self, function: Callable[[Op, K, datetime], None]) -> Callable[[Op, K, datetime], None]:
         """Decorate the method that gets the key and the time of each timer that expires.
@@ -121,5 +123,4 @@ class Timers(KeyedState[K, Any], Generic[K]):
 
     def __set__(self, instance: object, value: object) -> None:
         what = f"`{type(instance).__name__}.{self.name}` holds timers"
-        msg = f"{what}; set one by `self.{self.name}.set(key, when)`"
-        raise AttributeError(msg)
+        raise AttributeError(f"{what}; set one by `self.{self.name}.set(key, when)`")

@@ -133,8 +133,7 @@ def check_timestamp(value: object, port: str) -> None:
     if not isinstance(value, datetime):
         remedy = "give a `datetime`; one without a zone is UTC"
         found = f"got {shorten(value)} in `{port}.emit(..., timestamp=...)`"
-        msg = f"the `timestamp` of a tuple is a time; {found}; {remedy}"
-        raise SchemaError(msg)
+        raise SchemaError(f"the `timestamp` of a tuple is a time; {found}; {remedy}")
 
 
 def to_times(values: Sequence[datetime | None]) -> Microseconds:
@@ -195,17 +194,14 @@ def to_positions(rows: Any, emitted: int, processed: int, port: str) -> Position
     if found.ndim != 1 or found.dtype.kind not in "iu":
         remedy = f"give a mask of {processed} values or {emitted} positions"
         what = f"`rows` of `{port}.emit_batch` says from which rows the tuples came"
-        msg = f"{what}; got {found.dtype} of shape {found.shape}; {remedy}"
-        raise SchemaError(msg)
+        raise SchemaError(f"{what}; got {found.dtype} of shape {found.shape}; {remedy}")
     if len(found) != emitted:
         remedy = "give one a tuple"
         what = f"`rows` of `{port}.emit_batch` says for each tuple from which row it came"
-        msg = f"{what}; got {len(found)} for {emitted} tuples; {remedy}"
-        raise SchemaError(msg)
+        raise SchemaError(f"{what}; got {len(found)} for {emitted} tuples; {remedy}")
     if len(found) and not (found.min() >= 0 and found.max() < processed):
         what = f"`rows` of `{port}.emit_batch` are positions in the batch of {processed} being processed"
-        msg = f"{what}; got {found.min()} to {found.max()}"
-        raise SchemaError(msg)
+        raise SchemaError(f"{what}; got {found.min()} to {found.max()}")
     return found.astype(np.int64, copy=False)
 
 
@@ -246,8 +242,7 @@ class Processing:
             what = "no batch is" if self.remaining is None else "tuples are"
             remedy = "leave `rows` out"
             rule = f"`rows` of `{port}.emit_batch` are positions in the batch being processed"
-            msg = f"{rule}; got them while {what} processed; {remedy}"
-            raise SchemaError(msg)
+            raise SchemaError(f"{rule}; got them while {what} processed; {remedy}")
         if rows is not None:
             times = self.times()
             if (

@@ -33,26 +33,23 @@ def application_arguments(
     while rest:
         text = rest.pop(0)
         if not text.startswith("--") or text == "--":
-            msg = (
+            raise CommandError(
                 f"`{text}` belongs to no option; options of the application are `--name value`; "
                 f"{_takes(target, parameters)}"
             )
-            raise CommandError(msg)
         option, equals, value = text.partition("=")
         name, negated = _name(option, parameters)
         if name not in parameters:
             raise CommandError(_unknown(option, target, parameters))
         if name in found:
-            msg = f"`{option}` is given twice; give it once"
-            raise CommandError(msg)
+            raise CommandError(f"`{option}` is given twice; give it once")
         kind = parameters[name][0]
         if kind is bool and not equals:
             found[name] = not negated
             continue
         if not equals:
             if not rest or (rest[0].startswith("--") and rest[0] != "--"):
-                msg = f"`{option}` needs a value: `{_shown(name, parameters[name])}`"
-                raise CommandError(msg)
+                raise CommandError(f"`{option}` needs a value: `{_shown(name, parameters[name])}`")
             value = rest.pop(0)
         found[name] = _convert(option, kind, value)
     missing = [
@@ -62,8 +59,9 @@ def application_arguments(
     ]
     if missing:
         needed = ", ".join(f"`{_shown(name, parameters[name])}`" for name in missing)
-        msg = f"`{target}` needs {needed}; give {'it' if len(missing) == 1 else 'them'} after APP"
-        raise CommandError(msg)
+        raise CommandError(
+            f"`{target}` needs {needed}; give {'it' if len(missing) == 1 else 'them'} after APP"
+        )
     return found
 
 
@@ -111,8 +109,9 @@ def _convert(option: str, kind: Any, text: str) -> object:
         return text
     except pydantic.ValidationError as error:
         problem = error.errors()[0]["msg"]
-        msg = f"`{option}` does not take `{mask(option, text)}`: {problem[0].lower()}{problem[1:]}"
-        raise CommandError(msg) from None
+        raise CommandError(
+            f"`{option}` does not take `{mask(option, text)}`: {problem[0].lower()}{problem[1:]}"
+        ) from None
 
 
 def _unknown(option: str, target: str, parameters: Parameters) -> str:

@@ -224,8 +224,9 @@ def _places(texts: Sequence[str] | None) -> dict[str, str]:
     for text in texts or ():
         old, equals, new = text.partition("=")
         if not equals or not old.strip("/") or not new:
-            msg = f"`--moved` takes `OLD=NEW`; got `{text}`; for example `--moved /old/results=/data/results`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`--moved` takes `OLD=NEW`; got `{text}`; for example `--moved /old/results=/data/results`"
+            )
         places[old.rstrip("/")] = new.rstrip("/")
     return places
 
@@ -264,13 +265,11 @@ def prune(
     from ridgeline.engine.driver.checkpoint.upkeep import pruning
 
     if (folder is None) != temporary:
-        msg = "`ridgeline checkpoint prune` takes a folder, or `--temporary`; give one of both"
-        raise CommandError(msg)
+        raise CommandError("`ridgeline checkpoint prune` takes a folder, or `--temporary`; give one of both")
     try:
         seconds = parse_duration(older_than)
     except ValueError as error:
-        msg = f"`--older-than {older_than}`: {error}"
-        raise CommandError(msg) from None
+        raise CommandError(f"`--older-than {older_than}`: {error}") from None
     store.use()
     clock = SystemClock()
     notes: Sequence[str] = ()

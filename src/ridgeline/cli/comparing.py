@@ -218,8 +218,7 @@ def _run_from(
         copy(state, copies["A"])
         copy(copies["A"], copies["B"])
     except (OSError, RidgelineError) as error:
-        msg = f"`--state {state}`: {error}"
-        raise CommandError(msg) from error
+        raise CommandError(f"`--state {state}`: {error}") from error
     more = {"A": [] if seconds is None else ["--seconds", str(seconds)], "B": ["--fed", str(folders["A"])]}
     for name in ("A", "B"):
         _run({name: [*commands[name], "--state", copies[name], *more[name]]}, folders)
@@ -234,8 +233,9 @@ def _split(option: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        msg = f"`{option}` takes options as a shell does; got `{text}`: {error}; close what is quoted"
-        raise CommandError(msg) from error
+        raise CommandError(
+            f"`{option}` takes options as a shell does; got `{text}`: {error}; close what is quoted"
+        ) from error
 
 
 def _run(commands: dict[str, list[str]], folders: dict[str, Path]) -> None:
@@ -271,8 +271,7 @@ def _run(commands: dict[str, list[str]], folders: dict[str, Path]) -> None:
     if failed:
         what = f"{' and '.join(failed)} did not run to the end"
         found = f"exit code {' and '.join(failed.values())}; what was printed stands above"
-        msg = f"{what}; {found}; mend that first"
-        raise CommandError(msg)
+        raise CommandError(f"{what}; {found}; mend that first")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

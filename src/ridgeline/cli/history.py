@@ -45,11 +45,13 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     found: list[Path] = []
     for path in paths:
         if not Path(path).exists():
-            msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
-            raise CommandError(msg)
+            raise CommandError(
+                f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
+            )
         if not Path(path).is_dir() and not is_log(Path(path)):
-            msg = f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`, a bundle in `.zip`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`, a bundle in `.zip`"
+            )
         found.append(Path(path).resolve())
     runs = Runs(found)
     server = serve(runs, port)

@@ -145,8 +145,7 @@ def describe_operator(
     )
     if one is None:
         hint = did_you_mean(name, [entry.name for entry in known.values()])
-        msg = f"there is no `{name}` in the library; {hint}"
-        raise CommandError(msg)
+        raise CommandError(f"there is no `{name}` in the library; {hint}")
     described = _described(one)
     write(json.dumps(described, indent=2) if as_json else _text(described))
 

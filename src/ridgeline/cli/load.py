@@ -47,11 +47,10 @@ def load_application(target: str, options: Sequence[str] = (), name: str | None 
     """
     if target.startswith("-"):
         hint = did_you_mean(target, COMMAND_OPTIONS)
-        msg = (
+        raise CommandError(
             f"unknown option `{target}`; "
             f"{hint if hint.startswith('did') else 'options of the application come after APP'}"
         )
-        raise CommandError(msg)
     found = _found(target, name)
     if isinstance(found, Application):
         if options:
@@ -59,8 +58,7 @@ def load_application(target: str, options: Sequence[str] = (), name: str | None 
             known = [one for one in COMMAND_OPTIONS if _is_like(option, one)]
             hint = did_you_mean(option, known)
             only = f"only a function `{_FUNCTION}(...)` takes options, which `{target}` has not"
-            msg = f"unknown option `{option}`; {hint if hint.startswith('did') else only}"
-            raise CommandError(msg)
+            raise CommandError(f"unknown option `{option}`; {hint if hint.startswith('did') else only}")
         return found
     return _call(target, found, application_arguments(target, found, options))
 
@@ -78,8 +76,9 @@ def _found(target: str, app: str | None) -> Any:
     if path is not None and is_package(path.name):
         return _packaged(path, app or name or None)
     if app is not None:
-        msg = f"`--app {app}` names an application of a package, which `{target}` is not; leave it out"
-        raise CommandError(msg)
+        raise CommandError(
+            f"`--app {app}` names an application of a package, which `{target}` is not; leave it out"
+        )
     if path is None:
         return _import_attribute(target)
     return _specified(path, name) if form_of(path.name) else _find(path, name)
@@ -98,8 +97,7 @@ def _packaged(path: Path, name: str | None) -> Any:
 def _specified(path: Path, name: str) -> Application:
     """The application of a specification; modules of its folder are found, as beside an application file."""
     if name:
-        msg = f"`{path}` is a specification, which has one application; leave `:{name}` out"
-        raise CommandError(msg)
+        raise CommandError(f"`{path}` is a specification, which has one application; leave `:{name}` out")
     return _read_specification(path, on_path=path.resolve().parent)
 
 
@@ -124,16 +122,15 @@ def _split(target: str) -> tuple[Path | None, str]:
     file = Path(head if colon and (head.endswith(".py") or not name.isidentifier()) else target)
     if file.is_dir():
         scripts = ", ".join(f"`{file / script.name}`" for script in sorted(file.glob("*.py"))[:10])
-        msg = f"`{target}` is a folder; give one of its files" + (f": {scripts}" if scripts else "")
-        raise CommandError(msg)
+        raise CommandError(
+            f"`{target}` is a folder; give one of its files" + (f": {scripts}" if scripts else "")
+        )
     if file.suffix == ".py" or "/" in target or form_of(target) is not None or is_package(file.name):
         near = [str(file.with_name(script.name)) for script in file.parent.glob(f"*{file.suffix or '.py'}")]
-        msg = f"there is no file `{file}`; {did_you_mean(str(file), near) if near else _FORMS}"
-        raise CommandError(msg)
+        raise CommandError(f"there is no file `{file}`; {did_you_mean(str(file), near) if near else _FORMS}")
     if not colon or not head:
         remedy = f"did you mean `{target}.py`?" if Path(f"{target}.py").is_file() else _FORMS
-        msg = f"`{target}` names no application; {remedy}"
-        raise CommandError(msg)
+        raise CommandError(f"`{target}` names no application; {remedy}")
     return None, ""
 
 
@@ -156,22 +153,19 @@ def _find(path: Path, name: str) -> Any:
     choices = ", ".join(f"`{path}:{variable}`" for variable, _ in found.values())
     if callable(function) and not isinstance(function, type):
         if found and getattr(function, "__module__", module.__name__) != module.__name__:
-            msg = (
+            raise CommandError(
                 f"`{path}` has an application and imports a function `{_FUNCTION}`; "
                 f"name one of them: {choices}, `{path}:{_FUNCTION}`"
             )
-            raise CommandError(msg)
         return function
     if len(found) > 1:
-        msg = f"`{path}` has {len(found)} applications; name one of them: {choices}"
-        raise CommandError(msg)
+        raise CommandError(f"`{path}` has {len(found)} applications; name one of them: {choices}")
     if not found:
         remedy = (
             f"make one at module level (`app = Application(...)`) or in a function `{_FUNCTION}()` that "
             "returns it"
         )
-        msg = f"`{path}` has no application; {remedy}"
-        raise CommandError(msg)
+        raise CommandError(f"`{path}` has no application; {remedy}")
     return next(iter(found.values()))[1]
 
 
@@ -185,8 +179,7 @@ def _load_file(path: Path) -> ModuleType:
         return loaded
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        msg = f"`{path}` is no Python file; {_FORMS}"
-        raise CommandError(msg)
+        raise CommandError(f"`{path}` is no Python file; {_FORMS}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -225,8 +218,7 @@ def _put_on_path(folder: Path) -> None:
     hiding = hides_needed(str(folder))
     if hiding is not None:
         file, package = hiding
-        msg = f"`{file}` hides the package `{package}`, which Ridgeline needs; rename it"
-        raise CommandError(msg)
+        raise CommandError(f"`{file}` hides the package `{package}`, which Ridgeline needs; rename it")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -245,8 +237,9 @@ def _import_attribute(target: str) -> Any:
     except Exception as error:  # a parent package that fails
         raise _code_failed(module_name, error) from error
     if missing:
-        msg = f"there is no module `{module_name}` in this folder or among what is installed; {_FORMS}"
-        raise CommandError(msg)
+        raise CommandError(
+            f"there is no module `{module_name}` in this folder or among what is installed; {_FORMS}"
+        )
     return _attribute(
         _guarded(module_name, lambda: importlib.import_module(module_name)), attribute, module_name
     )
@@ -262,18 +255,17 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
                 for known, other in vars(module).items()
                 if isinstance(other, Application) or known == _FUNCTION
             ]
-            msg = f"`{where}` has no `{name}`; " + (
-                did_you_mean(name, usable) if usable else "it has no application either"
+            raise CommandError(
+                f"`{where}` has no `{name}`; "
+                + (did_you_mean(name, usable) if usable else "it has no application either")
             )
-            raise CommandError(msg)
         value = getattr(value, part)
     if isinstance(value, Application) or (callable(value) and not isinstance(value, type)):
         return value
-    msg = (
+    raise CommandError(
         f"`{where}:{name}` is no application; got {type(value).__name__}; name an Application or a "
         "function that returns one"
     )
-    raise CommandError(msg)
 
 
 # The user's code --------------------------------------------------------------------------------------------
@@ -283,11 +275,10 @@ def _call(target: str, function: Callable[..., object], arguments: Mapping[str, 
     made = _guarded(target, lambda: function(**arguments))
     if isinstance(made, Application):
         return made
-    msg = (
+    raise CommandError(
         f"function `{getattr(function, '__name__', _FUNCTION)}` of `{target}` must return an Application; "
         f"got {type(made).__name__}"
     )
-    raise CommandError(msg)
 
 
 def _guarded(where: str, code: Callable[[], object]) -> Any:

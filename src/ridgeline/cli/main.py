@@ -297,8 +297,7 @@ def checkpoints(
     from ridgeline.engine.files.storage import LocalStorage, explain
 
     if not is_local(folder):
-        msg = f"`{folder}` is not on a local disk; give a path"
-        raise CommandError(msg)
+        raise CommandError(f"`{folder}` is not on a local disk; give a path")
     path = local_path(folder)
     try:
         found = look(LocalStorage(path))
@@ -336,8 +335,7 @@ def list_attributes(
     names = {one.replace(" ", "-"): one for one in Scope}
     scope = None if scope is None else scope.lower().replace("_", "-").replace(" ", "-")
     if scope is not None and scope not in names:
-        msg = f"there is no scope `{scope}`; {did_you_mean(scope, names)}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"there is no scope `{scope}`; {did_you_mean(scope, names)}")
     shown = sorted((attributes_of(names[scope]) if scope is not None else ATTRIBUTES).items())
     if as_json:
         answer = [

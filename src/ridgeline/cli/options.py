@@ -23,8 +23,9 @@ def assignments(
         parts = name.split(".", 1)
         both = len(parts) == 2 and all(parts)  # noqa: PLR2004  operator and property
         if not equals or not name or (dotted and not both) or (filled and not value):
-            msg = f"`{option}` takes `{form}`; got `{mask_text(text)}`; for example `{option} {example}`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`{option}` takes `{form}`; got `{mask_text(text)}`; for example `{option} {example}`"
+            )
         found[name] = value
     return found
 
@@ -46,22 +47,19 @@ def check_master(master: str) -> str:
     """Refuse what cannot be a Spark master before Spark is started. Raises CommandError."""
     forms = "give `local[4]`, `local[*]`, `spark://host:7077`, `yarn` or `k8s://https://host:6443`"
     if master.startswith("sc://"):
-        msg = (
+        raise CommandError(
             f"`--master {master}` is Spark Connect, which is not supported: slots are RDD jobs, which "
             f"need a classic driver; {forms}"
         )
-        raise CommandError(msg)
     if "://" not in master and master != "yarn" and not master.startswith("local"):
-        msg = f"`--master {master}` is no Spark master; {forms}"
-        raise CommandError(msg)
+        raise CommandError(f"`--master {master}` is no Spark master; {forms}")
     return master
 
 
 def nothing_given(target: str, given: Sequence[str]) -> None:
     """Refuse options beside an application that runs. Raises CommandError."""
     if given:
-        msg = f"`{target}` runs: what it was given is known; leave `{given[0]}` out"
-        raise CommandError(msg)
+        raise CommandError(f"`{target}` runs: what it was given is known; leave `{given[0]}` out")
 
 
 def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> LogSettings | None:
@@ -71,7 +69,8 @@ def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> L
     """
     if level is None and file is None:
         if form is not LogFormat.TEXT:
-            msg = f"`--log-format {form}` has no log to act on; give `--log-level` or `--log-file` too"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`--log-format {form}` has no log to act on; give `--log-level` or `--log-file` too"
+            )
         return None
     return LogSettings(level or LogLevel.INFO, form, file)

@@ -53,8 +53,9 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
     file = Path(target) if Path(target).is_file() else Path(target.rpartition(":")[0])
     if not is_package(file.name):
         if conf_set is not None:
-            msg = f"`--conf-set {conf_set}` names a part of a package, which `{target}` is not; leave it out"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`--conf-set {conf_set}` names a part of a package, which `{target}` is not; leave it out"
+            )
         return []
     from ridgeline.settings.documents import read_included_first
     from ridgeline.settings.files import document_layer
@@ -69,8 +70,7 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
             found.append(document_layer(PACKAGE, origin, document, strict=not several, path=path))
             if key := next((key for key in found[-1].values if key.startswith("run.")), None):
                 what = f"package {package.title} says `{key}` in `{origin}`, which is for who runs it"
-                msg = f"{what}; put it into a file for `--conf-file`"
-                raise CommandError(msg)
+                raise CommandError(f"{what}; put it into a file for `--conf-file`")
     return found
 
 
@@ -139,8 +139,7 @@ def _opened(file: str) -> Package:
     from ridgeline.packages.package import open_package
 
     if not is_package(file):
-        msg = f"`{file}` is no package; give a wheel (`.whl`), or a zip file with its content"
-        raise CommandError(msg)
+        raise CommandError(f"`{file}` is no package; give a wheel (`.whl`), or a zip file with its content")
     return open_package(Path(file))
 
 

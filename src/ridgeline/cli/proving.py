@@ -81,8 +81,7 @@ def prove(
         with _ending_in_order():
             found = _prove(name, output, left, kills, seed, only or [], as_json=as_json)
     except NotProvableError as error:
-        msg = f"`{name}`: {error}"
-        raise CommandError(msg) from error
+        raise CommandError(f"`{name}`: {error}") from error
     except KeyboardInterrupt as interrupt:
         make_console().print("interrupted; the scratch places are removed")
         raise typer.Exit(_ENDED if isinstance(interrupt, _EndedError) else _INTERRUPTED) from None
@@ -147,8 +146,9 @@ def _prove(
         write(f"`{name}` ({where}), in scratch places of its server:")
     found = prove_output(output, kills=kills, seed=seed, only=only, on_outcome=on_outcome)
     if not found.outcomes:
-        msg = f"no check has {' or '.join(map(repr, only))} in its name; leave `--only` out to see all"
-        raise CommandError(msg)
+        raise CommandError(
+            f"no check has {' or '.join(map(repr, only))} in its name; leave `--only` out to see all"
+        )
     if as_json:
         write(json.dumps(_as_dict(name, where, found, left, seed), indent=2))
     else:

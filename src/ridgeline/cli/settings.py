@@ -220,11 +220,10 @@ class Supervision:
 
         seconds, least = _time("--take-over-after", self.take_over_after), 2 * BEAT_SECONDS
         if seconds < least:
-            msg = (
+            raise CommandError(
                 f"`--take-over-after {self.take_over_after}`: a driver writes a heartbeat every "
                 f"{BEAT_SECONDS:g} s, so give {least:g} s or more"
             )
-            raise CommandError(msg)
         return seconds
 
     def policy(self) -> Policy:
@@ -234,12 +233,14 @@ class Supervision:
         first, _, most = self.back_off.partition("-")
         failures, _, within = self.give_up.partition("/")
         if not failures.isdecimal() or int(failures) < 1:
-            msg = f"`--give-up {self.give_up}`: give a number of failures and a time, such as `10/15m`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`--give-up {self.give_up}`: give a number of failures and a time, such as `10/15m`"
+            )
         shortest, longest = _time("--back-off", first), _time("--back-off", most or first)
         if longest < shortest:
-            msg = f"`--back-off {self.back_off}`: the first pause is longer than the last; turn them round"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`--back-off {self.back_off}`: the first pause is longer than the last; turn them round"
+            )
         well = _time("--back-off-reset", self.back_off_reset)
         return Policy(shortest, longest, well, int(failures), _time("--give-up", within))
 
@@ -249,11 +250,9 @@ def _time(option: str, text: str) -> float:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        msg = f"`{option}`: {error}"
-        raise CommandError(msg) from None
+        raise CommandError(f"`{option}`: {error}") from None
     if seconds <= 0:
-        msg = f"`{option}`: a time above zero is needed; got `{text}`"
-        raise CommandError(msg)
+        raise CommandError(f"`{option}`: a time above zero is needed; got `{text}`")
     return seconds
 
 
@@ -284,8 +283,7 @@ class RunSettings:
         own: Sequence[str] = given.pop("own", ())
         known = {one.name for one in options_of(cls)}
         if unknown := set(given) - known:
-            msg = f"no options of a run: {sorted(unknown)}; there are {sorted(known)}"
-            raise TypeError(msg)
+            raise TypeError(f"no options of a run: {sorted(unknown)}; there are {sorted(known)}")
         made: Self = build(cls, {"target": target, **given})
         return replace(made, own=own)
 
@@ -405,8 +403,9 @@ class RunSettings:
         """Refuse options about what a checkpoint keeps where there is none. Raises CommandError."""
         given = self.given_resume()
         if given and self.options.checkpoint is None and self.service.store is None:
-            msg = f"`--{given}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`--{given}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
+            )
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.

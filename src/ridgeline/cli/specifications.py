@@ -60,8 +60,7 @@ def form_named(file: str) -> Form:
     form = form_of(file)
     if form is None:
         forms = ", ".join(f"`.{one.value}`" for one in Form)
-        msg = f"`--spec {file}` names no form; end it in {forms}"
-        raise CommandError(msg)
+        raise CommandError(f"`--spec {file}` names no form; end it in {forms}")
     return form
 
 
@@ -69,8 +68,9 @@ def _write(document: Document, form: Form, file: str, application: str) -> None:
     try:
         Path(file).write_text(document_text(document, form), encoding="utf-8")
     except OSError as error:
-        msg = f"`{file}` cannot be written: {error.strerror or error}; name another file"
-        raise CommandError(msg) from None
+        raise CommandError(
+            f"`{file}` cannot be written: {error.strerror or error}; name another file"
+        ) from None
     write(f"application {application} is in {file}")
 
 

@@ -62,8 +62,7 @@ def validate(
     resume: ResumeOptions = {"drop_state": tuple(drop_state or ()), "rename": renamed}
     if against is None and (drop_state or renamed):
         option = "--drop-state" if drop_state else "--rename"
-        msg = f"`{option}` has no checkpoint to act on; give `--against` too, or leave it out"
-        raise CommandError(msg)
+        raise CommandError(f"`{option}` has no checkpoint to act on; give `--against` too, or leave it out")
     found = load_configured(context, written)
     resolved = found.resolve()
     with resolved.reporting():
@@ -117,12 +116,12 @@ def judged(
     from ridgeline.regions.planning import WHOLE, plan_regions, read_kept
 
     if not is_local(folder):
-        msg = f"`{folder}` is not on a local disk; give a path"
-        raise CommandError(msg)
+        raise CommandError(f"`{folder}` is not on a local disk; give a path")
     root = local_path(folder)
     if not Path(root).is_dir():
-        msg = f"there is no folder `{root}`; give what `--checkpoint` of `ridgeline run` was given"
-        raise CommandError(msg)
+        raise CommandError(
+            f"there is no folder `{root}`; give what `--checkpoint` of `ridgeline run` was given"
+        )
     planner_of = planners(configured, written, resume)
     try:
         planner = planner_of(configured.app, WHOLE)

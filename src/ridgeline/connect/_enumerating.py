@@ -91,8 +91,7 @@ class PartitionedEnumerator(Enumerator):
         """Connect to the source, and wait a while for its answer. Raises what the source does."""
         if offset is not None and "history" in offset:
             what = f"`{context.operator}` has begun with a `history`, and has none any more"
-            msg = f"{what}; give it again: once it is read nothing is asked of it"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; give it again: once it is read nothing is asked of it")
         self._context = context
         self._budget = Budget(context.clock)
         self._closed: dict[str, int] = {}
@@ -289,8 +288,9 @@ class PartitionedEnumerator(Enumerator):
         }
         if start is None and (unknown := sorted(self._given.keys() - listed)):
             what = f"`begin` gives a position of `{unknown[0]}`, which the source does not have"
-            msg = f"`{self._context.operator}`: {what}; {did_you_mean(unknown[0], sorted(listed))}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{self._context.operator}`: {what}; {did_you_mean(unknown[0], sorted(listed))}"
+            )
         until = None if start is None else start.get("until")
         found = []
         for name in seen.names:

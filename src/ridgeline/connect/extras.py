@@ -13,5 +13,4 @@ def library(module: str, what: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        msg = f"{what} ({error}); install it: pip install 'ridgeline[{extra}]'"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"{what} ({error}); install it: pip install 'ridgeline[{extra}]'") from error

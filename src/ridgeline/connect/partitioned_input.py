@@ -458,5 +458,4 @@ class PartitionedInput(PushInput, Emits[T]):
             self.context.leave_out(record, what)
             return
         remedy = "mend it, or leave such records out with `on_error=SKIP`"
-        msg = f"`{self.context.name}`: {what}; got {shorten(record)}; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{self.context.name}`: {what}; got {shorten(record)}; {remedy}")

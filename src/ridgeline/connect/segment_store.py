@@ -138,12 +138,12 @@ class SegmentStore:
         """A segment's rows or bytes, and the columns of its rows. Raises DamagedSegmentError, OSError."""
         data = self._bytes_of(segment)
         if data is None:
-            msg = "it is missing"
-            raise DamagedSegmentError(msg)
+            raise DamagedSegmentError("it is missing")
         found = _checksum(segment.name, data)
         if found != segment.crc32:
-            msg = f"the checksum of its bytes is {found:08x}, it was written with {segment.crc32:08x}"
-            raise DamagedSegmentError(msg)
+            raise DamagedSegmentError(
+                f"the checksum of its bytes is {found:08x}, it was written with {segment.crc32:08x}"
+            )
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             table = reader.read_all()
         schema = pa.ipc.read_schema(pa.py_buffer(table.schema.metadata[_SCHEMA]))

@@ -47,11 +47,10 @@ class WindowOutput(Operator):
     def refuse_objects(self, batch: pa.RecordBatch) -> None:
         """Raise RidgelineError for a stream of `object`, which has no columns."""
         if holds_pickles(batch):
-            message = (
+            raise RidgelineError(
                 f"`{self.context.name}` cannot write a stream of `object`: it has no columns; "
                 "give the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"
             )
-            raise RidgelineError(message)
 
     def end_window(self) -> None:
         """Write the window's rows, if there are any."""

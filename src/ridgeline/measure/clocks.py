@@ -73,8 +73,7 @@ class ClockOffsets:
 
     def __init__(self, samples: int = 100, own_host: str = "") -> None:
         if samples < 1:
-            msg = f"`samples` must be at least 1; got {samples}; did you mean 100?"
-            raise ValueError(msg)
+            raise ValueError(f"`samples` must be at least 1; got {samples}; did you mean 100?")
         self.own_host = own_host
         self._samples = samples
         self._points: dict[str, deque[Point]] = {}

@@ -28,8 +28,7 @@ def from_dict(data: Mapping[str, Any]) -> RunEvent:
     name = data.get("event")
     kind = EVENT_TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
-        msg = f"`{name}` is no event; known are {', '.join(EVENT_TYPES)}"
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` is no event; known are {', '.join(EVENT_TYPES)}")
     try:
         return typing.cast("RunEvent", _builder(kind)(data))
     except (_UnfitError, TypeError):
@@ -134,15 +133,13 @@ _SCALARS: Mapping[Any, _Reader] = {
 def _build(kind: type, data: Any, where: str) -> Any:
     """A dataclass of plain data; `where` names it in errors. Raises ValueError."""
     if not isinstance(data, Mapping):
-        msg = f"`{where}` must be an object; got {type(data).__name__}"
-        raise ValueError(msg)  # noqa: TRY004  what a reader of logs catches
+        raise ValueError(f"`{where}` must be an object; got {type(data).__name__}")  # noqa: TRY004  what a reader of logs catches
     values = {}
     for name, (hint, required) in _fields(kind).items():
         if name in data:
             values[name] = _read(hint, data[name], f"{where}.{name}")
         elif required:
-            msg = f"`{where}.{name}` is missing"
-            raise ValueError(msg)
+            raise ValueError(f"`{where}.{name}` is missing")
     return kind(**values)
 
 
@@ -157,8 +154,7 @@ def _read(hint: object, value: object, where: str) -> Any:
         return _read_tuple(arguments, value, where)
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
-            msg = f"`{where}` must be an object; got {value!r:.40}"
-            raise ValueError(msg)
+            raise ValueError(f"`{where}` must be an object; got {value!r:.40}")
         return {str(key): _read(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
     if dataclasses.is_dataclass(hint):
         return _build(typing.cast("type", hint), value, where)
@@ -167,13 +163,11 @@ def _read(hint: object, value: object, where: str) -> Any:
 
 def _read_tuple(arguments: tuple[object, ...], value: object, where: str) -> Any:
     if not isinstance(value, (list, tuple)):
-        msg = f"`{where}` must be a list; got {value!r:.40}"
-        raise ValueError(msg)  # noqa: TRY004  what a reader of logs catches
+        raise ValueError(f"`{where}` must be a list; got {value!r:.40}")  # noqa: TRY004  what a reader of logs catches
     if arguments[-1] is Ellipsis:
         return tuple(_read(arguments[0], item, where) for item in value)
     if len(value) != len(arguments):
-        msg = f"`{where}` must have {len(arguments)} items; got {len(value)}"
-        raise ValueError(msg)
+        raise ValueError(f"`{where}` must have {len(arguments)} items; got {len(value)}")
     return tuple(_read(argument, item, where) for argument, item in zip(arguments, value, strict=True))
 
 
@@ -182,5 +176,4 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
         return value
     if hint is float and type(value) is int:
         return float(value)
-    msg = f"`{where}` must be {hint.__name__}; got {value!r:.40}"
-    raise ValueError(msg)
+    raise ValueError(f"`{where}` must be {hint.__name__}; got {value!r:.40}")

@@ -572,8 +572,9 @@ class Measurement:
         nodes = self.topology.operators
         names = dict.fromkeys(name for one in nodes for name in (one.name, *([one.title] if titles else ())))
         if operator not in names:
-            msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
-            raise KeyError(msg)
+            raise KeyError(
+                f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
+            )
 
     # Answers out: application, operators, containers --------------------------------------------------------
 

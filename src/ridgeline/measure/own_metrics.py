@@ -63,8 +63,7 @@ class OwnMetrics:
         names = dict.fromkeys(name for name, _ in self._kept)
         if operator is not None and operator not in names:
             hint = did_you_mean(operator, names) if names else "no operator declares metrics"
-            msg = f"`{operator}` declares no metrics; {hint}"
-            raise KeyError(msg)
+            raise KeyError(f"`{operator}` declares no metrics; {hint}")
         return [kept.answer() for (name, _), kept in self._kept.items() if operator in {None, name}]
 
     def history(self, operator: str, name: str, limit: int | None = None) -> MetricHistoryAnswer:
@@ -73,8 +72,7 @@ class OwnMetrics:
         if kept is None:
             known = [f"{own}.{metric}" for own, metric in self._kept]
             hint = did_you_mean(f"{operator}.{name}", known) if known else "no operator declares metrics"
-            msg = f"there is no metric `{operator}.{name}`; {hint}"
-            raise KeyError(msg)
+            raise KeyError(f"there is no metric `{operator}.{name}`; {hint}")
         return kept.history(limit)
 
 

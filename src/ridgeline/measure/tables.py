@@ -248,8 +248,7 @@ def metric_history_table(answer: MetricHistoryAnswer, by: str) -> pa.Table:
         return _table(answer["windows"], _OWN_WINDOW)
     if by in {"minutes", "hours"}:
         return _table(answer["minutes"] if by == "minutes" else answer["hours"], _OWN_PERIOD)
-    msg = f"`by` is a unit of time; got `{shorten(by)}`; give `windows`, `minutes` or `hours`"
-    raise ValueError(msg)
+    raise ValueError(f"`by` is a unit of time; got `{shorten(by)}`; give `windows`, `minutes` or `hours`")
 
 
 def history_table(answer: OperatorHistoryAnswer | ApplicationHistoryAnswer) -> pa.Table:

@@ -66,8 +66,7 @@ def _aggregated(options: MetricOptions, values: list[float]) -> float | None:
         return known if math.isfinite(known) else None
     value = checked_value(options.aggregate(values))
     if value is not None and value < 0 and options.kind == "counter":
-        msg = f"a counter never falls; got {value}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"a counter never falls; got {value}")
     return value
 
 

@@ -25,8 +25,9 @@ def check_zone(zone: str) -> None:
     try:
         ZoneInfo(zone)
     except (KeyError, ValueError, OSError, TypeError):
-        msg = f'there is no time zone {zone!r}; give one of the IANA database, such as "Europe/Berlin"'
-        raise ValueError(msg) from None
+        raise ValueError(
+            f'there is no time zone {zone!r}; give one of the IANA database, such as "Europe/Berlin"'
+        ) from None
 
 
 @lru_cache(maxsize=65_536)

@@ -126,8 +126,7 @@ class DividedOperator(Operator):
         """
         if self.context.engine.record_times is None:
             remedy = "declare `timestamp` and `lateness` at the input operators"
-            message = f"`{self.context.name}` {what} by their times, but they have none; {remedy}"
-            raise RidgelineError(message)
+            raise RidgelineError(f"`{self.context.name}` {what} by their times, but they have none; {remedy}")
         times = self.context.batch_times()
         return no_times(len(batch)) if times is None else times
 
@@ -148,13 +147,15 @@ def row_keys(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[Index, list[A
 def check_columns(schema: Schema, names: Sequence[str], what: str) -> None:
     """Raise SchemaError for a column that a stream lacks. `what`: which property names it."""
     if schema.pickled:
-        msg = f"{what} names columns, but tuples of `object` have none; give the port before it a schema"
-        raise SchemaError(msg)
+        raise SchemaError(
+            f"{what} names columns, but tuples of `object` have none; give the port before it a schema"
+        )
     for name in names:
         if name not in schema.arrow.names:
             hint = did_you_mean(name, schema.arrow.names)
-            msg = f"{what} names `{name}`, which the stream {schema.arrow.names} does not have; {hint}"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"{what} names `{name}`, which the stream {schema.arrow.names} does not have; {hint}"
+            )
 
 
 def check_keys(schema: Schema, names: Sequence[str]) -> None:

@@ -308,8 +308,7 @@ def to_common_scale(terms: Sequence[Sum], degrees: Sequence[int]) -> tuple[list[
     if any(isinstance(term, Decimal) for term in terms):
         shifts = [Decimal(term).as_tuple().exponent for term in terms]
         if not all(isinstance(shift, int) for shift in shifts):
-            msg = "the sum is not finite"
-            raise ValueError(msg)
+            raise ValueError("the sum is not finite")
         least = min(int(shift) // degree for shift, degree in zip(shifts, degrees, strict=True))
         found = [
             int(EXACT.scaleb(Decimal(term), -least * degree))

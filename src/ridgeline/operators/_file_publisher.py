@@ -148,15 +148,14 @@ class FilePublisher(Publisher):
         """
         staged = [Segment(window_id, *value) for value in values]
         if len({segment.schema for segment in staged}) > 1:
-            message = (
+            raise RidgelineError(
                 f"`{self._context.operator}`: its partitions wrote different columns in window {window_id}; "
                 "give its input one schema"
             )
-            raise RidgelineError(message)
         try:
             for segment in staged:
                 if not self._files.holds(f"{self._folder}/{segment.name}", segment.bytes):
-                    raise FileNotFoundError(f"{self._folder}/{segment.name}")  # noqa: EM102  a path
+                    raise FileNotFoundError(f"{self._folder}/{segment.name}")
             if staged or self._marker.window != self._synced:  # the record must not outlive what it names
                 self._files.sync(self._folder)
                 self._synced = self._marker.window
@@ -248,11 +247,10 @@ class FilePublisher(Publisher):
         Raises RidgelineError if `path` or `format` was another one.
         """
         if state and not self._is_here(state):
-            message = (
+            raise RidgelineError(
                 f"`{self._context.operator}` has another name, `path` or `format` than in window {window_id},"
                 " so its files would stay; rewind to a later window"
             )
-            raise RidgelineError(message)
         waited = [Segment(*entry) for entry in state["pending"]] if state else []
         pending = [segment for segment in self._pending if segment.window <= window_id]
         if self._files.is_folder(self._folder):
@@ -281,12 +279,11 @@ class FilePublisher(Publisher):
         names = self._files.names(self._root) if mode != "append" else []
         others = [name for name in names if ours not in name and not name.startswith(".")]
         if mode == "error" and others:
-            message = (
+            raise RidgelineError(
                 f"`{self._context.operator}`: folder `{self._settings.path}` is not empty; "
                 f"it holds `{others[0]}`; "
                 "empty it, give another `path`, or set `mode` to `append` or `overwrite`"
             )
-            raise RidgelineError(message)
         if mode == "overwrite":
             for name in others:
                 if name.endswith(_ENDINGS) and self._files.is_file(f"{self._root}/{name}"):
@@ -353,13 +350,12 @@ class FilePublisher(Publisher):
         if marked is None:
             raise self._gone()
         if marked < state["published"]:
-            message = (
+            raise RidgelineError(
                 f"`{self._context.operator}`: output folder `{self._settings.path}` is older than the "
                 f"checkpoint; windows up to {state['published']} were published, its marker is at {marked}; "
                 "restore the newer folder and start again, "
                 "or start anew with another `--checkpoint` and `path`"
             )
-            raise RidgelineError(message)
         if "rewound" in state:
             rewound, own = Rewound(**state["rewound"]), (self._prefix, self._settings.format)
             take_back(self._files, self._folder, *own, rewound, self._context)
@@ -382,13 +378,12 @@ class FilePublisher(Publisher):
         """Raise RidgelineError if a window was published that this checkpoint has not committed."""
         if published > self._window and not self._left:
             committed = f"window {self._window}" if self._window >= 0 else "no window"
-            message = (
+            raise RidgelineError(
                 f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the "
                 f"checkpoint and would get rows twice; window {published} of this run is published, "
                 f"{committed} is committed; restore the newer checkpoint and start again, "
                 "or start anew with another `--checkpoint` and `path`"
             )
-            raise RidgelineError(message)
 
     def _last_windows(self) -> list[int]:
         """The last windows of the run's published files that still exist."""

@@ -34,8 +34,7 @@ def check_kinds(first: pa.Schema, mine: Sequence[str], second: pa.Schema, theirs
         kinds = first.field(one).type, second.field(other).type
         if _kind(kinds[0]) != _kind(kinds[1]):
             what = f"`{one}` of `on` is {kinds[0]}, and `{other}` of the other side {kinds[1]}"
-            msg = f"{what}: their values are never equal; convert one of them before"
-            raise SchemaError(msg)
+            raise SchemaError(f"{what}: their values are never equal; convert one of them before")
 
 
 def _kind(kind: pa.DataType) -> str:
@@ -70,8 +69,7 @@ def joined_schema(first: Sequence[pa.Field], second: Sequence[pa.Field], suffix:
         name = f"{field.name}{suffix}" if field.name in taken else field.name
         if name in {known.name for known in fields}:
             remedy = "give another `suffix`, or rename a column before"
-            msg = f"`{who}` would have the column `{name}` twice; {remedy}"
-            raise SchemaError(msg)
+            raise SchemaError(f"`{who}` would have the column `{name}` twice; {remedy}")
         fields.append(field.with_name(name))
     return pa.schema(fields)
 

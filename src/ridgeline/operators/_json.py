@@ -41,8 +41,7 @@ def json_lines(table: pa.Table) -> bytes:
         try:
             texts = _json_texts(_whole(column))
         except pa.ArrowInvalid as error:
-            msg = f"cannot write column `{name}`: {error}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"cannot write column `{name}`: {error}") from error
         pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), texts]
     lines = _joined([*pieces, _text("}\n")]).to_pylist() if pieces else ["{}\n"] * table.num_rows
     return "".join(lines).encode()
@@ -136,8 +135,9 @@ def _key_texts(keys: pa.Array) -> pa.Array:
     """Keys of maps as JSON texts, which are quoted. Raises ArrowInvalid for keys that are nested."""
     kind, types = keys.type, pa.types
     if types.is_nested(kind):
-        msg = f"JSON has no keys of type {kind}; give the map another type of keys, or write Parquet"
-        raise pa.ArrowInvalid(msg)
+        raise pa.ArrowInvalid(
+            f"JSON has no keys of type {kind}; give the map another type of keys, or write Parquet"
+        )
     if types.is_floating(kind):
         texts = map(repr, keys.cast(pa.float64()).to_pylist())
         return _texts([_KEYS.get(text, text) for text in texts], _quoted)
@@ -262,8 +262,7 @@ def _value_of(kind: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911  one 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
     """A number or text as a decimal, by pyarrow's rules for both."""
     if not isinstance(value, str):
-        msg = f"{value} is no {kind}"
-        raise TypeError(msg)
+        raise TypeError(f"{value} is no {kind}")
     made: Decimal = pa.scalar(str(value), pa.string()).cast(kind).as_py()
     return made
 
@@ -271,8 +270,7 @@ def _decimal(value: Any, kind: pa.DataType) -> Decimal:
 def _whole_number(value: Any, kind: pa.DataType) -> int:
     signs = "" if pa.types.is_unsigned_integer(kind) else "-"
     if not isinstance(value, Number) or not value.lstrip(signs).isdigit():
-        msg = f"{value} is not a whole number"
-        raise TypeError(msg)
+        raise TypeError(f"{value} is not a whole number")
     return int(value)
 
 
@@ -280,14 +278,12 @@ def _of_class(value: Any, kind: type, wanted: pa.DataType) -> Any:
     """The value, if it is of this class; a number is no text. Raises TypeError."""
     if isinstance(value, kind) and not (kind is str and isinstance(value, Number)):
         return value
-    msg = f"{value} is no {wanted}"
-    raise TypeError(msg)
+    raise TypeError(f"{value} is no {wanted}")
 
 
 def _single(value: Any, kind: pa.DataType, names: frozenset[str] | None = None) -> dict[str, Any]:
     """An object. Raises TypeError for another value, ValueError if one of `names` (None: any) is doubled."""
     fields: dict[str, Any] = _of_class(value, dict, kind)
     if isinstance(fields, Doubled) and (names is None or fields.double in names):
-        msg = f"`{fields.double}` is given twice"
-        raise ValueError(msg)
+        raise ValueError(f"`{fields.double}` is given twice")
     return fields

@@ -48,11 +48,9 @@ def pattern_of(format: LineFormat, pattern: str | None) -> re.Pattern[str] | Non
     try:
         compiled = re.compile(text)
     except re.error as error:
-        msg = f"must be a regular expression; {error}"
-        raise ValueError(msg) from None
+        raise ValueError(f"must be a regular expression; {error}") from None
     if not compiled.groupindex:
-        msg = "must have groups with the columns' names, such as `(?P<user>\\S+)`"
-        raise ValueError(msg)
+        raise ValueError("must have groups with the columns' names, such as `(?P<user>\\S+)`")
     return compiled
 
 
@@ -103,8 +101,7 @@ def _csv(schema: Schema, delimiter: str) -> Parser:
 
     def parse(lines: Sequence[str]) -> pa.RecordBatch:
         if any("\n" in line or "\r" in line or not line for line in lines):
-            msg = "a line is empty, or has the end of another in it"
-            raise ValueError(msg)
+            raise ValueError("a line is empty, or has the end of another in it")
         return parser.parse("\n".join(lines).encode(), len(lines))
 
     return parse
@@ -133,8 +130,7 @@ def _pairs(line: str, names: Sequence[str]) -> list[str | None]:
     """The values of `name=value`, which may be quoted. Raises ValueError for a line without any."""
     found = dict(_PAIR.findall(line))
     if not found:
-        msg = "it has no pair such as `name=value`"
-        raise ValueError(msg)
+        raise ValueError("it has no pair such as `name=value`")
     return [_plain(found.get(name)) for name in names]
 
 
@@ -148,8 +144,7 @@ def _groups(pattern: re.Pattern[str], line: str, names: Sequence[str]) -> list[s
     """The groups of a pattern. Raises ValueError for a line that it does not match."""
     match = pattern.fullmatch(line)
     if match is None:
-        msg = "it does not match the pattern"
-        raise ValueError(msg)
+        raise ValueError("it does not match the pattern")
     return [match[name] for name in names]
 
 
@@ -159,12 +154,12 @@ def _log_values(
     """The fields of a line of a log. Raises ValueError for one of another form, or without those `needed`."""
     match = pattern.fullmatch(line)
     if match is None:
-        msg = "it does not have the form of the format"
-        raise ValueError(msg)
+        raise ValueError("it does not have the form of the format")
     for name in needed:
         if match[name] is None:
-            msg = f"its request has no {name}; a schema with `{name}: str | None` takes such lines"
-            raise ValueError(msg)
+            raise ValueError(
+                f"its request has no {name}; a schema with `{name}: str | None` takes such lines"
+            )
     return [_log_value(name, match[name]) for name in names]
 
 

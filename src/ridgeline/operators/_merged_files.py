@@ -160,8 +160,7 @@ class MergedFiles:
             )
             what = f"two folders in one step, and the one of `{self._files.root}` cannot ({error})"
             remedy = "leave it out, with a larger `roll_seconds`, or write a table with `DeltaOutput`"
-            msg = f"{where} {what}; {remedy}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"{where} {what}; {remedy}") from error
         finally:
             for folder in (one, other):
                 self._files.remove_folder(folder)
@@ -246,8 +245,7 @@ class MergedFiles:
         names = {file.path.rpartition("/")[2] for file in small if file.path.endswith(self._format)}
         if names != before.keys():
             other = min(before.keys() ^ names)
-            msg = f"`{other}` is not of this output"
-            raise _ChangedError(msg)
+            raise _ChangedError(f"`{other}` is not of this output")
         groups = self._groups(small)
         if len(groups) == len(small):
             return
@@ -260,8 +258,7 @@ class MergedFiles:
         self._files.sync(self._hidden)
         self._context.check_owner()
         if self._files.sizes(path) != before:
-            msg = "some were changed or taken away meanwhile"
-            raise _ChangedError(msg)
+            raise _ChangedError("some were changed or taken away meanwhile")
         self._files.exchange(self._making, path)
         for name in self._files.sizes(self._making).keys() - before.keys():  # by a driver that was overtaken
             self._files.move(f"{self._making}/{name}", f"{path}/{name}")

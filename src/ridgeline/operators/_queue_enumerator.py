@@ -335,8 +335,9 @@ class QueueEnumerator(Enumerator):
         if before is None or before[0] != position or now - before[1] >= _SEEN_SECONDS:
             text = json.dumps({"next": position, "seen": now})
             if self._queue is not None and self._folder.lasting and not self._folder.description:
-                msg = f"`{self._folder.lasting}` is not there any more: is its folder mounted?"
-                raise FileNotFoundError(msg)
+                raise FileNotFoundError(
+                    f"`{self._folder.lasting}` is not there any more: is its folder mounted?"
+                )
             self._folder.register(self._name, text)
             self._registered = position, now
 

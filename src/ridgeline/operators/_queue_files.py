@@ -222,8 +222,7 @@ def check_format(description: dict[str, Any], path: str) -> None:
     """Raise RidgelineError if a later version has written the queue."""
     if description.get("format", FORMAT) > FORMAT:
         found = f"queue `{path}` has files of format {description['format']}, this version reads {FORMAT}"
-        msg = f"{found}; use the version of Ridgeline that writes it"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{found}; use the version of Ridgeline that writes it")
 
 
 def replace_file(path: Path, text: str, *, sync: bool = False) -> None:
@@ -432,8 +431,7 @@ class LogWriter:
         new = [entry for entry in entries if entry.number >= self.next]
         for entry in new:
             if entry.number != self.next:
-                msg = f"entry {entry.number} cannot follow entry {self.next - 1}"
-                raise AssertionError(msg)
+                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
             last = self.files[max(self.files)] if self.files else None
             rolls = last is None or last.is_full(entry, roll_bytes, roll_seconds)
             first = entry.number if last is None or rolls else last.first

@@ -135,8 +135,7 @@ class ObjectFolder(QueueFolder):
             self._remove(beside)
             if name.endswith(_ENTRY) and not _same(found, data):
                 what = f"`{self.name(name)}` was written by another driver"
-                msg = f"{what}; give each writer a `path` of its own"
-                raise RidgelineError(msg) from None
+                raise RidgelineError(f"{what}; give each writer a `path` of its own") from None
 
     def names(self, folder: str) -> list[str]:
         """The sorted names of the objects in a folder. Raises OSError."""
@@ -372,8 +371,7 @@ class ObjectLogWriter(LogWriter):
             if entry.number < self.next:
                 continue
             if entry.number != self.next:
-                msg = f"entry {entry.number} cannot follow entry {self.next - 1}"
-                raise AssertionError(msg)
+                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
             last = self.files[max(self.files)] if self._tail else None
             rolls = last is None or len(self._tail) >= _BUNDLE_ENTRIES
             if last is None or rolls or last.is_full(entry, roll_bytes, roll_seconds):

@@ -27,8 +27,7 @@ class QueueTrust:
         purpose, remedy = f"queue `{self._path}` with {what[0]}", what[1]
         if not is_local(self._path):
             why = "who may write there cannot be seen, and what lies there is run as code"
-            msg = f"{purpose} is refused: {why}; {remedy}"
-            raise UntrustedError(msg)
+            raise UntrustedError(f"{purpose} is refused: {why}; {remedy}")
         folder = QueueFolder(local_path(self._path))
         trust.check(str(folder.root), purpose, remedy)
         for path in (folder.log, folder.segments, *files):

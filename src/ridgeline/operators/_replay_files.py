@@ -48,11 +48,10 @@ class ReplayFile(NamedTuple):
         try:
             return resolve(self.entry)[0].open_input_file(self.path)
         except OSError as error:
-            message = (
+            raise RidgelineError(
                 f"file `{self.path}` cannot be opened: {error}; "
                 "it was there when the replay began: bring it back, or start on a fresh checkpoint"
-            )
-            raise RidgelineError(message) from error
+            ) from error
 
     def check_size(self, found: int | None = None) -> None:
         """Raise RidgelineError if the size has changed since the file was found.
@@ -63,11 +62,10 @@ class ReplayFile(NamedTuple):
             found = resolve(self.entry)[0].get_file_info(self.path).size
         if found != self.bytes:
             grows = " (a file that is still written cannot be replayed)" if (found or 0) > self.bytes else ""
-            message = (
+            raise RidgelineError(
                 f"file `{self.path}` has {found or 'no'} bytes, it had {self.bytes} when the replay began; "
                 f"bring it back, or start on a fresh checkpoint{grows}"
             )
-            raise RidgelineError(message)
 
 
 class Position(NamedTuple):
@@ -197,10 +195,9 @@ def _find(entry: str) -> list[ReplayFile]:
         else:
             infos, what = [], f"there is no such {'regular ' if info.type == kinds.Unknown else ''}file"
     except OSError as error:
-        message = (
+        raise RidgelineError(
             f"`{entry}` cannot be read: {error}; let the user that runs it read there, or give another `path`"
-        )
-        raise RidgelineError(message) from error
+        ) from error
     plain = [info for info in infos if info.type == kinds.File]
     named = PurePosixPath(path).name[:1] if WILDCARDS & set(path) else ""
     hidden = tuple({".", "_"} - {named})
@@ -214,11 +211,10 @@ def _find(entry: str) -> list[ReplayFile]:
         what += f"; {_REMEDY}"
     found = [ReplayFile(entry, info.path, info.size) for info in shown]
     if not found:
-        message = (
+        raise RidgelineError(
             f"nothing to replay in `{entry}`: {what}; "
             "give the `path` of a file, a folder or a pattern such as `data/*.csv`"
         )
-        raise RidgelineError(message)
     return sorted(found, key=lambda file: file.path)
 
 
@@ -234,11 +230,10 @@ def _log_other_files(entry: str, infos: Sequence[pyarrow.fs.FileInfo]) -> None:
             _log.warning("left out of `%s`: %s, since it is %s", entry, _some(others), what)
     lost = sorted(info.path for info in infos if info.type == kinds.NotFound)
     if lost:
-        message = (
+        raise RidgelineError(
             f"`{lost[0]}` of `{entry}` cannot be read: it is a link to a file that is not there, or was "
             "removed just now; mend or remove it"
         )
-        raise RidgelineError(message)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -200,12 +200,11 @@ class LineReader:
                 raise self._damage
             block = self._read(min(wanted, CHUNK_BYTES))
         except _UNREADABLE as error:
-            message = (
+            raise RidgelineError(
                 f"file `{self.file.path}` is corrupt or cannot be read, "
                 f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: "
                 f"{error}; mend or remove it"
-            )
-            raise RidgelineError(message) from error
+            ) from error
         self._ended = not block
         if self._ended:
             self.file.check_size()
@@ -282,11 +281,10 @@ class LineReader:
         self._starts, self._ends, self._next = starts, ends, 0
 
     def _changed(self, place: int) -> NoReturn:
-        message = (
+        raise RidgelineError(
             f"file `{self.file.path}` has shrunk: it was read up to byte {place} before; "
             "bring it back, or start on a fresh checkpoint"
         )
-        raise RidgelineError(message)
 
 
 class LineChunk:

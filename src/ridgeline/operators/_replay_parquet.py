@@ -51,11 +51,10 @@ class ParquetReader:
         try:
             self._parquet = pq.ParquetFile(self._raw)
         except (OSError, pa.ArrowException) as error:
-            message = (
+            raise RidgelineError(
                 f"file `{file.path}` is no Parquet file or corrupt: {error}; "
                 "mend or remove it, or set `format`"
-            )
-            raise RidgelineError(message) from error
+            ) from error
         self._names = checked_columns(file.path, schema, self._parquet.schema_arrow.names)
         self._int96 = self._int96_columns()
         if self._int96:
@@ -63,11 +62,10 @@ class ParquetReader:
         metadata = self._parquet.metadata
         self.rows: int = metadata.num_rows
         if place > self.rows:
-            message = (
+            raise RidgelineError(
                 f"file `{file.path}` has shrunk: it was read up to row {place} before; "
                 "bring it back, or start on a fresh checkpoint"
             )
-            raise RidgelineError(message)
         file.check_size(self._raw.size())
         self.place = place
         self._ends = np.cumsum([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
@@ -105,11 +103,10 @@ class ParquetReader:
             raise
         except (OSError, pa.ArrowException) as error:
             passed, self._next = self._next, -1
-            message = (
+            raise RidgelineError(
                 f"file `{self.file.path}` is corrupt or cannot be read, after row {passed}: {error}; "
                 "mend or remove it"
-            )
-            raise RidgelineError(message) from error
+            ) from error
         self._drop(place)
         taken: list[pa.RecordBatch] = []
         for batch in self._held:
@@ -139,12 +136,11 @@ class ParquetReader:
             try:
                 column = cast_exactly(exact_times(batch.column(place), seconds.column(name)), kind)
             except pa.ArrowException as error:
-                message = (
+                raise RidgelineError(
                     f"column `{name}` of file `{self.file.path}` has times of 96 bits, "
                     f"`schema` says {kind}: {error} "
                     f"(rows {self._next} to {self._next + batch.num_rows - 1}); change `schema`"
-                )
-                raise RidgelineError(message) from error
+                ) from error
             batch = batch.set_column(place, name, column)
         return batch
 
@@ -240,22 +236,20 @@ class ParquetChunk:
             try:
                 arrays.append(cast_exactly(_whole(column), field.type))
             except pa.ArrowException as error:
-                message = (
+                raise RidgelineError(
                     f"column `{field.name}` of file `{self._path}` is {column.type}, "
                     f"`schema` says {field.type}: {error} "
                     f"(rows {self._place} to {self._place + len(self) - 1}); change `schema`"
-                )
-                raise RidgelineError(message) from error
+                ) from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
         try:
             refuse_nulls(self._schema, batch)
         except MisplacedNullError as error:
             row = self._place + first + step * error.row
-            message = (
+            raise RidgelineError(
                 f"row {row} of file `{self._path}` is not a {self._schema.describe()}: "
                 f"{error}, or mend the file"
-            )
-            raise RidgelineError(message) from error
+            ) from error
         return batch
 
 
@@ -298,14 +292,12 @@ def _exact_times(nanoseconds: pa.Array, seconds: pa.Array) -> pa.Array:
     passed = _numbers(seconds)
     within = _numbers(nanoseconds) - passed * 10**9  # both modulo 2**64; numpy does not look at overflows
     if (np.abs(passed) > _MOST_SECONDS).any():
-        message = f"{int(np.abs(passed).max())} seconds from 1970"
-        raise pa.ArrowInvalid(message)
+        raise pa.ArrowInvalid(f"{int(np.abs(passed).max())} seconds from 1970")
     if not (within % 1_000).any():
         made = pa.array(passed * 10**6 + within // 1_000, mask=_mask(nulls))
         return made.cast(pa.timestamp("us"))
     if (np.abs(passed) > _MOST_NANOSECONDS).any():
-        message = "times of nanoseconds beside others before 1677 or after 2262"
-        raise pa.ArrowInvalid(message)
+        raise pa.ArrowInvalid("times of nanoseconds beside others before 1677 or after 2262")
     return nanoseconds
 
 

@@ -84,27 +84,24 @@ class CsvParser:
         """Read the columns' names. Raises RidgelineError if a column of the schema is missing or doubled."""
         header = line.decode(errors="replace").rstrip("\r")
         if "\r" in header:
-            message = (
+            raise RidgelineError(
                 f"file `{file}` cannot be read: its lines end with a carriage return alone; "
                 "write `\\n` or `\\r\\n`"
             )
-            raise RidgelineError(message)
         self._names = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
         self._there, missing = columns_in(self._schema, self._names)
         if missing:
-            message = (
+            raise RidgelineError(
                 f"file `{file}` has no column `{missing}`; its header is {shorten(header)}; "
                 f"{did_you_mean(missing, self._names)} "
                 "Name the columns of `schema` as the header does, or set `delimiter`"
             )
-            raise RidgelineError(message)
         for name in self._there:
             if self._names.count(name) > 1:
-                message = (
+                raise RidgelineError(
                     f"file `{file}` has the column `{name}` twice; its header is {shorten(header)}; "
                     "rename one of them"
                 )
-                raise RidgelineError(message)
 
     @property
     def fields(self) -> int:
@@ -125,8 +122,7 @@ class CsvParser:
         self._over_lines = self._goes_over_lines(lines)
         table = self._read(lines, self._there, nulls=True)
         if table.num_rows != count:
-            message = f"{count} lines are {table.num_rows} rows; write one row a line"
-            raise ValueError(message)
+            raise ValueError(f"{count} lines are {table.num_rows} rows; write one row a line")
         if texts := [name for name in self._texts if table.column(name).null_count]:
             exact = self._read(lines, texts, nulls=False)
             for name in texts:
@@ -156,8 +152,7 @@ class CsvParser:
                 for text in (column if mask is None else column.filter(mask)).drop_null().to_pylist():
                     (_no_hexadecimal if mask is None else float_of)(text)
             except ValueError as error:
-                message = f"column `{name}` cannot be converted: {error}"
-                raise ValueError(message) from error
+                raise ValueError(f"column `{name}` cannot be converted: {error}") from error
 
     def _read(self, lines: bytes, names: list[str], *, nulls: bool, as_text: bool = False) -> pa.Table:
         """Read these columns. `nulls`: whether text can be null. `as_text`: whatever their types are."""
@@ -191,8 +186,7 @@ class CsvParser:
                 quoted = scan(line, self.quoting, quoted=quoted).open
                 over = over or quoted
         if quoted:
-            message = "a quote is not closed"
-            raise ValueError(message)
+            raise ValueError("a quote is not closed")
         return over
 
     def _named(self, error: str) -> str:
@@ -237,11 +231,10 @@ class JsonParser:
             if name not in found and (
                 advice := did_you_mean(name, found - set(self._schema.arrow.names))
             ).startswith("did you mean"):
-                message = (
+                raise RidgelineError(
                     f"no line of file `{file}` has the field `{name}`; {advice} "
                     "Name the fields of `schema` as the file does, or leave the field out of `schema`"
                 )
-                raise RidgelineError(message)
 
     def describe(self) -> str:
         """The expected form of a line."""
@@ -259,8 +252,7 @@ class JsonParser:
             if error.field in keys or error.field not in self._schema.arrow.names:
                 raise
             advice = did_you_mean(error.field, keys - set(self._schema.arrow.names) or keys)
-            message = f"field `{error.field}` is missing; {advice}"
-            raise ValueError(message) from error
+            raise ValueError(f"field `{error.field}` is missing; {advice}") from error
 
     def _parse(self, lines: bytes, count: int) -> pa.RecordBatch:
         """Parse by pyarrow's reader, which looks at whole lines; it has no maps, and changes some floats."""
@@ -272,8 +264,7 @@ class JsonParser:
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         table = pyarrow.json.read_json(pa.BufferReader(lines), options, self._options)
         if table.num_rows != count:
-            message = f"{count} lines are {table.num_rows} objects; write one object a line"
-            raise ValueError(message)
+            raise ValueError(f"{count} lines are {table.num_rows} objects; write one object a line")
         if not _an_object_a_line(lines, count):
             raise ValueError(_NO_OBJECT)
         odd = [field for field in self._fast if holds_odd_floats(_whole(table.column(field.name)), lines)]
@@ -311,15 +302,15 @@ class JsonParser:
                 raise ValueError(_NO_OBJECT)
             for name in (item.double for item in objects if isinstance(item, Doubled)):
                 if name in self._schema.arrow.names:
-                    message = f"`{name}` is given twice"
-                    raise ValueError(message)
+                    raise ValueError(f"`{name}` is given twice")
             found = {}
             for field in fields:
                 value = value_of(field.type)
                 found[field.name] = maker(field.type)([value(item.get(field.name)) for item in objects])
         except (AttributeError, ArithmeticError, RecursionError) as error:
-            message = f"{type(error).__name__}: {error}" if isinstance(error, ArithmeticError) else str(error)
-            raise ValueError(message) from error
+            raise ValueError(
+                f"{type(error).__name__}: {error}" if isinstance(error, ArithmeticError) else str(error)
+            ) from error
         return found
 
 
@@ -348,8 +339,7 @@ def _keys(line: bytes) -> set[str]:
 
 def _no_hexadecimal(text: str) -> None:
     if "x" in text.lower():
-        message = f"invalid value '{text}', which is hexadecimal"
-        raise ValueError(message)
+        raise ValueError(f"invalid value '{text}', which is hexadecimal")
 
 
 def csv_reads(kind: pa.DataType) -> bool:
@@ -378,8 +368,7 @@ def _finish(schema: Schema, table: pa.Table) -> pa.RecordBatch:
         try:
             arrays.append(convert(_whole(table.column(field.name)), field.type))
         except (pa.ArrowException, ValueError) as error:
-            message = f"column `{field.name}` cannot be converted to {field.type}: {error}"
-            raise ValueError(message) from error
+            raise ValueError(f"column `{field.name}` cannot be converted to {field.type}: {error}") from error
     return _checked(schema, arrays)
 
 

@@ -70,8 +70,9 @@ def _kept(files: OutputFiles, folder: str, file: Published, rewound: Rewound) ->
         known = rows_of_merged(files, folder, file.first, file.last)
         if known is None:
             what = f"`{files.root}/{file.path}` was merged of files of windows before and after {rewound.to}"
-            msg = f"{what}, and it is not known how many rows each had; rewind to another window"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"{what}, and it is not known how many rows each had; rewind to another window"
+            )
         pieces = known
     wanted, last = 0, rewound.to
     for first, end, rows in pieces:
@@ -98,11 +99,10 @@ def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:
                     out.write(b"".join(line + b"\n" for line in taken))
                     found += len(taken)
     if found < rows:
-        message = (
+        raise RidgelineError(
             f"`{source}` has {found} rows of windows up to that to which the run was rewound, it was "
             f"published with {rows}; restore the file from a copy and start again, or delete it"
         )
-        raise RidgelineError(message)
 
 
 def _cut_parquet(files: OutputFiles, source: str, out: SummedStream, rows: int) -> int:

@@ -70,8 +70,7 @@ class SqlEngine:
                 return self._run(sql, tables, seconds, names=names)
             except _DiedError as error:
                 why = f"it took more than {self._memory_mb} MB, or DuckDB crashed"
-                msg = f"its process has ended with {error}: {why}"
-                raise QueryError(msg) from error
+                raise QueryError(f"its process has ended with {error}: {why}") from error
 
     def _run(self, sql: str, tables: Mapping[str, pa.Table], seconds: float, *, names: bool) -> Answer:
         """Run SQL once. Raises QueryError, _DiedError."""
@@ -95,10 +94,8 @@ class SqlEngine:
             said = _last_words(process) if code is not None else ""
             self.close()
             if not expired.is_set():
-                what = f"code {code} (`{said}`)" if said else f"code {code}"
-                raise _DiedError(what) from error
-            msg = f"it takes longer than {seconds:g} s"
-            raise QueryError(msg) from error
+                raise _DiedError(f"code {code} (`{said}`)" if said else f"code {code}") from error
+            raise QueryError(f"it takes longer than {seconds:g} s") from error
         finally:
             timer.cancel()
         if "error" in head:
@@ -128,8 +125,7 @@ class SqlEngine:
         found = [importlib.util.find_spec(name) for name in ("duckdb", "pyarrow")]
         folders = [str(Path(one.origin).parents[1]) for one in found if one is not None and one.origin]
         if found[0] is None:
-            msg = "queries need DuckDB, which is not installed here; install `ridgeline[query]`"
-            raise QueryError(msg)
+            raise QueryError("queries need DuckDB, which is not installed here; install `ridgeline[query]`")
         path = os.pathsep.join(dict.fromkeys(folders))  # and nothing that may hide its modules
         # -P: the caller's folder may hold a `json.py`
         command = [sys.executable, "-P", str(_SCRIPT), str(self._memory_mb), str(self._rows)]
@@ -144,8 +140,7 @@ class SqlEngine:
                 start_new_session=True,  # Ctrl-C is not for it
             )
         except OSError as error:
-            msg = f"the process of a query cannot be started: {error.strerror}"
-            raise QueryError(msg) from error
+            raise QueryError(f"the process of a query cannot be started: {error.strerror}") from error
 
     @staticmethod
     def _ask(
@@ -204,8 +199,7 @@ def for_duckdb(table: pa.Table, name: str) -> pa.Table:
             made = cast_exactly(whole, kind)
             cast_exactly(made, _type_of_duckdb(kind, "ns"))
         except pa.ArrowException as error:
-            msg = f"DuckDB cannot hold the values of `{name}.{field.name}`: {error}"
-            raise QueryError(msg) from error
+            raise QueryError(f"DuckDB cannot hold the values of `{name}.{field.name}`: {error}") from error
         table = table.set_column(place, field.name, made)
     return table
 

@@ -51,18 +51,14 @@ def float_of(text: str) -> float:
     if _SPECIAL.fullmatch(text):
         return float(text)
     if not _NUMBER.fullmatch(text):
-        msg = f"{text!r} is no number"
-        raise ValueError(msg)
+        raise ValueError(f"{text!r} is no number")
     value = float(text)
     if np.isinf(value):
-        msg = f"Number too big to be stored in double: {text}"
-        raise ValueError(msg)
+        raise ValueError(f"Number too big to be stored in double: {text}")
     if not value and _NO_ZERO.match(text):
-        msg = f"Number too small to be stored in double: {text}"
-        raise ValueError(msg)
+        raise ValueError(f"Number too small to be stored in double: {text}")
     if abs(value) >= _LARGEST_EXACT and _WHOLE.fullmatch(text) and int(text) != int(value):
-        msg = f"no float equals {text}"
-        raise ValueError(msg)
+        raise ValueError(f"no float equals {text}")
     return value
 
 
@@ -139,16 +135,14 @@ def _keys(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if types.is_integer(kind):
         if not pc.all(pc.match_substring_regex(texts, _INTEGER_KEY), min_count=0).as_py():
             wrong = texts.filter(pc.invert(pc.match_substring_regex(texts, _INTEGER_KEY)))[0]
-            msg = f"the key {wrong.as_py()!r} is not a whole number"
-            raise ValueError(msg)
+            raise ValueError(f"the key {wrong.as_py()!r} is not a whole number")
         return texts.cast(kind)
     if types.is_floating(kind):
         return cast_exactly(pa.array(_each(texts, float_of), pa.float64()), kind)
     if types.is_boolean(kind):
         wrong = [text for text in texts.to_pylist() if text not in _TRUTHS]
         if wrong:
-            msg = f"the key {wrong[0]!r} is neither true nor false"
-            raise ValueError(msg)
+            raise ValueError(f"the key {wrong[0]!r} is neither true nor false")
         return pa.array(_each(texts, _TRUTHS.__getitem__), pa.bool_())
     if types.is_duration(kind):
         return convert(texts.cast(pa.decimal128(38, 9)), kind)
@@ -166,8 +160,7 @@ def _nanoseconds(text: str) -> int:
     found = _HOUR.fullmatch(text)
     hour, minute, second = (int(found[part] or 0) for part in (1, 2, 3)) if found else (24, 0, 0)
     if found is None or hour > 23 or minute > 59 or second > 59:  # noqa: PLR2004  of a clock
-        msg = f"{text!r} is no time of day without a zone, such as 12:34:56.5"
-        raise ValueError(msg)
+        raise ValueError(f"{text!r} is no time of day without a zone, such as 12:34:56.5")
     return ((hour * 60 + minute) * 60 + second) * 10**9 + int((found[4] or "").ljust(9, "0"))
 
 

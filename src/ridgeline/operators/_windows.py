@@ -40,15 +40,14 @@ def microseconds(value: Duration, what: str, *, least: int = 1) -> int:
     try:
         seconds = value.total_seconds() if isinstance(value, timedelta) else parse_duration(value)
     except ValueError as error:
-        msg = f"its `{what}` is no time: {error}"
-        raise ValueError(msg) from None
+        raise ValueError(f"its `{what}` is no time: {error}") from None
     found = round(seconds * 1_000_000)
     if found < least:
-        msg = f"`{what}` of a window must be {'more than' if least else 'at least'} 0; got {value!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"`{what}` of a window must be {'more than' if least else 'at least'} 0; got {value!r}"
+        )
     if found > _LONGEST:
-        msg = f"`{what}` of a window must be at most 100 years; got {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`{what}` of a window must be at most 100 years; got {value!r}")
     return found
 
 
@@ -198,13 +197,13 @@ def tumbling(
     Counted(every=100)
     """
     if (size is None) == (count is None):
-        msg = f"tumbling windows have a `size` or a `count`, one of them; got {size!r} and {count!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"tumbling windows have a `size` or a `count`, one of them; got {size!r} and {count!r}"
+        )
     if size is not None:
         return _sliding(size, size, zone, offset)
     if zone is not None or offset:
-        msg = "windows by count have neither `zone` nor `offset`; leave them out"
-        raise ValueError(msg)
+        raise ValueError("windows by count have neither `zone` nor `offset`; leave them out")
     return Counted(_records(count))
 
 
@@ -258,8 +257,9 @@ def rolling(span: Duration | None = None, *, count: int | None = None) -> Rollin
     (RollingTime(span=300000000), RollingCount(records=100))
     """
     if (span is None) == (count is None):
-        msg = f"rolling windows have a `span` or a `count`, one of them; got {span!r} and {count!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"rolling windows have a `span` or a `count`, one of them; got {span!r} and {count!r}"
+        )
     return RollingCount(_records(count)) if span is None else RollingTime(microseconds(span, "span"))
 
 
@@ -276,8 +276,7 @@ def global_window() -> Global:
 
 def _records(count: object) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        msg = f"the `count` of a window is a number of records, at least 1; got {count!r}"
-        raise ValueError(msg)
+        raise ValueError(f"the `count` of a window is a number of records, at least 1; got {count!r}")
     return count
 
 
@@ -293,17 +292,18 @@ def _sliding(size: Duration, slide: Duration, zone: str | None, offset: Duration
         zone,
     )
     if found.size % found.slide:
-        msg = f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
+        )
     if found.offset >= found.slide:
-        msg = f"the `offset` of windows must be less than {slide!r}, their distance; got {offset!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"the `offset` of windows must be less than {slide!r}, their distance; got {offset!r}"
+        )
     if zone is not None:
         check_zone(zone)
         if found.slide % DAY:
             remedy = "leave `zone` out: windows of hours and minutes begin at midnight UTC"
-            msg = f"windows with a `zone` must have whole days; got {slide!r}; {remedy}"
-            raise ValueError(msg)
+            raise ValueError(f"windows with a `zone` must have whole days; got {slide!r}; {remedy}")
     return found
 
 

@@ -89,5 +89,4 @@ if not TYPE_CHECKING:
             raise AttributeError(name)
         other = _ELSEWHERE.get(name)
         remedy = f"did you mean `{other}`?" if other else did_you_mean(name, __all__)
-        msg = f"there is no aggregate `{name}`; {remedy}"
-        raise AttributeError(msg)
+        raise AttributeError(f"there is no aggregate `{name}`; {remedy}")

@@ -132,8 +132,9 @@ def _awaitable(made: Any) -> Awaitable[Any]:
     """The result of a function. Raises TypeError if it cannot be awaited."""
     if not inspect.isawaitable(made):
         kind = type(made).__name__
-        msg = f"the function returned a {kind}, which cannot be awaited; make it `async def`, or use `map`"
-        raise TypeError(msg)
+        raise TypeError(
+            f"the function returned a {kind}, which cannot be awaited; make it `async def`, or use `map`"
+        )
     return made
 
 

@@ -169,8 +169,7 @@ class BucketComparison(Operator):
     def _column(self, batch: pa.RecordBatch) -> pa.Array:
         if self.key not in batch.schema.names:
             what = f"`{self.context.name}` compares by the key `{self.key}`, which results do not have"
-            msg = f"{what}; they have {batch.schema.names}; give `result_key`"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; they have {batch.schema.names}; give `result_key`")
         return batch.column(self.key)
 
     def _keep(self, rows: Rows, batch: pa.RecordBatch) -> None:
@@ -235,6 +234,7 @@ def _ports(operator: Operator) -> Iterator[str]:
     outputs = [name for name, port in declared.outputs.items() if not port.error]
     if len(inputs) != 1 or len(outputs) != 1:
         kind, found = type(operator).__name__, f"inputs {inputs} and outputs {outputs}"
-        msg = f"`BucketTest` takes operators with one input and one output port; `{kind}` has {found}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`BucketTest` takes operators with one input and one output port; `{kind}` has {found}"
+        )
     return iter((inputs[0], outputs[0]))

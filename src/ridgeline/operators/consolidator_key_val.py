@@ -107,11 +107,10 @@ class ConsolidatorKeyVal(KeyValOperator[T]):
         unknown = [name for name in batch.schema.names[1:] if name not in columns]
         if unknown:
             found = f"got a `schema` with the values {columns}"
-            message = (
+            raise SchemaError(
                 f"column `{unknown[0]}` of port `{port}` has no place in the output; {found}; "
                 "add it, or rename it before"
             )
-            raise SchemaError(message)
         keys, index = distinct(batch.column(0))
         self.refuse_strays(keys)
         last = batch.take(pa.array(last_rows(index, len(keys))))

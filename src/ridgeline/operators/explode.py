@@ -53,8 +53,7 @@ class Explode(Operator):
         field = given.field(self.column)
         types = pa.types
         if not (types.is_list(field.type) or types.is_large_list(field.type)):
-            msg = f"`{self.column}` is {field.type}, which is no list; name a column that is one"
-            raise SchemaError(msg)
+            raise SchemaError(f"`{self.column}` is {field.type}, which is no list; name a column that is one")
         item = field.type.value_field
         own = pa.field(field.name, item.type, item.nullable or self.keep_empty)
         return given.set(given.get_field_index(self.column), own)

@@ -121,8 +121,7 @@ class FileOutput(WindowOutput):
         def write() -> SummedStream:
             if self.partition_by and folder not in self.made:
                 if lasting and not self._files.is_folder(lasting):
-                    msg = f"`{lasting}` is not there any more"
-                    raise FileNotFoundError(msg)
+                    raise FileNotFoundError(f"`{lasting}` is not there any more")
                 self._files.make_folder(folder)
                 self.made.add(folder)
             with self._files.writing(f"{folder}/{name}") as out:

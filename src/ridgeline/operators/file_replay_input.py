@@ -384,8 +384,7 @@ class FileReplayInput(InputOperator, Emits[T]):
         """
         schema = port_schema(self, "output")
         if schema is None:
-            message = "property `schema` was not given; pass `schema=...`"
-            raise SchemaError(message)
+            raise SchemaError("property `schema` was not given; pass `schema=...`")
         if self.format == "parquet":
             return ParquetReader(file, schema, place)
         parser: LineParser

@@ -54,8 +54,7 @@ class Filter(Operator, Generic[T]):
         """Raise TypeError unless there is one predicate."""
         if (self.predicate is None) == (self.batch_predicate is None):
             found = "neither" if self.predicate is None else "both"
-            message = f"`Filter` needs one of `predicate` and `batch_predicate`; got {found}; give one"
-            raise TypeError(message)
+            raise TypeError(f"`Filter` needs one of `predicate` and `batch_predicate`; got {found}; give one")
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a function whose call gives no result."""

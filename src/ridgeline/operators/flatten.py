@@ -54,8 +54,9 @@ class Flatten(Operator):
             fields += self._fields(field) if not names or field.name in names else [field]
         double = next((one.name for one in fields if [two.name for two in fields].count(one.name) > 1), None)
         if double is not None:
-            msg = f"the column `{double}` would be there twice; give another `separator`, or rename it before"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"the column `{double}` would be there twice; give another `separator`, or rename it before"
+            )
         return pa.schema(fields)
 
     def _fields(self, field: pa.Field) -> list[pa.Field]:

@@ -83,8 +83,9 @@ class IterableInput(PartitionedInput[T]):
 
     def _items(self) -> _Items:
         if self.token not in _ITEMS:
-            msg = "`IterableInput` has no items in this process; make it by `from_iterable` or `from_frame`"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                "`IterableInput` has no items in this process; make it by `from_iterable` or `from_frame`"
+            )
         return _ITEMS[self.token]
 
 
@@ -181,8 +182,7 @@ def table_of(frame: Any, taker: str) -> pa.Table:
         elif hasattr(frame, "__arrow_c_stream__"):
             frame = pa.table(frame)
         else:
-            msg = f"{taker} takes a frame of pandas, polars or Arrow; got {shorten(frame)}"
-            raise SchemaError(msg)
+            raise SchemaError(f"{taker} takes a frame of pandas, polars or Arrow; got {shorten(frame)}")
     return frame.replace_schema_metadata(None)
 
 

@@ -151,11 +151,10 @@ def refuse_strays(operator: Operator, hashes: npt.NDArray[Any], key_of: Callable
         key = key_of(int(np.argmax(strays)))
         where = f"partition {partition} of {partitions}, which does not own it"
         remedy = "partition by key: leave out `partitioner` and `partition_parallel`"
-        message = (
+        raise RidgelineError(
             f"`{type(operator).__name__}` needs all tuples of a key in one partition; "
             f"got key {key!r} in {where}; {remedy}"
         )
-        raise RidgelineError(message)
 
 
 def to_batch(schema: pa.Schema, columns: Sequence[object], who: str) -> pa.RecordBatch:
@@ -165,22 +164,20 @@ def to_batch(schema: pa.Schema, columns: Sequence[object], who: str) -> pa.Recor
     """
     if len(columns) != len(schema):
         number = len(columns)
-        message = (
+        raise SchemaError(
             f"`{who}` emits {number} columns; got a `schema` with {len(schema)}: {schema.names}; "
             f"give one of {number} columns"
         )
-        raise SchemaError(message)
     arrays = []
     for field, column in zip(schema, columns, strict=True):
         try:
             arrays.append(_fitted(column, field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             place = f"column `{field.name}` ({field.type}) of its `schema`"
-            message = (
+            raise SchemaError(
                 f"`{who}` emits values that do not fit {place}; "
                 f"{_which(columns[0], column, field.type)}{error}; give another `schema`"
-            )
-            raise SchemaError(message) from error
+            ) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -192,17 +189,14 @@ def _fitted(column: Any, kind: pa.DataType) -> pa.Array:
         exact = None if pa.types.is_integer(kind) else pa.float64() if pa.types.is_floating(kind) else kind
         column = pa.array(column, exact)  # to integers Arrow would truncate 0.5; a cast refuses it
     if pa.types.is_integer(kind) and not (_is_number(column.type) or pa.types.is_null(column.type)):
-        msg = f"they are {column.type}"
-        raise TypeError(msg)
+        raise TypeError(f"they are {column.type}")
     if pa.types.is_boolean(kind) and _is_number(column.type) and not pa.types.is_boolean(column.type):
-        msg = f"they are {column.type}"
-        raise TypeError(msg)
+        raise TypeError(f"they are {column.type}")
     found = column.cast(kind)
     if pa.types.is_floating(kind) and pa.types.is_float64(column.type) and kind != column.type:
         wide = found.cast(column.type)
         if pc.any(pc.and_(pc.is_finite(column), pc.invert(pc.is_finite(wide)))).as_py():
-            msg = f"a number is beyond the largest {kind}"
-            raise OverflowError(msg)
+            raise OverflowError(f"a number is beyond the largest {kind}")
     return found
 
 
@@ -234,10 +228,9 @@ def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str)
             if most == least
             else f"a key and at least {least - 1} value"
         )
-        message = (
+        raise SchemaError(
             f"`{who}` takes {wanted}; got tuples with the columns {batch.schema.names}; put a `Map` before it"
         )
-        raise SchemaError(message)
 
 
 def distinct(column: pa.Array) -> tuple[pa.Array, Index]:
@@ -305,10 +298,9 @@ def sums(column: pa.Array, index: Index, groups: int) -> list[Sum]:
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
     if any(is_kind(column.type) for is_kind in kinds):
         return value_sums(*without_nulls(column, index), groups)
-    message = (
+    raise SchemaError(
         f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"
     )
-    raise SchemaError(message)
 
 
 def value_sums(values: Values, index: Index, groups: int) -> list[Sum]:
@@ -356,11 +348,10 @@ def extremes(
         else:
             (np.maximum if highest else np.minimum).at(found, index, values)
     except TypeError as error:
-        message = (
+        raise SchemaError(
             f"values of type {column.type} have no highest and no lowest; got such a column after the key; "
             "put a `Map` before it"
-        )
-        raise SchemaError(message) from error
+        ) from error
     values_found = map(bool, found.tolist()) if pa.types.is_boolean(column.type) else found.tolist()
     return [value if known else None for value, known in zip(values_found, there.tolist(), strict=True)]
 

@@ -65,8 +65,7 @@ class Map(Operator, Generic[T, Made]):
         """Raise TypeError unless there is one function; give the output port its schema."""
         if (self.function is None) == (self.batch_function is None):
             found = "neither" if self.function is None else "both"
-            message = f"`Map` needs one of `function` and `batch_function`; got {found}; give one"
-            raise TypeError(message)
+            raise TypeError(f"`Map` needs one of `function` and `batch_function`; got {found}; give one")
         if "schema" in vars(self):
             self.declare_schema("output", self.schema)
 

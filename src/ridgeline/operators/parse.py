@@ -130,11 +130,9 @@ class Parse(Operator):
         given = inputs["input"].arrow
         kind = given.field(self.column).type
         if not (is_text(kind) or is_bytes(kind)):
-            msg = f"`{self.column}` is {kind}; only text and bytes can be parsed"
-            raise SchemaError(msg)
+            raise SchemaError(f"`{self.column}` is {kind}; only text and bytes can be parsed")
         if self.format == "avro" and is_text(kind):
-            msg = f"`{self.column}` is {kind}; Avro is parsed of bytes"
-            raise SchemaError(msg)
+            raise SchemaError(f"`{self.column}` is {kind}; Avro is parsed of bytes")
         if port == "bad":
             return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
         kept = columns_of(self.keep)
@@ -197,8 +195,9 @@ class Parse(Operator):
         if not self.bad.connected:
             text = shorten(batch.column(self.column)[rows[0]].as_py())
             remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
-            msg = f"{text} is no {self.format} for {self.parsed.describe()}: {reasons[rows[0]]}; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"{text} is no {self.format} for {self.parsed.describe()}: {reasons[rows[0]]}; {remedy}"
+            )
         columns = [column.take(pa.array(rows)) for column in batch.columns]
         columns.append(pa.array([reasons[row] for row in rows], pa.string()))
         schema = self.bad.schema.arrow

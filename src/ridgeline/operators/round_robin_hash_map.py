@@ -58,19 +58,17 @@ class RoundRobinHashMap(Operator, Generic[T]):
         names = Schema(self.schema).arrow.names
         if list(keys) != names:
             remedy = "rename one or the other"
-            message = f"the columns of `schema` must be the `keys` {keys}; got {names}; {remedy}"
-            raise SchemaError(message)
+            raise SchemaError(f"the columns of `schema` must be the `keys` {keys}; got {names}; {remedy}")
         self.declare_schema("map", self.schema)
 
     @data.process_batch
     def group(self, batch: pa.RecordBatch) -> None:
         """Emit the complete groups; keep the incomplete one in `carried`."""
         if batch.num_columns != 1:
-            message = (
+            raise SchemaError(
                 f"`RoundRobinHashMap` takes tuples of one column; got {batch.schema.names}; "
                 "put a `Map` before it"
             )
-            raise SchemaError(message)
         values, size = batch.column(0), len(self.keys)
         if self.carried:
             values = pa.concat_arrays([pa.array(list(self.carried), values.type), values])

@@ -116,8 +116,7 @@ class Running(DividedOperator):
             try:
                 fields.append(rules_of(one).field(columns).with_name(name))
             except ValueError as error:
-                msg = f"`values` has `{name}`, but {error}"
-                raise SchemaError(msg) from None
+                raise SchemaError(f"`values` has `{name}`, but {error}") from None
         return pa.schema(fields)
 
     def needs_times(self) -> str:

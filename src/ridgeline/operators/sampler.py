@@ -86,8 +86,9 @@ class Sampler(Operator, Generic[T]):
         """Divide a batch. Raises RidgelineError for a key that is no column."""
         if self.key is not None and self.key not in batch.schema.names:
             hint = did_you_mean(self.key, batch.schema.names)
-            msg = f"`{self.context.name}` samples by the key `{self.key}`, which is no column; {hint}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{self.context.name}` samples by the key `{self.key}`, which is no column; {hint}"
+            )
         columns = batch.columns if self.key is None else [batch.column(self.key)]
         mask = chosen(columns, self.share, self.seed)
         self.seen += batch.num_rows

@@ -71,8 +71,7 @@ class SimpleMovingAverage(KeyValOperator[T]):
             column = given.arrow.field(1)
             if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
                 what = f"averages of `{column.name}`, which is {column.type}, are no whole numbers"
-                msg = f"{what}; give `schema`, with a float or a Decimal for them"
-                raise SchemaError(msg)
+                raise SchemaError(f"{what}; give `schema`, with a float or a Decimal for them")
         return super().derived_schema(port, inputs)
 
     @data.process_batch

@@ -95,8 +95,9 @@ class Sort(DividedOperator):
     def take(self, batch: pa.RecordBatch) -> None:
         """Hold the records of a batch; late ones go to `late`. Raises SchemaError for `object`."""
         if holds_pickles(batch):
-            msg = f"`{self.context.name}` cannot sort a stream of `object`; give the port before it a schema"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`{self.context.name}` cannot sort a stream of `object`; give the port before it a schema"
+            )
         batch, times = self.on_time(batch, self.late, "sorts records")
         if len(batch):
             if self.names:

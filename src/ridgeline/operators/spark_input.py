@@ -184,12 +184,11 @@ class SparkInput(SparkSource[T]):
         given = {name.lower() for name in self.options} & {"mode", "columnnameofcorruptrecord"}
         if given or self.transform is not None:
             what = "`transform`" if self.transform is not None else f"the option `{min(given)}`"
-            message = (
+            raise RidgelineError(
                 f"Spark source `{self.format}` cannot leave out what does not fit (`on_error=SKIP`) and have "
                 f"{what}; leave it out, or `on_error`: with `mode` PERMISSIVE and "
                 "`columnNameOfCorruptRecord` rows that do not fit come with their text in that column"
             )
-            raise RidgelineError(message)
         options = {**self._strict, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _RECORD}
         return self._frame(spark, options, _RECORD)
 
@@ -252,15 +251,15 @@ class SparkInput(SparkSource[T]):
             transform = self.transform
             frame = self._try("cannot be transformed; check `transform`", lambda: transform(frame))
             if not hasattr(frame, "isStreaming"):
-                message = (
+                raise RidgelineError(
                     f"`transform` of source `{self.format}` must return a DataFrame; "
                     f"got {type(frame).__name__}"
                 )
-                raise RidgelineError(message)
             if lost := sorted({*_PLACES} - {*frame.columns}) if self.order is not None else []:
                 what = f"`transform` of source `{self.format}` must keep the column `{lost[0]}`"
-                message = f'{what}, by which `order="file"` sorts; add columns, or drop those that you name'
-                raise RidgelineError(message)
+                raise RidgelineError(
+                    f'{what}, by which `order="file"` sorts; add columns, or drop those that you name'
+                )
         return self._select(frame, [record] if record else [])
 
     @property
@@ -283,8 +282,7 @@ class SparkInput(SparkSource[T]):
         except Exception as error:
             if (reason := what_spark_says(error)) is None:
                 raise
-            message = f"Spark source `{self.format}` {what}; Spark says: {reason}"
-            raise RidgelineError(message) from error
+            raise RidgelineError(f"Spark source `{self.format}` {what}; Spark says: {reason}") from error
 
     def _select(self, frame: DataFrame, more: list[str]) -> DataFrame:
         """Select the columns of `schema`, in its order, cast to its types. Raises RidgelineError.
@@ -296,22 +294,20 @@ class SparkInput(SparkSource[T]):
         for field in Schema(self.schema).arrow:
             wanted = str(spark_type(field.type))
             if field.name not in found:
-                message = (
+                raise RidgelineError(
                     f"Spark source `{self.format}` has no column `{field.name}`; "
                     f"{did_you_mean(field.name, found)} "
                     "Name the fields of `schema` so, or select and rename columns in `transform`"
                 )
-                raise RidgelineError(message)
             if (found[field.name], wanted) == ("double", "float"):
                 wanted = "double"  # the port refuses values that would change; Spark would not
             if not loses_nothing(found[field.name], wanted):
-                message = (
+                raise RidgelineError(
                     f"column `{field.name}` of Spark source `{self.format}` is {found[field.name]}; "
                     f"`schema` wants {wanted}; "
                     f"cast it in `transform`, for example `CAST({field.name} AS {wanted.upper()})`, "
                     "or change `schema`"
                 )
-                raise RidgelineError(message)
             column = frame[f"`{field.name}`"]
             columns.append(column if found[field.name] == wanted else column.cast(wanted).alias(field.name))
         return frame.select(*columns)

@@ -105,11 +105,10 @@ class SparkOutput(WindowOutput):
         """
         for field in rows.schema:
             if spark_type(field.type) is None:
-                message = (
+                raise RidgelineError(
                     f"`{self.context.name}` cannot write column `{field.name}`: "
                     f"Spark has no type for {field.type}; leave it out upstream"
                 )
-                raise RidgelineError(message)
         rows = self._of_microseconds(rows)
         name = f"{self.file_stem}.parquet"
 
@@ -135,11 +134,10 @@ class SparkOutput(WindowOutput):
             try:
                 column = cast_exactly(pa.concat_arrays(rows.column(place).chunks), kind)
             except pa.ArrowException as error:
-                message = (
+                raise RidgelineError(
                     f"`{self.context.name}` cannot write column `{field.name}`: "
                     f"Spark's times have microseconds; {error}; round it upstream"
-                )
-                raise RidgelineError(message) from error
+                ) from error
             rows = rows.set_column(place, field.name, column)
         return rows
 
@@ -206,12 +204,11 @@ class SparkPublisher(Publisher):
         if self._marker.find(found) is None and not self._staged:
             self._marker.make(self._window)
         if self._marker.window > self._window:
-            message = (
+            raise RidgelineError(
                 f"`{self._context.operator}`: the checkpoint is an older copy, and windows would be written "
                 f"twice; window {self._marker.window} is written, window {self._window} is committed; "
                 "restore the newer checkpoint and start again, or start anew with another `--checkpoint`"
             )
-            raise RidgelineError(message)
         if self._marker.window == self._window:
             self._staged = []
         for segment in self._staged:
@@ -335,13 +332,12 @@ class SparkPublisher(Publisher):
             if (found := pattern.fullmatch(one)) is not None
         ]
         if (last := max(windows, default=-1)) > window_id:
-            msg = (
+            raise RidgelineError(
                 f"`{self._context.operator}`: `{mask_text(rest)}` is newer than the checkpoint and would get "
                 f"rows twice: it has window {last}, window {window_id} is the last that is committed; "
                 "restore the newer checkpoint and start again, or start anew with another `--checkpoint` "
                 "and place"
             )
-            raise RidgelineError(msg)
         self._compared = True
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
@@ -350,12 +346,11 @@ class SparkPublisher(Publisher):
         Raises RidgelineError otherwise: Spark's writers only add.
         """
         if self._marker.window > window_id:
-            message = (
+            raise RidgelineError(
                 f"`{self._context.operator}` cannot take back what Spark wrote as `{self._format}` after "
                 f"window {window_id}, up to window {self._marker.window}; rewind to a later window, or start "
                 "anew with another `--checkpoint` and place"
             )
-            raise RidgelineError(message)
         return {"window": at, "name": self._context.operator, "files": []}
 
     def _clear(self) -> None:

@@ -85,11 +85,11 @@ class TopByKey(DividedOperator):
         check_columns(schema, [*columns_of(self.key), self.by], "`key` or `by`")
         if pa.types.is_nested(schema.arrow.field(self.by).type):
             kind = schema.arrow.field(self.by).type
-            msg = f"`by` names `{self.by}`, which is {kind} and has no order; take another column"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`by` names `{self.by}`, which is {kind} and has no order; take another column"
+            )
         if RANK in schema.arrow.names:
-            msg = f"the stream has a column `{RANK}` already; rename it before"
-            raise SchemaError(msg)
+            raise SchemaError(f"the stream has a column `{RANK}` already; rename it before")
         return pa.schema([*known_columns(schema), pa.field(RANK, pa.int64(), nullable=False)])
 
     def setup(self, context: OperatorContext) -> None:

@@ -128,16 +128,14 @@ class TopN(KeyValOperator[T]):
         names = self.output_schema().names
         missing = [name for name in (*names, self.by) if name not in batch.schema.names]
         if missing:
-            message = (
+            raise SchemaError(
                 f"`TopN` needs column `{missing[0]}`; got tuples with the columns {batch.schema.names}; "
                 "put a `Map` before it"
             )
-            raise SchemaError(message)
         if self.by not in names:
-            message = (
+            raise SchemaError(
                 f"`TopN` orders by `{self.by}`, which is no column of its `schema` {names}; add it there"
             )
-            raise SchemaError(message)
         self.check_fit(batch.select(names).columns)
         if self.keyed:
             keys, index = distinct(batch.column(0))

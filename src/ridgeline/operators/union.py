@@ -75,8 +75,7 @@ class Union(Operator, Generic[T]):
             difference = _difference(one, other)
             if difference is not None:
                 remedy = "let `select`, `rename` or `cast` make the columns the same"
-                msg = f"the streams of `{first}` and `{name}` differ: {difference}; {remedy}"
-                raise SchemaError(msg)
+                raise SchemaError(f"the streams of `{first}` and `{name}` differ: {difference}; {remedy}")
             for field in other.arrow if not one.pickled else ():
                 mine = fields[field.name]
                 fields[field.name] = mine.with_nullable(mine.nullable or field.nullable)

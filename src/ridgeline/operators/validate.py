@@ -63,15 +63,13 @@ class Validate(Operator):
         if "input" not in inputs:
             return None
         if inputs["input"].pickled:
-            msg = "tuples of `object` have no columns to check; give the port before it a schema"
-            raise SchemaError(msg)
+            raise SchemaError("tuples of `object` have no columns to check; give the port before it a schema")
         given = inputs["input"].arrow
         for name, field in self.model.model_fields.items():
             key = field.alias or name
             if field.is_required() and key not in given.names:
                 what = f"`{self.model.__name__}` needs the field `{key}`, which the stream lacks"
-                msg = f"{what}; {did_you_mean(key, given.names)}"
-                raise SchemaError(msg)
+                raise SchemaError(f"{what}; {did_you_mean(key, given.names)}")
         if port == "bad":
             return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
         return None
@@ -87,8 +85,9 @@ class Validate(Operator):
                 reasons[row] = _reason(error)
                 if not self.bad.connected:
                     remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
-                    msg = f"{shorten(values)} is no {self.model.__name__}: {reasons[row]}; {remedy}"
-                    raise RidgelineError(msg) from None
+                    raise RidgelineError(
+                        f"{shorten(values)} is no {self.model.__name__}: {reasons[row]}; {remedy}"
+                    ) from None
         if not reasons:
             self.output.emit_batch(batch)
             return

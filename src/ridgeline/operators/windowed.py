@@ -208,8 +208,7 @@ class Windowed(Operator, Combines):
             try:
                 fields.append(rules_of(aggregate).field(columns).with_name(name))
             except ValueError as error:
-                msg = f"`values` has `{name}`, but {error}"
-                raise SchemaError(msg) from None
+                raise SchemaError(f"`values` has `{name}`, but {error}") from None
         return pa.schema(fields)
 
     def needs_times(self) -> str:
@@ -271,8 +270,7 @@ class Windowed(Operator, Combines):
         """Add the records of a batch to their windows; late ones go to `late`. Or merge partial results."""
         if self.context.engine.record_times is None:
             what = f"`{self.context.name}` puts records into windows by their times, but they have none"
-            message = f"{what}; declare `timestamp` and `lateness` at the input operators"
-            raise RidgelineError(message)
+            raise RidgelineError(f"{what}; declare `timestamp` and `lateness` at the input operators")
         if isinstance(batch, Combined):
             self._merge(batch)
             return

@@ -59,8 +59,11 @@ def configuration_of(files: ZippedFiles, paths: Mapping[str, str], entry: EntryP
     """The path, within the package, of the configuration that an entry point names. Raises PackageError."""
     module, named = _parts(files, entry)
     if form_of(named) is None:
-        what = f"has an entry point `{entry.name}` for configuration with `{entry.value}`"
-        raise fault(files.path, what, "name a file: `package:FILE.yaml`")
+        raise fault(
+            files.path,
+            f"has an entry point `{entry.name}` for configuration with `{entry.value}`",
+            "name a file: `package:FILE.yaml`",
+        )
     return paths[_file_of(files, paths, entry, module, named)]
 
 

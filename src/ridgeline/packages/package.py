@@ -87,10 +87,9 @@ class Package:
     def check_fit(self) -> None:
         """Raise PackageError for a package that cannot run here, with all that it lacks."""
         if misfits := list(self.misfits()):
-            msg = (
+            raise PackageError(
                 f"package {self.title} does not fit here: {'; '.join(misfits)}; get one that is built for it"
             )
-            raise PackageError(msg)
         lacking = [need for need in needs(self.requirements, self.extras) if not need.met]
         if lacking:
             found = ", ".join(
@@ -98,15 +97,15 @@ class Package:
                 for need in lacking
             )
             wanted = (need.requirement.partition(";")[0].strip() for need in lacking)
-            msg = f"package {self.title} requires what is not here: {found}; run {_command(wanted)}"
-            raise PackageError(msg)
+            raise PackageError(
+                f"package {self.title} requires what is not here: {found}; run {_command(wanted)}"
+            )
         for module in sorted(self.modules & sys.modules.keys()):
             where = getattr(sys.modules[module], "__file__", None) or "Python itself"
             what = (
                 f"package {self.title} has a module `{module}`, which is loaded here already from `{where}`"
             )
-            msg = f"{what}; give it another name"
-            raise PackageError(msg)
+            raise PackageError(f"{what}; give it another name")
 
     def application(self, name: str | None = None) -> PackagedApplication:
         """The application of that name, or the only one. Raises PackageError naming those that there are."""
@@ -114,12 +113,12 @@ class Package:
             return next(iter(self.applications.values()))
         names = ", ".join(f"`{one}`" for one in self.applications)
         if name is None:
-            msg = f"package {self.title} has {len(self.applications)} applications; give `--app`: {names}"
-            raise PackageError(msg)
+            raise PackageError(
+                f"package {self.title} has {len(self.applications)} applications; give `--app`: {names}"
+            )
         if name not in self.applications:
             near = did_you_mean(name, self.applications)
-            msg = f"package {self.title} has no application `{name}`; {near}"
-            raise PackageError(msg)
+            raise PackageError(f"package {self.title} has no application `{name}`; {near}")
         return self.applications[name]
 
     def configuration_sets(self, name: str | None = None) -> list[str]:
@@ -130,8 +129,7 @@ class Package:
         sets = [one for one in self.configurations if one != DEFAULTS]
         if name not in sets:
             remedy = did_you_mean(name, sets) if sets else "leave `--conf-set` out"
-            msg = f"package {self.title} has no configuration set `{name}`; {remedy}"
-            raise PackageError(msg)
+            raise PackageError(f"package {self.title} has no configuration set `{name}`; {remedy}")
         return [*found, self.configurations[name]]
 
     def misfits(self) -> Iterator[str]:
@@ -169,10 +167,14 @@ def open_package(path: Path) -> Package:
             entry.name: application_of(files, paths, entry) for entry in _group(entries, APPLICATIONS)
         }
         if not applications:
-            remedy = (
-                f'name one there: `[project.entry-points."{APPLICATIONS}"]`, `shop = "shop.app:application"`'
+            raise fault(
+                files.path,
+                f"has no entry point in the group `{APPLICATIONS}`",
+                (
+                    f'name one there: `[project.entry-points."{APPLICATIONS}"]`, '
+                    '`shop = "shop.app:application"`'
+                ),
             )
-            raise fault(files.path, f"has no entry point in the group `{APPLICATIONS}`", remedy)
         configurations = {
             entry.name: configuration_of(files, paths, entry) for entry in _group(entries, CONFIGURATIONS)
         }
@@ -257,8 +259,11 @@ def _tags(files: ZippedFiles, info: str, name: str, version: str) -> frozenset[A
     try:
         in_name, version_in_name, _, tags = parse_wheel_filename(files.path.name)
     except InvalidWheelFilename:
-        remedy = f"name it as it was built, such as `{name}-{version}-py3-none-any.whl`"
-        raise fault(files.path, "has not the file name of a wheel", remedy) from None
+        raise fault(
+            files.path,
+            "has not the file name of a wheel",
+            f"name it as it was built, such as `{name}-{version}-py3-none-any.whl`",
+        ) from None
     if in_name != canonicalize_name(name) or version_in_name != Version(version):
         raise fault(files.path, f"is {name} {version} by its metadata", "name it as it was built")
     wheel = f"{info}/WHEEL"

@@ -33,8 +33,11 @@ class UnpackedPackage:
         try:
             self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         except OSError as error:
-            remedy = "free some space, or let TMPDIR name another folder"
-            raise fault(path, f"cannot be unpacked: {error.strerror or error}", remedy) from None
+            raise fault(
+                path,
+                f"cannot be unpacked: {error.strerror or error}",
+                "free some space, or let TMPDIR name another folder",
+            ) from None
         self.file = self._folder / _COPY
         self.files = self._folder / FILES
         self._lock: IO[str] | None = None
@@ -44,8 +47,11 @@ class UnpackedPackage:
             unpack(self.file, sha256, self.files)
         except OSError as error:
             self.close()
-            remedy = "free some space, or let TMPDIR name another folder"
-            raise fault(path, f"cannot be unpacked: {error.strerror or error}", remedy) from None
+            raise fault(
+                path,
+                f"cannot be unpacked: {error.strerror or error}",
+                "free some space, or let TMPDIR name another folder",
+            ) from None
         except PackageError:
             self.close()
             raise

@@ -89,8 +89,11 @@ class ZippedFiles:
     def read(self, name: str) -> bytes:
         """A small file's bytes, such as metadata. Raises PackageError, KeyError if there is none."""
         if self._members[name].file_size > LARGEST_DOCUMENT:
-            what = f"has {self._members[name].file_size:,} bytes in `{_short(name)}`"
-            raise fault(self.path, what, f"files that are read may have {LARGEST_DOCUMENT:,}")
+            raise fault(
+                self.path,
+                f"has {self._members[name].file_size:,} bytes in `{_short(name)}`",
+                f"files that are read may have {LARGEST_DOCUMENT:,}",
+            )
         with self.opened(name) as file:
             return file.read()
 
@@ -217,8 +220,11 @@ def unpacked_paths(files: ZippedFiles) -> dict[str, str]:
         if scheme in _MODULES and path:
             found[name] = path
         elif scheme not in _UNUSED:
-            remedy = "put data files beside the modules, and read them by `importlib.resources`"
-            raise fault(files.path, f"has `{name}`, which is for the environment of Python itself", remedy)
+            raise fault(
+                files.path,
+                f"has `{name}`, which is for the environment of Python itself",
+                "put data files beside the modules, and read them by `importlib.resources`",
+            )
     if len(set(found.values())) < len(found):
         raise fault(files.path, "has two files for one place", "build it again")
     return found

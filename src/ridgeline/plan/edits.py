@@ -157,23 +157,19 @@ def edit_of(document: object) -> Edit:
     AddSink(stream='quotes', sink='audit.input', locality=None)
     """
     if not isinstance(document, Mapping) or not isinstance(document.get("do"), str):
-        msg = f"an edit is an object with `do` and its fields; got {shorten(document)}"
-        raise ChangeError(msg)
+        raise ChangeError(f"an edit is an object with `do` and its fields; got {shorten(document)}")
     name = document["do"]
     if name not in EDITS:
-        msg = f"there is no edit `{name}`; {did_you_mean(name, EDITS)}"
-        raise ChangeError(msg)
+        raise ChangeError(f"there is no edit `{name}`; {did_you_mean(name, EDITS)}")
     kind = EDITS[name]
     known = {one.name: one for one in fields(kind)}
     values = {key: value for key, value in document.items() if key != "do"}
     for key in values:
         if key not in known:
-            msg = f"`{name}` has no field `{key}`; {did_you_mean(str(key), known)}"
-            raise ChangeError(msg)
+            raise ChangeError(f"`{name}` has no field `{key}`; {did_you_mean(str(key), known)}")
     for key, one in known.items():
         if key not in values and one.default is MISSING and one.default_factory is MISSING:
-            msg = f"`{name}` needs the field `{key}`"
-            raise ChangeError(msg)
+            raise ChangeError(f"`{name}` needs the field `{key}`")
         if key in values:
             values[key] = _checked(name, key, str(one.type), values[key])
     edit: Edit = kind(**values)
@@ -195,8 +191,7 @@ def _checked(edit: str, key: str, kind: str, value: Any) -> Any:
     elif isinstance(value, {"str": str, "bool": bool}.get(base, Mapping)):
         return value
     wanted = {"str": "a text", "int": "a whole number", "bool": "true or false", "tuple[str, ...]": "texts"}
-    msg = f"`{key}` of `{edit}` is {wanted.get(base, 'an object')}; got {shorten(value)}"
-    raise ChangeError(msg)
+    raise ChangeError(f"`{key}` of `{edit}` is {wanted.get(base, 'an object')}; got {shorten(value)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,10 @@ def specification_of_plan(logical: LogicalPlan) -> Document:
     left = edits_between(logical, read_specification(document, logical.application))
     if left:
         what = "a specification cannot say what runs: read back, it would"
-        faults = [Fault("specification", f"{what} {edit_text(edit)}", _REMEDY) for edit in left]
-        raise ValidationError(logical.application, faults)
+        raise ValidationError(
+            logical.application,
+            [Fault("specification", f"{what} {edit_text(edit)}", _REMEDY) for edit in left],
+        )
     return document
 
 
@@ -47,8 +49,7 @@ def application_of(logical: LogicalPlan) -> Application:
     Raises ValidationError for what was said of operators inside of modules: outside, nothing says it.
     """
     if logical.source is None:
-        msg = f"the plan of `{logical.application}` does not know what it was made of"
-        raise LookupError(msg)
+        raise LookupError(f"the plan of `{logical.application}` does not know what it was made of")
     draft, faults = Draft(logical.application), Faults()
     app, given = logical.source
     given = of_modules(app, given)

@@ -34,8 +34,9 @@ class Hook:
     def __init__(self, target: Sequence[str] | str, *, timeout: float = 10.0, attempts: int = 3) -> None:
         """Refuse a URL that is neither http nor https: a text is always a URL, never a shell's line."""
         if not target or (isinstance(target, str) and not target.startswith(("http://", "https://"))):
-            msg = f"{target!r} is no hook: give a URL (http, https), or a command as a list of its arguments"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{target!r} is no hook: give a URL (http, https), or a command as a list of its arguments"
+            )
         self._target = target
         self._timeout = timeout
         self._attempts = attempts
@@ -113,8 +114,7 @@ class Hook:
                 _kill(process)
                 raise
         if process.returncode:
-            msg = f"{command[0]} ended with {process.returncode}"
-            raise OSError(msg)
+            raise OSError(f"{command[0]} ended with {process.returncode}")
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -61,8 +61,7 @@ class Expectation:
 
     def __post_init__(self) -> None:
         if self.figure not in FIGURES:
-            msg = f"there is no figure `{self.figure}`; there are {', '.join(FIGURES)}"
-            raise ValueError(msg)
+            raise ValueError(f"there is no figure `{self.figure}`; there are {', '.join(FIGURES)}")
 
     def __str__(self) -> str:
         of = f" of `{self.operator}`" if self.operator else ""
@@ -142,8 +141,7 @@ def decisions_of(answer: object, operator: str = "") -> list[Decision]:
     if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
         several = list(islice(answer, _MOST_ANSWERS + 1))
         if len(several) > _MOST_ANSWERS:
-            msg = f"the answer has more than {_MOST_ANSWERS} parts; give fewer at a time"
-            raise TypeError(msg)
+            raise TypeError(f"the answer has more than {_MOST_ANSWERS} parts; give fewer at a time")
         return [decision for one in several for decision in decisions_of(one, operator)]
     match answer:
         case Decision():
@@ -158,17 +156,16 @@ def decisions_of(answer: object, operator: str = "") -> list[Decision]:
         case SetAttribute(name, value, note) if operator:
             return [Decision((plan_edits.SetAttribute(operator, name, value),), note)]
     wanted = "`Repartition`, `SetProperty`, `SetAttribute` or `Decision`" if operator else "`Decision`"
-    msg = f"the answer is a `{type(answer).__name__}`; give {wanted}, several of them, or None"
-    raise TypeError(msg)
+    raise TypeError(f"the answer is a `{type(answer).__name__}`; give {wanted}, several of them, or None")
 
 
 def _check_edits(what: str, edits: object) -> None:
     """Raise TypeError for what are no edits: the thread of windows must never see them."""
     if not isinstance(edits, tuple):
-        msg = f"`{what}` of the decision is a `{type(edits).__name__}`; give a tuple of edits"
-        raise TypeError(msg)
+        raise TypeError(f"`{what}` of the decision is a `{type(edits).__name__}`; give a tuple of edits")
     for one in edits:
         if not isinstance(one, Edit):
-            msg = f"`{what}` of the decision has a `{type(one).__name__}`; see `ridgeline.plan.edits`"
-            raise TypeError(msg)
+            raise TypeError(
+                f"`{what}` of the decision has a `{type(one).__name__}`; see `ridgeline.plan.edits`"
+            )
         edit_of(edit_to_json(one))

@@ -25,8 +25,9 @@ class ThroughputBounds(OneOperatorPolicy):
     @model_validator(mode="after")
     def _bounds(self) -> ThroughputBounds:
         if self.at_least >= self.at_most:
-            message = f"`at_least` is {self.at_least}, `at_most` {self.at_most}: give a smaller `at_least`"
-            raise ValueError(message)
+            raise ValueError(
+                f"`at_least` is {self.at_least}, `at_most` {self.at_most}: give a smaller `at_least`"
+            )
         return self
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:
@@ -62,10 +63,9 @@ class LatencyBounds(OneOperatorPolicy):
     @model_validator(mode="after")
     def _bounds(self) -> LatencyBounds:
         if self.at_least >= self.at_most:
-            message = (
+            raise ValueError(
                 f"`at_least` is {self.at_least} s, `at_most` {self.at_most} s: give a smaller `at_least`"
             )
-            raise ValueError(message)
         return self
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:

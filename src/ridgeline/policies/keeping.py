@@ -34,8 +34,7 @@ class Keeping:
         names = [promise.name for promise in promises]
         for name in names:
             if names.count(name) > 1:
-                msg = f"the promise `{name}` is given {names.count(name)} times: keep one of them"
-                raise ValueError(msg)
+                raise ValueError(f"the promise `{name}` is given {names.count(name)} times: keep one of them")
         self._kept = [_Kept(promise) for promise in promises]
         self._active = 0.0
         self._last: float | None = None

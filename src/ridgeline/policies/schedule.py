@@ -28,8 +28,7 @@ class Schedule(OneOperatorPolicy):
         for hour, number in value.items():
             time.fromisoformat(hour)
             if number < 1:
-                message = f"{number} partitions at {hour}: give one or more"
-                raise ValueError(message)
+                raise ValueError(f"{number} partitions at {hour}: give one or more")
         return value
 
     @field_validator("timezone")
@@ -38,8 +37,7 @@ class Schedule(OneOperatorPolicy):
         try:
             ZoneInfo(value)
         except (KeyError, ValueError) as error:
-            message = f"no time zone `{value}`; give one such as `Europe/Berlin`"
-            raise ValueError(message) from error
+            raise ValueError(f"no time zone `{value}`; give one such as `Europe/Berlin`") from error
         return value
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:

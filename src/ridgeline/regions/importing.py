@@ -29,21 +29,18 @@ def region_to_import(
     """
     if not whole.logical.regions:
         if region is not None:
-            msg = f"`--region {region}`: the application has no regions; leave it out"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"`--region {region}`: the application has no regions; leave it out")
         return None
     root = open_folder(folder)
     kept = read_kept(root)
     if not kept:
-        msg = f"`{root.uri}` has no window yet: there is no state to replace"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{root.uri}` has no window yet: there is no state to replace")
     planned = plan_regions(app, whole, make_planner, root.uri, kept)
     name = region or _only(regions_in(listing, operators), planned)
     found = next((one for one in planned if one.name == name), None)
     if found is None:
         names = [one.name for one in planned]
-        msg = f"there is no region `{name}`; {did_you_mean(name, names)}"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"there is no region `{name}`; {did_you_mean(name, names)}")
     return found
 
 

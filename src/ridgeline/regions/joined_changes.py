@@ -151,22 +151,19 @@ class JoinedChanges:
             case StartRecording(operator):
                 return [_with_operator(self._regions, operator)]
             case StartExactRecording():
-                msg = "an application of several regions cannot record all inputs and outputs"
-                raise ChangeError(msg)
+                raise ChangeError("an application of several regions cannot record all inputs and outputs")
             case StopRecording(recording):
                 return [self._recorded(recording)]
         running = [region for region in self._regions if region.is_running and region.run is not None]
         if not running:
-            msg = "no region runs"
-            raise ChangeError(msg)
+            raise ChangeError("no region runs")
         return running
 
     def _recorded(self, recording: str) -> RegionRun:
         for region in self._regions:
             if region.run is not None and any(row["id"] == recording for row in region.run.recordings.rows()):
                 return region
-        msg = f"there is no recording `{recording}`; `ridgeline recordings` lists them"
-        raise ChangeError(msg)
+        raise ChangeError(f"there is no recording `{recording}`; `ridgeline recordings` lists them")
 
     def find(self, number: int) -> JoinedAsked:
         """A change by its number. Raises KeyError if it is not among the last ones."""
@@ -271,8 +268,9 @@ def _check_ends(regions: Iterable[HasPlan], edits: Iterable[Edit]) -> None:
             name, what = edit.name, "change `decoupled` in the application, and begin with a fresh checkpoint"
         else:
             continue
-        msg = f"`{name}` is an end of the queue between two regions, whose place is in the checkpoint; {what}"
-        raise ChangeError(msg)
+        raise ChangeError(
+            f"`{name}` is an end of the queue between two regions, whose place is in the checkpoint; {what}"
+        )
 
 
 def _names(edit: Edit) -> Iterator[tuple[str, bool]]:
@@ -316,8 +314,7 @@ def _with_operator(regions: Sequence[RegionRun], operator: str) -> RegionRun:
         if operator in _operators(region):
             return region
     known = chain.from_iterable(map(_operators, regions))
-    msg = f"there is no operator `{operator}`; {did_you_mean(operator, known)}"
-    raise ChangeError(msg)
+    raise ChangeError(f"there is no operator `{operator}`; {did_you_mean(operator, known)}")
 
 
 def _not_running(region: RegionRun) -> str:

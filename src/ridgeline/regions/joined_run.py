@@ -52,8 +52,7 @@ class JoinedSamples:
         number = given[0][0]
         region = next(one for one in self._regions if one.number == number)
         if region.run is None or not region.is_running:
-            msg = f"region `{region.name}` does not run, so its streams have no tuples"
-            raise ChangeError(msg)
+            raise ChangeError(f"region `{region.name}` does not run, so its streams have no tuples")
         return region.run.samples.request([(operator, port) for _, operator, port in given], count)
 
     def forget(self, request: SampleRequest) -> None:
@@ -126,8 +125,7 @@ class JoinedRun:
         """
         source = None if self._whole is None else self._whole.logical.source
         if source is None:
-            msg = f"`{self.plan.logical.application}` does not know what it was made of"
-            raise LookupError(msg)
+            raise LookupError(f"`{self.plan.logical.application}` does not know what it was made of")
         app, given = source
         sources = [region.plan.logical.source for region in self.regions]
         edits = [one[1].edits for one in sources if one is not None]
@@ -165,8 +163,7 @@ class JoinedRun:
         """The effect of a change of the plan; nothing is done. Raises as `ApplicationRun.preview`."""
         region = region_of(self.regions, edits)
         if region.run is None or not region.is_running:
-            msg = f"region `{region.name}` does not run; start it first"
-            raise ChangeError(msg)
+            raise ChangeError(f"region `{region.name}` does not run; start it first")
         return region.run.preview(edits)
 
     @property

@@ -112,8 +112,7 @@ class JoinedWatch:
             if view.name == region:
                 return view
         names = [view.name for view in self.views]
-        msg = f"there is no region `{region}`; {did_you_mean(region, names)}"
-        raise KeyError(msg)
+        raise KeyError(f"there is no region `{region}`; {did_you_mean(region, names)}")
 
     def region_answers(self) -> RegionsAnswer:
         """The regions: how each is, its windows, and its queues."""
@@ -124,8 +123,9 @@ class JoinedWatch:
     def _needs_region(self, window_id: int | None) -> None:
         if window_id is not None and len(self.regions) > 1:
             names = ", ".join(f"`{region.name}`" for region in self.regions)
-            msg = f"window {window_id} may be one of each region; name one of them with `region`: {names}"
-            raise RegionNeededError(msg)
+            raise RegionNeededError(
+                f"window {window_id} may be one of each region; name one of them with `region`: {names}"
+            )
 
     # Events -------------------------------------------------------------------------------------------------
 
@@ -237,8 +237,7 @@ class JoinedWatch:
             if view.region.number == number // IDS:
                 return view
         parts = ", ".join(f"{view.region.number * IDS:,} ({view.name})" for view in self.views)
-        msg = f"there is no {kind} {number}; ids of the regions begin at {parts}"
-        raise KeyError(msg)
+        raise KeyError(f"there is no {kind} {number}; ids of the regions begin at {parts}")
 
     def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
         """The physical streams, and those through queues; `as_shown`: as `Watch.streams`."""
@@ -308,8 +307,7 @@ class JoinedWatch:
                 found = view.watch.source(name)
                 rows = [{**row, "id": view.id(row["id"]), "region": view.name} for row in found["partitions"]]
                 return {**found, "partitions": cast("list[SourcePartitionAnswer]", rows)}
-        msg = f"there is no source `{name}`; {did_you_mean(name, known)}"
-        raise KeyError(msg)
+        raise KeyError(f"there is no source `{name}`; {did_you_mean(name, known)}")
 
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back, across queues."""
@@ -346,8 +344,7 @@ class JoinedWatch:
                 continue
         known = [f"{row['operator']}.{row['metric']}" for row in self.own_metrics()["metrics"]]
         hint = did_you_mean(f"{operator}.{metric}", known) if known else "no operator declares metrics"
-        msg = f"there is no metric `{operator}.{metric}`; {hint}"
-        raise KeyError(msg)
+        raise KeyError(f"there is no metric `{operator}.{metric}`; {hint}")
 
     def changes(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
         """The last changes that were requested, by when they were."""
@@ -389,8 +386,9 @@ class JoinedWatch:
             if any(node.name == operator for node in view.watch.topology.operators):
                 return view.watch.operator_history(operator, begin, step)
         names = dict.fromkeys(node.name for node in self.topology.operators)
-        msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
-        raise KeyError(msg)
+        raise KeyError(
+            f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
+        )
 
     def application_history(
         self, begin: float | None = None, step: float | None = None

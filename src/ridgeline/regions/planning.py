@@ -200,8 +200,9 @@ def resume_of(resume: ResumeOptions, scope: Scope) -> ResumeOptions:
     if scope.names and resume.get("from_window") is not None:
         if region not in scope.names:
             given = "windows are of regions" if region is None else f"there is no region `{region}`"
-            msg = f"{given}, and one is started again: give `--region` with {listed(list(scope.names))}"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"{given}, and one is started again: give `--region` with {listed(list(scope.names))}"
+            )
         if region != scope.name:
             own["from_window"] = None
     return cast("ResumeOptions", own)

@@ -69,8 +69,7 @@ class RegionView:
         """The id in the region. Raises KeyError if it is of another region."""
         of, own = region_of_id(number)
         if of != self.region.number:
-            msg = f"region `{self.name}` has no id {number}"
-            raise KeyError(msg)
+            raise KeyError(f"region `{self.name}` has no id {number}")
         return own
 
     def _rows(self, rows: Iterable[Mapping[str, Any]], *names: str) -> Any:

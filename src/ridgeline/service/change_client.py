@@ -184,19 +184,17 @@ class ChangeClient:
         asked = run.changes.ask(what, _WHO)
         if not _waited(asked, timeout, self._alive):
             where = "" if asked.window is None else f" for window {asked.window}"
-            msg = f"`{what}` still waits{where} after {timeout:g} s; `changes()` says what comes of it"
-            raise TimeoutError(msg)
+            raise TimeoutError(
+                f"`{what}` still waits{where} after {timeout:g} s; `changes()` says what comes of it"
+            )
         if asked.state == REFUSED and (failure := self._failure()) is not None:
-            msg = f"`{what}` is not made, since `{name}` has failed: {failure}"
-            raise ChangeError(msg) from failure
+            raise ChangeError(f"`{what}` is not made, since `{name}` has failed: {failure}") from failure
         if asked.state == REFUSED:
             raise ChangeError(asked.reason)
         if asked.state == WITHDRAWN:
-            msg = f"`{what}` was withdrawn before it was made"
-            raise ChangeError(msg)
+            raise ChangeError(f"`{what}` was withdrawn before it was made")
         if asked.state == QUEUED:
-            msg = f"`{name}` runs no more: `{what}` is not made"
-            raise ChangeError(msg)
+            raise ChangeError(f"`{name}` runs no more: `{what}` is not made")
         return asked
 
 

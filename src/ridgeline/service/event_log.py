@@ -323,10 +323,9 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
                 gone = _several(found[1].part - head.part - 1)
                 note(f"event log `{path}`: {gone} between `{file}` and `{found[0]}` are not there")
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        msg = (
+        raise RidgelineError(
             f"event log `{path}` cannot be read: {_reason(error)}; give a file that `--event-log` has written"
-        )
-        raise RidgelineError(msg) from error
+        ) from error
 
 
 def _several(files: int) -> str:
@@ -354,8 +353,7 @@ def _read_file(file: Path, note: Callable[[str], None] | None) -> Iterator[RunEv
                 "was the file changed, or written by another version of Ridgeline? remove the line to "
                 "read the rest"
             )
-            msg = f"event log `{file}`, {where}: {str(error)[:200]}; {remedy}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"event log `{file}`, {where}: {str(error)[:200]}; {remedy}") from error
         yield event
 
 
@@ -379,16 +377,14 @@ def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[R
     empty = True
     for event in read_event_log(path, note):
         if empty and not isinstance(event, ApplicationPlanned):
-            msg = (
+            raise NoRunError(
                 f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; "
                 "give a whole log"
             )
-            raise NoRunError(msg)
         empty = False
         yield event
     if empty:
-        msg = f"event log `{path}` holds no events; give a file that `--event-log` has written"
-        raise NoRunError(msg)
+        raise NoRunError(f"event log `{path}` holds no events; give a file that `--event-log` has written")
 
 
 def event_logs(folder: str) -> list[str]:
@@ -520,11 +516,10 @@ def _open(path: str) -> _Sink:
         _put_away(file)
         return _Parts(file) if file.suffix == PARQUET else _Lines(file)
     except OSError as error:
-        msg = (
+        raise RidgelineError(
             f"event log `{path}` cannot be written: {_reason(error)}; give a path in a folder that exists "
             "and may be written to"
-        )
-        raise RidgelineError(msg) from error
+        ) from error
 
 
 def _put_away(file: Path) -> None:
@@ -538,8 +533,9 @@ def _put_away(file: Path) -> None:
         empty = not any(file.iterdir()) if file.is_dir() else file.stat().st_size == 0
         if not empty:
             if head_of(file) is None and not _is_torn(file):
-                msg = f"`{file}` exists already, and is no event log; give another name, or remove it"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"`{file}` exists already, and is no event log; give another name, or remove it"
+                )
             put_away(file)
     finally:
         os.close(descriptor)
@@ -559,8 +555,7 @@ def _lock(descriptor: int, file: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        msg = f"event log `{file}` is written by another run; give another name"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(f"event log `{file}` is written by another run; give another name") from None
     except OSError as error:
         if error.errno not in _UNLOCKABLE:
             raise
@@ -568,11 +563,10 @@ def _lock(descriptor: int, file: Path) -> None:
 
 def _check_suffix(path: str) -> None:
     if Path(path).suffix not in {*LINES, PARQUET}:
-        msg = (
+        raise RidgelineError(
             f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`; did you mean "
             f"`{Path(path).with_suffix('.jsonl')}`?"
         )
-        raise RidgelineError(msg)
 
 
 def _line(event: RunEvent) -> str:

@@ -165,8 +165,7 @@ class Handle(Showing, ChangeClient, MetricTables):
     def watch(self) -> Answers:
         """The figures as plain data."""
         if self._watch is None:
-            msg = f"`{self.name}` has not started"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"`{self.name}` has not started")
         return self._watch
 
     @property
@@ -181,8 +180,7 @@ class Handle(Showing, ChangeClient, MetricTables):
         service.
         """
         if self._web is None:
-            msg = f"`{self.name}` has no web service; start it with a `port`"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"`{self.name}` has no web service; start it with a `port`")
         return self._web.page()
 
     @property
@@ -233,11 +231,11 @@ class Handle(Showing, ChangeClient, MetricTables):
         """
         ports, schema = ports_of_stream(self._plan if self._run is None else self._run.plan, name)
         if not 1 <= n <= _LONGEST_TAIL:
-            msg = f"a tail has 1 to {_LONGEST_TAIL:,} tuples; got {n}"
-            raise ValueError(msg)
+            raise ValueError(f"a tail has 1 to {_LONGEST_TAIL:,} tuples; got {n}")
         if self._run is None or not self._thread.is_alive():
-            msg = f"`{self.name}` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples"
-            raise RuntimeError(msg)
+            raise RuntimeError(
+                f"`{self.name}` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples"
+            )
         asked = self._run.samples.request(ports, n)
         deadline = _CLOCK.monotonic() + timeout
         while not asked.answered.wait(0.05) and self._thread.is_alive() and _CLOCK.monotonic() < deadline:
@@ -349,20 +347,21 @@ class Handle(Showing, ChangeClient, MetricTables):
     def _changed(self, what: StartRecording | StopRecording, timeout: float) -> str:
         """Ask for a change and wait for it; returns its result."""
         if self._run is None or not self._thread.is_alive():
-            msg = f"`{self.name}` runs no more"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"`{self.name}` runs no more")
         asked = self._run.changes.ask(what, "Python")
         if not asked.done.wait(timeout):
-            msg = f"no window of `{self.name}` began within {timeout:g} s; it is done once one begins"
-            raise TimeoutError(msg)
+            raise TimeoutError(
+                f"no window of `{self.name}` began within {timeout:g} s; it is done once one begins"
+            )
         if asked.state == "REFUSED":
             raise RuntimeError(asked.reason)
         return asked.result
 
     def _running(self) -> AnyRun:
         if self._run is None or not self._alive():
-            msg = f"`{self.name}` runs no more; start it from its checkpoint, which keeps the changes"
-            raise ChangeError(msg)
+            raise ChangeError(
+                f"`{self.name}` runs no more; start it from its checkpoint, which keeps the changes"
+            )
         return self._run
 
     @property
@@ -399,13 +398,11 @@ class Handle(Showing, ChangeClient, MetricTables):
         """
         self._thread.join(timeout)
         if self._thread.is_alive():
-            msg = f"`{self.name}` still runs after {timeout:g} s; wait longer, or `stop()` it"
-            raise TimeoutError(msg)
+            raise TimeoutError(f"`{self.name}` still runs after {timeout:g} s; wait longer, or `stop()` it")
         if self._error is not None:
             raise self._error
         if self._outcome is None:
-            msg = f"`{self.name}` ended without an outcome"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"`{self.name}` ended without an outcome")
         return self._outcome
 
     def stop(self, timeout: float | None = None) -> Outcome:

@@ -21,8 +21,7 @@ def keys_answer(run: AnyRun | None, operator: str | None = None) -> KeysAnswer:
     plan = run.plan
     names = [one.name for one in plan.logical.operators]
     if operator is not None and operator not in names:
-        msg = f"there is no operator `{operator}`; {did_you_mean(operator, names)}"
-        raise KeyError(msg)
+        raise KeyError(f"there is no operator `{operator}`; {did_you_mean(operator, names)}")
     found = []
     for name in names if operator is None else [operator]:
         division = key_division(plan, name)

@@ -190,5 +190,4 @@ def rotation_of(option: str, rotate: str, keep: str) -> Rotation:
     try:
         return Rotation.of(rotate, keep)
     except ValueError as error:
-        msg = f"`{option}-rotate {rotate}`, `{option}-keep {keep}`: {error}"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(f"`{option}-rotate {rotate}`, `{option}-keep {keep}`: {error}") from None

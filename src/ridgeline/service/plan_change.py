@@ -81,8 +81,7 @@ class PlanChange:
         """Join an output port to input ports."""
         ends = tuple(map(self._end, sinks))
         if not ends:
-            msg = f"the stream `{name}` has no sink; give at least one input port"
-            raise ChangeError(msg)
+            raise ChangeError(f"the stream `{name}` has no sink; give at least one input port")
         self.edits.append(AddStream(name, self._end(source), ends, _name_of(locality)))
 
     def remove_stream(self, name: str) -> None:
@@ -130,16 +129,14 @@ class PlanChange:
         if isinstance(port, str):
             return port
         if not isinstance(port, (InputPoint, OutputPoint)):
-            msg = f"{port!r} is no port; give one of an operator, `audit.payments`, or its text"
-            raise ChangeError(msg)
+            raise ChangeError(f"{port!r} is no port; give one of an operator, `audit.payments`, or its text")
         name = self._names.get(id(port.operator))
         if name is None:
             kind = type(port.operator).__name__
-            msg = (
+            raise ChangeError(
                 f"the port `{port.name}` is of a `{kind}` that this change does not add; "
                 f'for an operator that runs give a text: "name.{port.name}"'
             )
-            raise ChangeError(msg)
         return f"{name}.{port.name}"
 
     def __repr__(self) -> str:
@@ -151,15 +148,13 @@ def repartition(
 ) -> Repartition:
     """The edit for another number of partitions, or another partitioner. Raises ChangeError."""
     if partitions is None and partitioner is None:
-        msg = f"`{operator}` would stay as it is; give a number of partitions, or a partitioner"
-        raise ChangeError(msg)
+        raise ChangeError(f"`{operator}` would stay as it is; give a number of partitions, or a partitioner")
     if not isinstance(partitioner, Partitioner):
         return Repartition(operator, partitions, partitioner)
     try:
         return Repartition(operator, partitions, write_partitioner(partitioner))
     except ValueFaultError as error:
-        msg = f"the partitioner of `{operator}`: {error.what}; {error.remedy}"
-        raise ChangeError(msg) from None
+        raise ChangeError(f"the partitioner of `{operator}`: {error.what}; {error.remedy}") from None
 
 
 def _name_of(locality: Locality | LocalityName | None) -> str | None:

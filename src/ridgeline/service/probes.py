@@ -37,8 +37,9 @@ def readiness_of(call: Call) -> ReadyAnswer:
     committed = info["stats"]["windowsCommitted"] if "id" in info else 0
     if why:
         what = f"not ready: {why}"
-        hint = "ask again soon; `ridgeline status` says more"
-        raise AnswerError(_NOT_READY, what, hint, {"retry-after": "1"})
+        raise AnswerError(
+            _NOT_READY, what, "ask again soon; `ridgeline status` says more", {"retry-after": "1"}
+        )
     return {"status": "ready", "windowsCommitted": committed}
 
 

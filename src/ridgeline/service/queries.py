@@ -91,8 +91,7 @@ class Queries:
             width = run.run_of(names)[0].plan.logical.window_seconds
         with self._lock:
             if len(list(_operators(run.plan))) >= MOST_QUERIES:
-                msg = f"{MOST_QUERIES} queries run already; end some of them"
-                raise ChangeError(msg)
+                raise ChangeError(f"{MOST_QUERIES} queries run already; end some of them")
             taken = {one.name for one in run.plan.logical.operators}
             self._count += 1
             while f"query_{self._count}" in taken:
@@ -119,8 +118,7 @@ class Queries:
         if not asked.done.wait(timeout):
             run.changes.withdraw(asked.change.number)
             if not asked.done.is_set():  # claimed for a window that has not begun: too late to withdraw it
-                msg = f"no window began within {timeout:g} s"
-                raise TimeoutError(msg)
+                raise TimeoutError(f"no window began within {timeout:g} s")
         if asked.state in {REFUSED, WITHDRAWN}:
             raise ChangeError(asked.reason or "no window began in time; the query is not inserted")
         self._touch(name)
@@ -139,8 +137,9 @@ class Queries:
             if not isinstance(publisher, QueryResults):
                 if name in self._ended:
                     return [], self._ended[name]
-                msg = f"there is no query `{name}`; it has ended, or nobody read it for {self.lease:g} s"
-                raise KeyError(msg)
+                raise KeyError(
+                    f"there is no query `{name}`; it has ended, or nobody read it for {self.lease:g} s"
+                )
             self._touch(name)
             found = publisher.after(seen)
             if found or publisher.closed:
@@ -193,8 +192,7 @@ class Queries:
     def _living(self) -> AnyRun:
         run = self._run()
         if run is None or run.changes.closed:
-            msg = "the application runs no more; a query needs one that runs"
-            raise ChangeError(msg)
+            raise ChangeError("the application runs no more; a query needs one that runs")
         return run
 
     def _touch(self, name: str) -> None:
@@ -248,18 +246,19 @@ def checked(plan: Plan, request: QueryRequest) -> tuple[list[str], list[str]]:
     except QueryError as error:
         for name in objects:
             if name.lower() in request.sql.lower():
-                msg = f"{error}; the tuples of `{name}` are Python objects, which have no columns"
-                raise QueryError(msg) from None
+                raise QueryError(
+                    f"{error}; the tuples of `{name}` are Python objects, which have no columns"
+                ) from None
         raise
     finally:
         engine.close()
     known = [stream.name for stream in plan.logical.streams]
     if not named:
-        msg = f"the SQL names no stream; {did_you_mean('', known)}"
-        raise QueryError(msg)
+        raise QueryError(f"the SQL names no stream; {did_you_mean('', known)}")
     if len(named) > MOST_STREAMS:
-        msg = f"a query reads up to {MOST_STREAMS} streams; this one names {len(named)}: {', '.join(named)}"
-        raise QueryError(msg)
+        raise QueryError(
+            f"a query reads up to {MOST_STREAMS} streams; this one names {len(named)}: {', '.join(named)}"
+        )
     return named, [schema_text(tables[name].schema) for name in named]
 
 

@@ -20,8 +20,7 @@ def folder_of(recordings: Iterable[Mapping[str, Any]], recording: str) -> str:
     """The folder of a recording in a list of them. Raises KeyError."""
     found = {row["id"]: row["folder"] for row in recordings}
     if recording not in found:
-        msg = f"there is no recording `{recording}`; {did_you_mean(recording, found)}"
-        raise KeyError(msg)
+        raise KeyError(f"there is no recording `{recording}`; {did_you_mean(recording, found)}")
     return str(found[recording])
 
 
@@ -42,8 +41,7 @@ def read(folder: str, port: str | None, limit: int) -> dict[str, pa.Table]:
     """The last tuples of each port. Raises KeyError for a port that has none."""
     ports = {unquote(name): name for name in _names(folder, pyarrow.fs.FileType.Directory)}
     if port is not None and port not in ports:
-        msg = f"no tuples of port `{port}` are recorded; {did_you_mean(port, ports)}"
-        raise KeyError(msg)
+        raise KeyError(f"no tuples of port `{port}` are recorded; {did_you_mean(port, ports)}")
     return {name: _last(f"{folder}/{ports[name]}", limit) for name in ports if port in {None, name}}
 
 

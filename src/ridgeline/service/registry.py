@@ -138,11 +138,10 @@ def register(entry: Entry) -> Registration:
     try:
         path = write_entry(place, entry.id, asdict(entry))
     except OSError as error:
-        msg = (
+        raise RidgelineError(
             f"the application cannot be registered in `{place}`: {error.strerror}; set `RIDGELINE_HOME` to "
             "a folder that you may write"
-        )
-        raise RidgelineError(msg) from error
+        ) from error
     return Registration(path)
 
 

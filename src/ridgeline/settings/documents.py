@@ -38,11 +38,16 @@ def read_file(path: Path, *, pairs: bool = False) -> Document:
         with path.open("rb") as file:
             data = file.read(LARGEST_BYTES + 1)
     except OSError as error:
-        what = f"the file cannot be read: {error.strerror or error}"
-        raise _error(path, None, what, "name a file that you may read") from None
+        raise _error(
+            path, None, f"the file cannot be read: {error.strerror or error}", "name a file that you may read"
+        ) from None
     if len(data) > LARGEST_BYTES:
-        what = f"the file has more than {LARGEST_BYTES:,} bytes, the most that is read"
-        raise _error(path, None, what, "split it, or make the application in Python")
+        raise _error(
+            path,
+            None,
+            f"the file has more than {LARGEST_BYTES:,} bytes, the most that is read",
+            "split it, or make the application in Python",
+        )
     try:
         text = decode(data)
         return dict(read_pairs(text)) if pairs and form is Form.PROPERTIES else read_document(text, form)
@@ -88,8 +93,7 @@ class _Including:
             raise _error(path, None, f"the file includes itself: {circle}", "take one `include` out")
         self._count += 1
         if self._count > _MOST_FILES:
-            what = f"more than {_MOST_FILES} files are included"
-            raise _error(path, None, what, "put them together")
+            raise _error(path, None, f"more than {_MOST_FILES} files are included", "put them together")
         document = read_file(path, pairs=self._pairs)
         for name in _names(path, document.pop("include", [])):
             yield from self.read(real.parent / name, (*outer, real))

@@ -115,16 +115,16 @@ def parse_key(key: str) -> tuple[str, str, str, bool]:
     if guide and section == "attr" and path:
         return "application", "", path.lower(), guide
     if section not in SECTIONS:
-        msg = f"there is no key `{section}` in a configuration"
-        raise KeyFaultError(msg, did_you_mean(section, SECTIONS))
+        raise KeyFaultError(
+            f"there is no key `{section}` in a configuration", did_you_mean(section, SECTIONS)
+        )
     application = ""
     if section == "application":
         section, application, path = _of_application(key, path)
         path = path.lower() if guide and section == "application" else path
     name, _, rest = path.partition(".")
     if not name or (section in _WITH_NAMES and not rest):
-        msg = f"`{key}` names no value"
-        raise KeyFaultError(msg, _REMEDY)
+        raise KeyFaultError(f"`{key}` names no value", _REMEDY)
     return section, application, path, guide
 
 
@@ -140,9 +140,9 @@ def _of_application(key: str, path: str) -> tuple[str, str, str]:
         return inner, name, path
     if not path or inner == "attr":
         return "application", name, path or inner
-    msg = f"`{key}` says nothing of application `{name}`"
     raise KeyFaultError(
-        msg, f"write `application.{name}.operator.NAME...`, or `application.{name}.ATTRIBUTE`"
+        f"`{key}` says nothing of application `{name}`",
+        f"write `application.{name}.operator.NAME...`, or `application.{name}.ATTRIBUTE`",
     )
 
 
@@ -174,8 +174,10 @@ def flat(document: Mapping[str, Any]) -> dict[str, Any]:
 def configured_value(value: object, environment: Mapping[str, str]) -> object:
     """A value with its marks read; code may not be named. Raises ValueFaultError."""
     if isinstance(value, dict) and IMPORT in value:
-        msg = f"`{IMPORT}` names code, which a configuration may not"
-        raise ValueFaultError(msg, f"name it in the specification; here `{ENVIRONMENT}` is read")
+        raise ValueFaultError(
+            f"`{IMPORT}` names code, which a configuration may not",
+            f"name it in the specification; here `{ENVIRONMENT}` is read",
+        )
     if isinstance(value, list):
         return [configured_value(part, environment) for part in value]
     return read_value(value, environment)

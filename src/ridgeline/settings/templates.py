@@ -96,6 +96,5 @@ class Templates:
 def _pattern(value: object) -> Pattern:
     """A regular expression. Raises ValueError for what is none."""
     if not isinstance(value, str):
-        msg = f"{value!r} is no regular expression"
-        raise ValueError(msg)  # noqa: TRY004  as of one that is wrong
+        raise ValueError(f"{value!r} is no regular expression")  # noqa: TRY004  as of one that is wrong
     return Pattern(value)

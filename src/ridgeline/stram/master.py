@@ -242,8 +242,7 @@ class Master:
         if window_id <= self._committed:
             return Skip(window_id)
         if window_id != self.next_window or not self.can_begin:
-            msg = f"window {window_id} cannot begin now; the next one is {self.next_window}"
-            raise AssertionError(msg)
+            raise AssertionError(f"window {window_id} cannot begin now; the next one is {self.next_window}")
         self._time = max(self._time, time)
         window = InFlightWindow(window_id, self._time, self._attempts.pop(window_id, -1), offsets=offsets)
         self._windows.add(window)
@@ -368,8 +367,7 @@ class Master:
     def _checked(self) -> tuple[Instruction, ...]:
         fault = self._recovery.fault
         if fault is None or not fault.checked:
-            msg = "no states were to be checked"
-            raise AssertionError(msg)
+            raise AssertionError("no states were to be checked")
         return self._recover()
 
     # Commits ------------------------------------------------------------------------------------------------
@@ -433,8 +431,7 @@ class Master:
         """Make the pending commit the application's state."""
         commit, self._pending = self._pending, None
         if commit is None or commit.window_id != window_id:
-            msg = f"window {window_id} was not about to be committed"
-            raise AssertionError(msg)
+            raise AssertionError(f"window {window_id} was not about to be committed")
         self._committed, self._finished, self._ended = window_id, commit.finished, commit.ends
         self._windows.committed()
         self._states.commit(commit.reports, names)

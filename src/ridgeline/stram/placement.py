@@ -72,8 +72,7 @@ def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0, fed:
         needed = held + RESERVED_CORES + 1
         taken = f", {held} for slots of other applications" if held else ""
         what = f"one for a slot, which all containers can share, {RESERVED_CORES} for Spark's own jobs{taken}"
-        msg = f"slots need {needed} cores ({what}); Spark has {cores}; give Spark more cores"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"slots need {needed} cores ({what}); Spark has {cores}; give Spark more cores")
     return slots
 
 

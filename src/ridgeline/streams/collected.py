@@ -30,8 +30,9 @@ def collect_table(app: Application, source: Port, windows: int | None) -> pa.Tab
     kept = run.collectors[name].windows
     batches = [batch.replace_schema_metadata(None) for window in sorted(kept) for batch in kept[window]]
     if (schema is not None and schema.pickled) or (schema is None and not batches):
-        msg = "a stream of `object` has no columns; use `collect()`, or give its operator a schema"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            "a stream of `object` has no columns; use `collect()`, or give its operator a schema"
+        )
     arrow = batches[0].schema if schema is None else schema.arrow.remove_metadata()
     return pa.concat_tables([arrow.empty_table(), *(pa.table(one).cast(arrow) for one in batches)])
 
@@ -64,5 +65,6 @@ def as_pandas(table: pa.Table) -> Any:
     try:
         return table.to_pandas()
     except ImportError as error:
-        msg = f"`to_frame` needs pandas, which cannot be imported ({error}); install it: pip install pandas"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"`to_frame` needs pandas, which cannot be imported ({error}); install it: pip install pandas"
+        ) from error

@@ -99,8 +99,7 @@ def check_same(app: Application, name: str, other: Application) -> None:
     """Raise RidgelineError for a stream or table of another application. `name`: of the step."""
     if other is not app:
         what = f"step `{name}` of application `{app.name}` got a stream of another one, `{other.name}`"
-        msg = f"{what}; read its input in this application, by `app.read`"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what}; read its input in this application, by `app.read`")
 
 
 def add(app: Application, name: str, part: Any, attributes: Any) -> None:
@@ -116,8 +115,9 @@ def add(app: Application, name: str, part: Any, attributes: Any) -> None:
         if not any(one.operator is part for one in app.operators):
             app.add_operator(name, part, **attributes)
     else:
-        msg = f"`{name}` is {shorten(part)}, which is no operator; give an instance of an operator or module"
-        raise TypeError(msg)
+        raise TypeError(
+            f"`{name}` is {shorten(part)}, which is no operator; give an instance of an operator or module"
+        )
 
 
 def outputs_of(part: Part) -> list[str]:

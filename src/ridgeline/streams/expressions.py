@@ -146,6 +146,7 @@ def divided(name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
             remedy = (
                 f"did you mean the attribute `{close}`?" if close else f"a constant is `pl.lit({value!r})`"
             )
-            msg = f"`{key}` of step `{name}` is {shorten(value)}, which is no expression; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{key}` of step `{name}` is {shorten(value)}, which is no expression; {remedy}"
+            )
     return own, {key: value for key, value in given.items() if key in ATTRIBUTES}

@@ -148,10 +148,9 @@ class WindowedStream:
         self, stream: Stream[Any], columns: tuple[str, ...], windows: Windows, options: WindowOptions
     ) -> None:
         if not isinstance(windows, Windows | Mapping):
-            msg = (
+            raise RidgelineError(
                 f'`window` takes windows, such as `tumbling("1m")`, `session("30m")`; got {shorten(windows)}'
             )
-            raise RidgelineError(msg)
         self.stream = stream
         self.columns = columns
         self.windows = windows
@@ -160,8 +159,11 @@ class WindowedStream:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            remedy = f'aggregate the windows first: `.aggregate("name", records=agg.count()).{name}(...)`'
-            raise no_step(name, "`window(...)` is a stream in windows", remedy)
+            raise no_step(
+                name,
+                "`window(...)` is a stream in windows",
+                f'aggregate the windows first: `.aggregate("name", records=agg.count()).{name}(...)`',
+            )
 
     @aggregates_windows
     def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Aggregated:
@@ -229,8 +231,11 @@ class GroupedStream:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            remedy = f"call `{name}` before `group_by`, or of what its own steps give"
-            raise no_step(name, "`group_by(...)` is a stream with a key", remedy)
+            raise no_step(
+                name,
+                "`group_by(...)` is a stream with a key",
+                f"call `{name}` before `group_by`, or of what its own steps give",
+            )
 
     def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
         """Put the records of each key into windows, such as `tumbling("1m")`.
@@ -325,8 +330,7 @@ class GroupedStream:
             given = self.columns[0] if len(self.columns) == 1 else self.columns
             what = f"the tuples of step `{name}` are grouped by {listed(self.columns)}"
             found = f"but port `{point.name}` has key={declared!r}"
-            msg = f"{what}, {found}; declare it as `InputPort(..., key={given!r})`"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}, {found}; declare it as `InputPort(..., key={given!r})`")
         return self.stream.process(name, operator, port, **attributes)
 
 
@@ -339,8 +343,9 @@ def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[st
     values = {column: one for column, one in given.items() if isinstance(one, Aggregate)}
     for column, one in given.items():
         if callable(one) and getattr(one, "__module__", "").startswith(aggregate.__name__):
-            msg = f"`{column}` of step `{name}` is a function; call it: `{column}=agg.{one.__name__}(...)`"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{column}` of step `{name}` is a function; call it: `{column}=agg.{one.__name__}(...)`"
+            )
     known = (*ATTRIBUTES, *options)
     for column, one in given.items():
         if values and column not in values and column not in known:
@@ -349,12 +354,14 @@ def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[st
             remedy += f"; or did you mean `{close}`?" if close else ""
             if column in WindowOptions.__annotations__:
                 remedy = f"it is an option of the windows: `window(..., {column}=...)`"
-            msg = f"`{column}` of step `{name}` is {shorten(one)}, which is no aggregate; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{column}` of step `{name}` is {shorten(one)}, which is no aggregate; {remedy}"
+            )
     if not values:
         example = f'`aggregate("{name}", records=agg.count())`'
-        msg = f"step `{name}` has no aggregate; got {shorten(dict(given))}; give one, such as {example}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"step `{name}` has no aggregate; got {shorten(dict(given))}; give one, such as {example}"
+        )
     return values, {column: one for column, one in given.items() if column not in values}
 
 
@@ -363,8 +370,7 @@ def refuse_unnamed(name: str, unnamed: Sequence[object]) -> None:
     if unnamed:
         kind = getattr(unnamed[0], "kind", "count")
         what = f"step `{name}` has {shorten(unnamed[0])} without a name for its column"
-        msg = f'{what}; name it: `aggregate("{name}", result=agg.{kind}(...))`'
-        raise RidgelineError(msg)
+        raise RidgelineError(f'{what}; name it: `aggregate("{name}", result=agg.{kind}(...))`')
 
 
 def refuse_keys(
@@ -393,8 +399,7 @@ def pivoted(
         named = dict(values)
     elif isinstance(values, str) or not all(isinstance(one, str) for one in values):
         what = f"step `{name}` pivots into columns that have the names of the values; got {shorten(values)}"
-        msg = f'{what}; give a list of texts, or names: `{{"first": 1, "second": 2}}`'
-        raise RidgelineError(msg)
+        raise RidgelineError(f'{what}; give a list of texts, or names: `{{"first": 1, "second": 2}}`')
     else:
         named = {one: one for one in values}
     return {one: aggregate.only(value, column, equals) for one, equals in named.items()}

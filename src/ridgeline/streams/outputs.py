@@ -54,8 +54,9 @@ class Outputs:
         if name.startswith("__"):
             raise AttributeError(name)
         if name not in self._streams:
-            msg = f"step `{self._name}` has no output port `{name}`; {did_you_mean(name, self._streams)}"
-            raise AttributeError(msg)
+            raise AttributeError(
+                f"step `{self._name}` has no output port `{name}`; {did_you_mean(name, self._streams)}"
+            )
         return self._streams[name]
 
     def __getitem__(self, name: str) -> Stream[Any]:

@@ -118,8 +118,7 @@ def preview(app: Application, source: Source, count: int, windows: int) -> Previ
 def part_of(app: Application, source: Source) -> Application:
     """The part that leads to a port. Raises RidgelineError for a port within a module."""
     if isinstance(source, InputProxy):
-        msg = "a stream within a module has no tuples yet; take one of the application"
-        raise RidgelineError(msg)
+        raise RidgelineError("a stream within a module has no tuples yet; take one of the application")
     return leading_to(app, source)
 
 

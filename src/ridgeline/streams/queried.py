@@ -38,8 +38,7 @@ class Queried(Stream[T_co]):
         """The records of a table that came too late for their windows. Raises RidgelineError for no table."""
         operator: Any = self.point.operator
         if table not in operator.tables:
-            msg = f"the SQL has no table `{table}`; {did_you_mean(table, operator.tables)}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"the SQL has no table `{table}`; {did_you_mean(table, operator.tables)}")
         return Stream(self.app, getattr(operator, f"late_{operator.tables.index(table) + 1}"))
 
 
@@ -49,17 +48,16 @@ def sql(app: Application, name: str, text: str, schema: Any, given: Mapping[str,
     for table, one in given.items():
         if isinstance(one, StreamTable):
             what = f"`{table}` of step `{name}` is a table"
-            msg = f"{what}; give the stream of its changes: `{table}=table.changes`"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; give the stream of its changes: `{table}=table.changes`")
     if not 1 <= len(streams) <= MOST_TABLES:
         what = f"step `{name}` reads {len(streams)} streams, but SQL reads 1 to {MOST_TABLES}"
         remedy = "give each by the name that the SQL has for it: `orders=orders`"
-        msg = f"{what}; {remedy}; got {shorten(dict(given))}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what}; {remedy}; got {shorten(dict(given))}")
     for table, stream in streams.items():
         if stream.app is not app:
-            msg = f"`{table}` of step `{name}` is a stream of another application; read it in this one"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{table}` of step `{name}` is a stream of another application; read it in this one"
+            )
     others = {key: value for key, value in given.items() if key not in streams}
     options = {key: others.pop(key) for key in _OPTIONS if key in others}
     if options.get("windows") is not None:

@@ -34,8 +34,7 @@ def schema_at(app: Application, source: Source) -> pa.Schema:
         return found.arrow
     others = [fault for fault in faults if "connect" not in fault.what] or faults
     text = "".join(f"\n- {fault}" for fault in others)
-    msg = f"the columns of `{name_of(app, owner_of(source))}.{source.name}` are not known:{text}"
-    raise SchemaError(msg)
+    raise SchemaError(f"the columns of `{name_of(app, owner_of(source))}.{source.name}` are not known:{text}")
 
 
 def marked_deletions(app: Application, source: Source) -> str | None:

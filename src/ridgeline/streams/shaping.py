@@ -206,8 +206,9 @@ class ShapingSteps(Steps[T_co]):
         ports = type(operator).ports()
         if not ports:
             example = f'`split_by_share("{name}", {{"a": 0.9, "b": 0.1}})`'
-            msg = f"step `{name}` has no share with a name that a port can have; give some, such as {example}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"step `{name}` has no share with a name that a port can have; give some, such as {example}"
+            )
         self._step(name, operator, "input", ports[0], attributes)
         return Outputs(name, {port: self.app.stream(getattr(operator, port)) for port in ports})
 

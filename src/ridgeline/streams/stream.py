@@ -108,8 +108,9 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
             errors = {} if owner is None else operator_type(type(owner_of(owner))).outputs
             if name in errors:
                 what = f"this stream leaves the port `{owner.name}` of an operator"
-                read = f"`app.stream(stream.point.operator.{name})` is that of its port `{name}`"
-                raise no_step(name, what, read)
+                raise no_step(
+                    name, what, f"`app.stream(stream.point.operator.{name})` is that of its port `{name}`"
+                )
             raise no_step(name, "this is a stream", _remedy(name, steps_of(type(self))))
 
     @property
@@ -167,8 +168,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         or pandas is not installed.
         """
         if kind not in _FRAMES:
-            msg = f"`to_frame` makes frames of {', '.join(map(repr, _FRAMES))}; got {kind!r}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`to_frame` makes frames of {', '.join(map(repr, _FRAMES))}; got {kind!r}")
         return _FRAMES[kind](collect_table(self.app, self.source, windows))
 
     def _repr_html_(self) -> str:
@@ -292,8 +292,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         for other in others:
             if not isinstance(other, Stream):
                 what = f"step `{name}` unites streams, but got {shorten(other)}"
-                msg = f"{what}; give streams; of a table that is `table.changes`"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"{what}; give streams; of a table that is `table.changes`")
             check_same(self.app, name, other.app)
         operator = Union(len(others) + 1)
         united = self._step(name, operator, "input_1", "output", attributes)
@@ -336,13 +335,15 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         from ridgeline.streams.grouped import GroupedStream
 
         if not columns:
-            msg = 'group_by needs the columns of the key: `group_by("user")`; for all tuples leave it out'
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                'group_by needs the columns of the key: `group_by("user")`; for all tuples leave it out'
+            )
         for column in columns:
             if not isinstance(column, str):
                 what = f"`group_by` takes names of columns, but got {shorten(column)}"
-                msg = f'{what}; compute the key as a column before: `with_columns("keyed", key=...)`'
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f'{what}; compute the key as a column before: `with_columns("keyed", key=...)`'
+                )
         return GroupedStream(self, columns)
 
     def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
@@ -384,8 +385,9 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         several input ports, and without a name.
         """
         if isinstance(name, Operator | Module):
-            msg = f'`write` takes the name of the step first: `write("name", {type(name).__name__}(...))`'
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f'`write` takes the name of the step first: `write("name", {type(name).__name__}(...))`'
+            )
         chosen = isinstance(output, InputPoint | InputProxy)
         operator: Operator | Module = (
             owner_of(output) if chosen else ConsoleOutput() if output is None else output
@@ -444,8 +446,9 @@ def read(app: Application, name: str, source: Any, attributes: OperatorAttribute
         return Stream(app, source)
     if isinstance(source, Operator) and operator_type(type(source)).inputs:
         what = f"`read` adds inputs, but `{name}` is a `{type(source).__name__}`, which takes tuples"
-        msg = f'{what}; lead a stream to it: `stream.write("{name}", ...)` or `stream.process("{name}", ...)`'
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f'{what}; lead a stream to it: `stream.write("{name}", ...)` or `stream.process("{name}", ...)`'
+        )
     add(app, name, source, attributes)
     if isinstance(source, Operator):
         advise(app, source, output=_UNREAD)

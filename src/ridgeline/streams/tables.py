@@ -67,8 +67,11 @@ class StreamTable:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            remedy = f"its rows are a stream: `.changes.{name}(...)`; a stream joins it by `join`"
-            raise no_step(name, "`table(...)` is a table", remedy)
+            raise no_step(
+                name,
+                "`table(...)` is a table",
+                f"its rows are a stream: `.changes.{name}(...)`; a stream joins it by `join`",
+            )
 
     def __repr__(self) -> str:
         return f"StreamTable({self.changes.name} by {', '.join(self.key)})"
@@ -240,8 +243,7 @@ class KeyedSteps(Steps[T_co]):
 
         if isinstance(other, StreamTable) or not hasattr(other, "source"):
             what = f"step `{name}` joins two streams by their times, but got {other!r}"
-            msg = f"{what}; give a stream, or use `join` for a table"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; give a stream, or use `join` for a table")
         check_same(self.app, name, other.app)
         joined = self._step(name, join, "left", "output", attributes)
         other.into(join.right)
@@ -267,18 +269,19 @@ def check_windows(name: str, windows: object) -> None:
     """Raise RidgelineError for windows that are neither tumbling nor sliding by time."""
     if not isinstance(windows, Sliding | Mapping):
         what = f"the windows of step `{name}` must be tumbling or sliding ones by time, the same for all keys"
-        msg = f'{what}; got {shorten(windows)}; give such as `tumbling("1m")`'
-        raise RidgelineError(msg)
+        raise RidgelineError(f'{what}; got {shorten(windows)}; give such as `tumbling("1m")`')
 
 
 def check_table(name: str, table: object, on: On | None) -> None:
     """Raise RidgelineError for what is no table, and for columns that are not its key."""
     if not isinstance(table, StreamTable):
         what = f"step `{name}` joins with a table, but got {table!r}"
-        msg = f"{what}; make it one: `other.table(name, key=...)`, or use `join_within` for two streams"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"{what}; make it one: `other.table(name, key=...)`, or use `join_within` for two streams"
+        )
     theirs = tuple(on.values()) if isinstance(on, Mapping) else names_of(on) if on is not None else table.key
     if sorted(theirs) != sorted(table.key):
         what = f"step `{name}` joins on the columns {list(theirs)} of the table"
-        msg = f"{what}, whose key is {list(table.key)}; join on the key, or make a table by other columns"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"{what}, whose key is {list(table.key)}; join on the key, or make a table by other columns"
+        )

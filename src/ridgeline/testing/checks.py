@@ -140,16 +140,18 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
 
     for seed in seeds:
         if found := difference(None, seed):
-            msg = f"`{app.name}` gives other results when it runs again, without any fault:\n{found}"
-            raise AssertionError(msg)
+            raise AssertionError(
+                f"`{app.name}` gives other results when it runs again, without any fault:\n{found}"
+            )
         faults = Faults(seed, rate=rate, kinds=kinds, quiet=True)
         if found := difference(faults, seed):
             fewest, found = _fewest(faults.struck, found, lambda few, seed=seed: difference(few, seed))
             after = "\n".join(f"  {fault.told}" for fault in fewest)
             only_these = Faults(only=map(str, fewest))
             again = f"run_local(app, interleave={seed if in_flight else None}, faults={only_these!r})"
-            msg = f"`{app.name}` gives other results under faults:\n{found}\nafter:\n{after}\nagain: {again}"
-            raise AssertionError(msg)
+            raise AssertionError(
+                f"`{app.name}` gives other results under faults:\n{found}\nafter:\n{after}\nagain: {again}"
+            )
 
 
 def assert_independent_of_partitions(  # noqa: PLR0913  the surroundings of a run

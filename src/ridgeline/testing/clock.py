@@ -31,8 +31,7 @@ class SteppingClock(Clock):
     def advance(self, seconds: float) -> None:
         """Advance the clock. Raises ValueError for a negative number."""
         if seconds < 0:
-            msg = f"time cannot go back; got {seconds} seconds"
-            raise ValueError(msg)
+            raise ValueError(f"time cannot go back; got {seconds} seconds")
         with self._lock:
             self._seconds += seconds
 

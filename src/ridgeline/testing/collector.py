@@ -139,8 +139,7 @@ def collected(publishers: Mapping[str, Publisher], operator: str, window: int | 
     if operator not in collectors:
         none = "this application has none; connect one to the stream"
         remedy = did_you_mean(operator, collectors) if collectors else none
-        msg = f"`{operator}` is not a `CollectorSink`; {remedy}"
-        raise KeyError(msg)
+        raise KeyError(f"`{operator}` is not a `CollectorSink`; {remedy}")
     return collectors[operator].tuples(window)
 
 

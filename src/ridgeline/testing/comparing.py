@@ -193,8 +193,9 @@ def _chosen(a: ComparedRun, b: ComparedRun, only: Collection[str]) -> set[Port]:
     known = {name for port in ports for name in (port.operator, str(port))}
     for name in only:
         if name not in known:
-            msg = f"no stream begins at `{name}` on either side; {did_you_mean(name, sorted(known))}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"no stream begins at `{name}` on either side; {did_you_mean(name, sorted(known))}"
+            )
     return {port for port in ports if port.operator in only or str(port) in only}
 
 

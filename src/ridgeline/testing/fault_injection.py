@@ -73,8 +73,9 @@ class FaultInjector:
         titles = {operator.title for operator in plan.physical.operators}
         for fault in faults.only or ():
             if fault.operator and fault.operator not in titles and not changes:
-                msg = f"`{fault}` strikes no operator of this plan; {did_you_mean(fault.operator, titles)}"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"`{fault}` strikes no operator of this plan; {did_you_mean(fault.operator, titles)}"
+                )
         self._clocks: dict[int, JumpingClock] = {}
         """By operator: a clock that is off stays so."""
         self._struck: set[Fault] = set()
@@ -164,11 +165,9 @@ class FaultInjector:
         elif fault.kind == "clock":
             clock.off += fault.seconds
         elif fault.kind == "exception" and fault.call != 0 and self._tries_again(operator):
-            message = f"fault `{fault}`, as the test asked"
-            raise InjectedError(message)
+            raise InjectedError(f"fault `{fault}`, as the test asked")
         else:
-            message = f"fault `{fault}` kills the container, as the test asked"
-            raise KilledError(message)
+            raise KilledError(f"fault `{fault}` kills the container, as the test asked")
 
     def _tries_again(self, operator: int) -> bool:
         """False if an operator leaves out what fails: results would not be the same."""

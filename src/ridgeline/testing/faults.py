@@ -69,12 +69,10 @@ class Fault:
         """Read what `str` of a fault gives. Raises RidgelineError."""
         kind = text.partition(" ")[0]
         if kind not in KINDS:
-            msg = f"`{text}` begins with no kind of fault; {did_you_mean(kind, KINDS)}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`{text}` begins with no kind of fault; {did_you_mean(kind, KINDS)}")
         found = _WRITTEN.fullmatch(text)
         if found is None or (found["operator"] is None) != (kind == "restart"):
-            msg = f"`{text}` is no fault; {_FORM}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`{text}` is no fault; {_FORM}")
         call = None if found["call"] is None else int(found["call"])
         call = 0 if found["moment"] == "begin" else call
         return cls(kind, int(found["window"]), found["operator"] or "", call, float(found["seconds"] or 0))
@@ -125,8 +123,7 @@ class Faults:
         quiet: bool = False,
     ) -> None:
         if not 0 <= rate <= 1:
-            msg = f"`rate` is a probability from 0 to 1; got {rate}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`rate` is a probability from 0 to 1; got {rate}")
         self.seed = seed
         self.rate = rate
         self.kinds = tuple(kinds)
@@ -135,8 +132,7 @@ class Faults:
         self.only = None if only is None else tuple(map(Fault.parse, only))
         for kind in self.kinds:
             if kind not in KINDS:
-                msg = f"there is no kind of fault `{kind}`; {did_you_mean(kind, KINDS)}"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"there is no kind of fault `{kind}`; {did_you_mean(kind, KINDS)}")
 
     def __repr__(self) -> str:
         if self.only is not None:

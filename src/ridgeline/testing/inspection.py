@@ -142,12 +142,10 @@ class CheckedOutput(OutputPoint):
                         "since Arrow arrays made of numpy arrays share their memory"
                     )
                     what = f"a batch of {value.num_rows} tuples was changed after `{self.name}.emit_batch`"
-                    msg = f"{what}, which took its arrays over; {remedy}"
-                    raise RidgelineError(msg)
+                    raise RidgelineError(f"{what}, which took its arrays over; {remedy}")
             elif fingerprint(value) != before:
                 what = f"a tuple was changed after `{self.name}.emit`, to which it belongs since"
-                msg = f"{what}; it is now {shorten(value)}; emit a new one each time"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"{what}; it is now {shorten(value)}; emit a new one each time")
 
 
 def _digest(batch: pa.RecordBatch) -> bytes:

@@ -64,8 +64,9 @@ def _made(make: Callable[[tuple[Any, ...]], object], item: tuple[Any, ...], sche
         return make(item)
     except (TypeError, ValueError) as error:
         found = f"item {shorten(item)} has {len(item)} value{'' if len(item) == 1 else 's'}"
-        message = f"{found}, but the list has tuples of {Schema(schema).describe()}; give one for each field"
-        raise SchemaError(message) from error
+        raise SchemaError(
+            f"{found}, but the list has tuples of {Schema(schema).describe()}; give one for each field"
+        ) from error
 
 
 class ListInput(InputOperator, Emits[T]):
@@ -146,8 +147,9 @@ class ListInput(InputOperator, Emits[T]):
             if item is ABORT:
                 aborts += 1
                 if aborts > context.attempt:
-                    msg = f"`{context.name}` aborts in window {context.window_id}, as its list says"
-                    raise ContainerAbortError(msg)
+                    raise ContainerAbortError(
+                        f"`{context.name}` aborts in window {context.window_id}, as its list says"
+                    )
             elif item is EOF:
                 self.position = len(items)
                 break

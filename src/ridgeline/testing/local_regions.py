@@ -88,8 +88,9 @@ class LocalRegionsRun(LocalRun):
     @property
     def window_ids(self) -> list[int]:
         """Not there: each region has windows of its own. Raises RidgelineError."""
-        msg = f"each region has windows of its own; ask `run.regions[...]`, one of {sorted(self.regions)}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"each region has windows of its own; ask `run.regions[...]`, one of {sorted(self.regions)}"
+        )
 
     @property
     def windows_committed(self) -> int:

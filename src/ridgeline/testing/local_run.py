@@ -66,8 +66,7 @@ class LocalRun(MetricTables):
     def captured(self) -> Captured:
         """The tuples of each stream. Raises RidgelineError for a run without `capture=True`."""
         if self._captured is None:
-            msg = "this run has captured nothing; give `run_local(app, capture=True)`"
-            raise RidgelineError(msg)
+            raise RidgelineError("this run has captured nothing; give `run_local(app, capture=True)`")
         return self._captured
 
     def take_over(self, publishers: Mapping[str, Publisher]) -> None:

@@ -57,8 +57,7 @@ def _refuse_spark(checkpoint: Checkpoint, window: Manifest) -> None:
     """Raise CheckpointError for a rewind in process of a run with Spark sources."""
     if window.offsets is not None:
         what = f"cannot rewind `{checkpoint.storage.uri}` to window {window.window_id} in process"
-        msg = f"{what}: its Spark sources have a log of their own; rewind it on Spark"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"{what}: its Spark sources have a log of their own; rewind it on Spark")
 
 
 def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
@@ -114,8 +113,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         [Number(value=100)]
     """
     for name in resume.keys() - ResumeOptions.__annotations__.keys():
-        msg = f"run_local() got an unexpected keyword argument '{name}'"
-        raise TypeError(msg)
+        raise TypeError(f"run_local() got an unexpected keyword argument '{name}'")
     clock = clock or SteppingClock()
     storage = (
         _local(os.fspath(checkpoint))
@@ -162,8 +160,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     plan = planner.first(storage, app.name)
     if plan.logical.regions:
         if until is not None:
-            msg = "`until` cannot be given for an application with regions; give `windows`"
-            raise RidgelineError(msg)
+            raise RidgelineError("`until` cannot be given for an application with regions; give `windows`")
         return run_regions(app, plan, planner_of, storage, clock, run_of, edits, windows, capture=capture)
     run = run_of(Planned(planner, plan), storage, edits)
     run.until = until
@@ -515,17 +512,15 @@ def _say(console: Console, text: str) -> None:
 
 def _local(uri: str) -> DriverStorage:
     if not is_local(uri):
-        msg = (
+        raise CheckpointError(
             f"a run in process keeps its checkpoint on a local disk or in memory; found `{uri}`; "
             "give a path, or use `ridgeline run`"
         )
-        raise CheckpointError(msg)
     return LocalStorage(uri)
 
 
 def _no_spark() -> Any:
-    msg = "there is no Spark in process; run this application with `ridgeline run`"
-    raise RidgelineError(msg)
+    raise RidgelineError("there is no Spark in process; run this application with `ridgeline run`")
 
 
 def _by_lists(name: str, inputs: Mapping[str, Iterable[object]]) -> Replace:
@@ -538,8 +533,7 @@ def _by_lists(name: str, inputs: Mapping[str, Iterable[object]]) -> Replace:
         unknown = sorted(set(inputs) - set(operators))
         if unknown:
             what = f"`inputs` names `{unknown[0]}`, which is not an operator of `{name}`"
-            msg = f"{what}; there are {sorted(operators)}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; there are {sorted(operators)}")
         found = {}
         for one, tuples in inputs.items():
             found[one] = _played_by_list(one, operators[one], tuples)
@@ -557,8 +551,9 @@ def _played_by_list(name: str, operator: Any, tuples: Iterable[object]) -> ListI
     schema = port_schema(operator, next(iter(outputs))) if len(outputs) == 1 else None
     if schema is None:
         rule = "a list can replace an input operator with one output port that has a schema"
-        msg = f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}; leave it out"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}; leave it out"
+        )
     port = next(iter(outputs))
     return ListInput(
         schema.type, tuples, operator.timestamp_of(port), operator.lateness_of(port), operator.idle_seconds()
@@ -569,5 +564,6 @@ def _refuse_spark_sources(plan: Plan) -> None:
     for operator in plan.logical.operators:
         if isinstance(operator.operator, SparkSource):
             remedy = f'give its tuples: `run_local(app, inputs={{"{operator.name}": [...]}})`'
-            msg = f"`{operator.name}` reads through Spark, which is not there in process; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{operator.name}` reads through Spark, which is not there in process; {remedy}"
+            )

@@ -265,8 +265,7 @@ class Expected(Collector):
         if lines:
             more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
             shown = "".join(f"\n  {line}" for line in [*lines[:_MOST_SHOWN], *more])
-            msg = f"`{self._name}` did not get what it expected{shown}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`{self._name}` did not get what it expected{shown}")
 
 
 class FailOn(Operator):
@@ -292,8 +291,9 @@ class FailOn(Operator):
     def check(self, value: Any) -> None:
         """Raise RidgelineError for a tuple that must not come."""
         if self.condition(value):
-            msg = f"`{self.context.name}` got {shorten(value)}, for which its condition is true"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{self.context.name}` got {shorten(value)}, for which its condition is true"
+            )
 
 
 def result_of(publishers: Mapping[str, Publisher], operator: str) -> Any:
@@ -301,6 +301,5 @@ def result_of(publishers: Mapping[str, Publisher], operator: str) -> Any:
     found = {name: one for name, one in publishers.items() if isinstance(one, (ResultPublisher, FirstLast))}
     if operator not in found:
         hint = did_you_mean(operator, found) if found else "this application has no sink with a result"
-        msg = f"`{operator}` has no result; {hint}"
-        raise KeyError(msg)
+        raise KeyError(f"`{operator}` has no result; {hint}")
     return found[operator].result

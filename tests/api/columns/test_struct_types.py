@@ -34,8 +34,7 @@ class Strict:
 
     def __post_init__(self) -> None:
         if self.cents < 0:
-            message = "negative"
-            raise ValueError(message)
+            raise ValueError("negative")
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,7 @@ class Step(Operator):
         CALLS.append((self.context.name, "batch", batch.num_rows))
         self.seen += batch.num_rows
         if 0 <= self.fails_at < self.seen:
-            msg = "enough"
-            raise ValueError(msg)
+            raise ValueError("enough")
         if "batch" in self.ways:
             self.output.emit_batch(numbers(*pc.add(batch["number"], 1).to_pylist()))
         if "tuple" in self.ways:

@@ -51,8 +51,7 @@ class Sums(Operator):
         self.total += item.number
         self.seen.append(item.number)
         if item.number < 0 and type(self).fails:
-            msg = "negative"
-            raise ValueError(msg)
+            raise ValueError("negative")
 
     def end_window(self) -> None:
         self.out.emit((dict(self.sums.changed()), self.total, list(self.seen)))
@@ -288,8 +287,7 @@ class HandOver(Operator):
     def take(self, item: Item) -> None:
         self.context.hand_over(item.number)
         if item.number < 0 and Sums.fails:
-            msg = "negative"
-            raise ValueError(msg)
+            raise ValueError("negative")
 
 
 def handing_over(**attributes: Any) -> ByHand:
@@ -391,8 +389,7 @@ def test_what_each_window_sets_anew_may_have_been_set_before():
 def test_a_failed_attempt_forgets_them_too():
     class Failing(Remembering):
         def end_window(self) -> None:
-            msg = "no"
-            raise ValueError(msg)
+            raise ValueError("no")
 
     hand = ByHand(application(Item, split("a1"), Failing()))
     with pytest.raises(OperatorError, match="in `end_window`: ValueError: no"):
@@ -486,8 +483,7 @@ def test_all_operators_are_torn_down_even_if_one_fails():
     class Tearing(Sums):
         def teardown(self) -> None:
             torn.append(type(self).__name__)
-            msg = "no"
-            raise ValueError(msg)
+            raise ValueError("no")
 
     hand = ByHand(application(Item, split("a1"), Tearing()))
     hand.window()

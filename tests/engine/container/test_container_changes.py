@@ -48,8 +48,7 @@ class SetUp(Totals):
 
     def teardown(self):
         if self.fails:
-            msg = "it does not end"
-            raise ValueError(msg)
+            raise ValueError("it does not end")
 
 
 class Other(Operator):

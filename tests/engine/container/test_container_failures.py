@@ -26,8 +26,7 @@ class Connected(Operator):
         if what == self.breaks and self.context.window_id == self.breaks_at:
             self.broken.append(what)
             if self.broken.count(what) == 1:
-                msg = f"{what} breaks"
-                raise ConnectionError(msg)
+                raise ConnectionError(f"{what} breaks")
 
     def setup(self, context):
         self._note("setup")

@@ -153,8 +153,7 @@ class Refuses(Shown):
 
     def publish(self, window_id: int) -> None:
         if not hasattr(self, "staged"):
-            msg = "the database is down"
-            raise OSError(msg)
+            raise OSError("the database is down")
         super().publish(window_id)
 
 

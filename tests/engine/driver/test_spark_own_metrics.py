@@ -44,8 +44,7 @@ class Measured(Operator):
         if number == 3_000 and self._note("failed") == 1:
             if self.dies:
                 os.kill(os.getpid(), signal.SIGKILL)
-            message = "as planned"
-            raise ValueError(message)
+            raise ValueError("as planned")
 
     @metric(kind="counter", cumulative=True)
     def seen(self) -> int:

@@ -58,8 +58,7 @@ def stay(slot, text, folder):
 
 
 def refuse(slot, _text, _folder):
-    message = f"slot {slot} is refused"
-    raise ValueError(message)
+    raise ValueError(f"slot {slot} is refused")
 
 
 def test_a_task_that_dies_is_tried_again_by_spark_and_its_job_ends_once(started, wait_until, tmp_path):

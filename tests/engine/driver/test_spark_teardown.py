@@ -35,8 +35,7 @@ class Noting(FailingSum):
     def teardown(self):
         self.note("teardown")
         if self.fails:
-            message = "cannot let go"
-            raise OSError(message)
+            raise OSError("cannot let go")
 
 
 def noted(folder, what):

@@ -52,8 +52,7 @@ class Twice(Operator):
         look()
         self.out.emit(item)
         if item.key < 0:
-            msg = "negative"
-            raise ValueError(msg)
+            raise ValueError("negative")
 
     @other.process
     def skip(self, item: Item) -> None: ...
@@ -90,8 +89,7 @@ class Source(InputOperator):
 class Broken(Source):
     def progress(self) -> tuple[float, float | None]:
         if self.context.window_id >= 0 and not SEEN:
-            msg = "asked in the middle"
-            raise RuntimeError(msg)
+            raise RuntimeError("asked in the middle")
         return super().progress()
 
 

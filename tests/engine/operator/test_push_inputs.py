@@ -53,8 +53,7 @@ def test_after_a_failure_it_is_set_up_again():
 
         def end_window(self):
             if self.feed.idle.is_set() and self.feed.heard.count("setup") == 1:
-                msg = "once"
-                raise ValueError(msg)
+                raise ValueError("once")
 
     app, feed = fed(Once)
     feed.put(1)

@@ -170,8 +170,7 @@ def test_setup_that_failed_is_tried_again():
         def setup(self, context: OperatorContext) -> None:
             type(self).tries += 1
             if self.tries == 1:
-                msg = "not yet"
-                raise ConnectionError(msg)
+                raise ConnectionError("not yet")
             super().setup(context)
 
     step = runtime(Flaky())
@@ -217,8 +216,7 @@ def test_an_abort_is_not_an_operator_s_failure():
     class Aborting(Tracing):
         @Tracing.data.process
         def take(self, item: Item) -> None:
-            msg = "as asked"
-            raise ContainerAbortError(msg)
+            raise ContainerAbortError("as asked")
 
     with pytest.raises(ContainerAbortError, match="as asked"):
         run(runtime(Aborting()), 0, 1)
@@ -228,8 +226,7 @@ def test_a_failed_window_emits_nothing_later():
     class Failing(Tracing):
         def end_window(self) -> None:
             if self.context.window_id == 0:
-                msg = "no"
-                raise ValueError(msg)
+                raise ValueError("no")
 
     step = runtime(Failing())
     with pytest.raises(OperatorError):
@@ -373,8 +370,7 @@ def test_the_range_is_that_of_the_window_before_if_a_window_is_lost():
         def take(self, item: Item) -> None:
             super().take(item)
             if self.context.window_id == 1:
-                msg = "no"
-                raise ValueError(msg)
+                raise ValueError("no")
 
     step = runtime(Flaky(), application_window_count=3)
     ranges(step, 0, (5, 3))

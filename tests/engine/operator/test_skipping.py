@@ -29,8 +29,7 @@ class Out(NamedTuple):
 
 def refuse(value):
     if value < 0:
-        message = f"{value} is negative"
-        raise ValueError(message)
+        raise ValueError(f"{value} is negative")
 
 
 class Plain(Operator):
@@ -250,8 +249,7 @@ class Ending(Plain):
         pass
 
     def end_window(self):
-        message = "no end"
-        raise ValueError(message)
+        raise ValueError("no end")
 
 
 def test_a_failure_without_a_tuple_stops_the_application():

@@ -50,8 +50,7 @@ class Held:
         self.waiting.append([number.value])
         self.groups[number.key].append(number.value)
         if number.value < 0 or self.table["all"][-2:] == [1, 1]:
-            message = f"{number} is refused"
-            raise ValueError(message)
+            raise ValueError(f"{number} is refused")
 
     def text(self) -> str:
         held = sorted(self.counts.items()), sorted(self.lists.items()), sorted(self.table.items())

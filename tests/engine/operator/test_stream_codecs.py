@@ -261,14 +261,12 @@ class Nothing(Json):
 
 class Raises(Json):
     def decode(self, data: bytes) -> Sale:
-        message = "not today"
-        raise ValueError(message)
+        raise ValueError("not today")
 
 
 class RaisesEarly(Json):
     def encode(self, tuple: Sale) -> bytes:
-        message = "not ever"
-        raise ValueError(message)
+        raise ValueError("not ever")
 
 
 class NoBytes(Json):

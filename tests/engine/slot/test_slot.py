@@ -62,8 +62,7 @@ class Recording:
 
     def prepare(self, message):
         if message.plan.name == self.cannot_read:
-            msg = "no library"
-            raise ImportError(msg)
+            raise ImportError("no library")
 
     def host(self, message):
         self.specs = {number: self._all[number] for number in message.containers}

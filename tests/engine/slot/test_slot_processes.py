@@ -41,8 +41,7 @@ class Sums(Operator):
     def take(self, item: Item) -> None:
         self.sums[item.key] += item.number
         if item.number == self.fails_at and self._note("failed") == 1:
-            msg = "as planned"
-            raise ValueError(msg)
+            raise ValueError("as planned")
 
     def end_window(self) -> None:
         for key, total in self.sums.changed():

@@ -148,8 +148,7 @@ def test_platform_states(moved):
 
 class Raising(Uneven):
     def merge_state(self, name, values):
-        msg = "no such thing"
-        raise KeyError(msg)
+        raise KeyError("no such thing")
 
 
 class TooFew(Uneven):

@@ -57,8 +57,7 @@ class Store(InputOperator):
                     self.counts.put_many(keys, self.counts.get_many(keys) + 1)
             self.last += value
         if self.context.attempt == 2:
-            message = "as ordered"
-            raise ValueError(message)
+            raise ValueError("as ordered")
 
 
 class FailingStorage(CountingStorage):
@@ -73,8 +72,7 @@ class FailingStorage(CountingStorage):
         self.left -= 1
         if self.left < 0:
             self.left = math.inf
-            message = "as ordered"
-            raise OSError(message)
+            raise OSError("as ordered")
         return super().read(name)
 
 

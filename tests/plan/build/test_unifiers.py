@@ -129,8 +129,7 @@ class WordsLost(Words):
 
 class Raising(AddByWord):
     def end_window(self) -> None:
-        message = "no more"
-        raise ValueError(message)
+        raise ValueError("no more")
 
 
 class WordsRaised(Words):

@@ -36,8 +36,7 @@ class Count(Operator):
     def add(self, number: Number) -> None:
         self.count += 1
         if number.value < 0:
-            msg = "negative; password=hunter2"
-            raise ValueError(msg)
+            raise ValueError("negative; password=hunter2")
         self.counted.emit(number)
 
 

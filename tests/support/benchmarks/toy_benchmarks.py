@@ -25,8 +25,7 @@ def twice(of_round):
 
 
 def wrong(of_round):
-    msg = "the sum is 3; got 4"
-    raise ValueError(msg)
+    raise ValueError("the sum is 3; got 4")
 
 
 def dies(of_round):

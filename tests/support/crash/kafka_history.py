@@ -23,8 +23,7 @@ class Check(Operator):
     def check(self, row):
         expected = self.last[row.key] + 1
         if row.number != expected:
-            msg = f"key {row.key}: {row.number} came, {expected} was due"
-            raise ValueError(msg)
+            raise ValueError(f"key {row.key}: {row.number} came, {expected} was due")
         self.last[row.key] = row.number
         self.checked.emit(row)
 

@@ -39,8 +39,7 @@ class Check(queued.Check):
 
     def end_window(self):
         if Path(self.folder, "broken").exists():
-            msg = "the check is broken"
-            raise ValueError(msg)
+            raise ValueError("the check is broken")
         time.sleep(self.seconds)
 
 

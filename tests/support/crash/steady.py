@@ -73,8 +73,7 @@ class Audit(Operator):
     @input.process
     def see(self, number: Number) -> None:
         if number.value <= self.last:
-            msg = f"{number.value} came after {self.last}"
-            raise ValueError(msg)
+            raise ValueError(f"{number.value} came after {self.last}")
         self.last = number.value
 
 

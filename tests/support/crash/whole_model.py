@@ -70,8 +70,7 @@ class Watch(Operator):
     @readings.process
     def take(self, reading: Reading) -> None:
         if reading.value % 13 == 5:
-            msg = f"{reading.value} is refused"
-            raise ValueError(msg)
+            raise ValueError(f"{reading.value} is refused")
         self.taken += 1
         self.sums[reading.key] += reading.value
         self.found.emit(Found("sum", reading.key, self.sums[reading.key]))

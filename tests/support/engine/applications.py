@@ -189,8 +189,7 @@ class FailingSum(Sum):
         if number.value == self.bad and notes < self.failures:
             if self.folder:
                 Path(self.folder, str(notes)).touch()
-            message = f"cannot add {number.value}"
-            raise ValueError(message)
+            raise ValueError(f"cannot add {number.value}")
         self.total += number.value
 
     numbers = InputPort(Number)

@@ -24,8 +24,7 @@ class MuteError(Exception):
     """Cannot be shown."""
 
     def __str__(self):
-        message = "no words"
-        raise RuntimeError(message)
+        raise RuntimeError("no words")
 
 
 class NamelessError(Exception):

@@ -119,8 +119,7 @@ class Failing(Slow):
 
     def begin_window(self, window_id):
         if window_id in self.windows and not self.context.attempt:
-            msg = "once"
-            raise ValueError(msg)
+            raise ValueError("once")
 
 
 class Sender:

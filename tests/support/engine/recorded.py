@@ -173,8 +173,7 @@ class Watch(Operator):
     def take(self, reading: Reading) -> None:
         key, number = reading.key, reading.number
         if is_refused(number):
-            msg = f"{number} is refused"
-            raise ValueError(msg)
+            raise ValueError(f"{number} is refused")
         self.taken += 1
         if key >= KEYS:
             self.visits[key] += 1

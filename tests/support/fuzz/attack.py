@@ -77,8 +77,7 @@ class Victim:
             _, local, _, state, *rest = line.split()
             if state == "0A" and rest[5] in inodes:
                 return int(local.partition(":")[2], 16)
-        message = f"process {pid} listens on no port"
-        raise AssertionError(message)
+        raise AssertionError(f"process {pid} listens on no port")
 
     def windows(self) -> int:
         """How many windows are committed. Raises OSError if the service does not answer."""
@@ -236,8 +235,7 @@ def prove(secret: bytes, line: socket.socket) -> None:
     while len(answer) < HELLO.size + 32 and (data := line.recv(HELLO.size + 32 - len(answer))):
         answer += data
     if len(answer) < HELLO.size:
-        message = "it hung up"
-        raise ConnectionError(message)
+        raise ConnectionError("it hung up")
     _, _, slot, attempt, _ = HELLO.unpack(answer[: HELLO.size])
     handshake = Handshake(mine, secret, nonce, Peer(slot, attempt))
     line.sendall(handshake.feed(answer))

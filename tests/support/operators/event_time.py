@@ -89,8 +89,7 @@ class Dies(Operator):
 
     def _die(self, moment: int) -> None:
         if self.kills.get(self.context.window_id) == moment and not self.context.attempt:
-            message = "killed"
-            raise ContainerAbortError(message)
+            raise ContainerAbortError("killed")
 
 
 def as_datetime(time: int) -> datetime:

@@ -210,8 +210,7 @@ class Published:
 
     def check_owner(self) -> None:
         if self.fenced:
-            message = "the checkpoint was taken over by another driver"
-            raise FencedError(message)
+            raise FencedError("the checkpoint was taken over by another driver")
 
     def start(self) -> None:
         publisher = self.operator.publisher()

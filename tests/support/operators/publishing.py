@@ -132,8 +132,7 @@ class Driver:
 
     def check_owner(self) -> None:
         if self.store.epoch != self.epoch:
-            message = "the checkpoint was taken over by another driver"
-            raise FencedError(message)
+            raise FencedError("the checkpoint was taken over by another driver")
 
     def window(self) -> None:
         """Run, commit and publish the next window."""
@@ -148,8 +147,7 @@ class Driver:
             self.steps("commit", str(window))
         with self.store.lock:
             if len(self.store.manifests) != window:
-                message = "the window was committed by another driver"
-                raise FencedError(message)
+                raise FencedError("the window was committed by another driver")
             self.store.manifests.append(state)
         self.publisher.publish(window)
         self.store.clock.seconds += 1

@@ -36,12 +36,10 @@ class Number(Operator):
     @orders.process
     def check(self, order):
         if self.broken:
-            msg = "as the test asked"
-            raise ValueError(msg)
+            raise ValueError("as the test asked")
         expected = self.last[order.customer] + 1
         if order.number != expected:
-            msg = f"customer {order.customer}: order {order.number} came, {expected} was due"
-            raise ValueError(msg)
+            raise ValueError(f"customer {order.customer}: order {order.number} came, {expected} was due")
         self.last[order.customer] = order.number
         self.numbered.emit(order)
 

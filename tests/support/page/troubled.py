@@ -36,8 +36,7 @@ class Once(Totals):
     def begin_window(self, window_id: int) -> None:
         if window_id == FAILED and not Once.failed:
             Once.failed = True
-            message = "the ledger's connection was reset"
-            raise ConnectionResetError(message)
+            raise ConnectionResetError("the ledger's connection was reset")
 
 
 def troubled_shop() -> Application:

@@ -94,5 +94,4 @@ class Picky(Operator):
 
     def __post_init__(self):
         if self.low > 5:
-            message = "`low` must not be above 5"
-            raise ValueError(message)
+            raise ValueError("`low` must not be above 5")

@@ -91,8 +91,7 @@ class Once(Operator):
     @counts.process
     def note(self, count: Count) -> None:
         if self.seen[count.word] == self.context.window_id:
-            message = f"{count.word} comes twice"
-            raise ValueError(message)
+            raise ValueError(f"{count.word} comes twice")
         self.seen[count.word] = self.context.window_id
         self.out.emit(count)
 

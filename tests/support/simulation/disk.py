@@ -295,8 +295,7 @@ class SimulatedFile:
         self._process.syncs()
         self._process.point("append")
         if not self._file.links:
-            msg = f"`{self._name}` was removed"
-            raise FileNotFoundError(msg)
+            raise FileNotFoundError(f"`{self._name}` was removed")
         self._end = end
 
     def cut(self) -> None:
@@ -375,8 +374,7 @@ class SimulatedDisk(_View, LocalStorage):
         self._process.point("lock")
         owner = self.disk.owner
         if owner is not None and owner.alive and not self.disk.lock_is_broken:
-            msg = f"checkpoint folder `{self.uri}` is in use by {owner.name}"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"checkpoint folder `{self.uri}` is in use by {owner.name}")
         self.disk.owner = self._process
         return _Lock(self.disk, self._process)
 

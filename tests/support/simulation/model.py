@@ -233,8 +233,7 @@ class Life:
         if self.fail_after:
             self.fail_after -= 1
             if not self.fail_after:
-                msg = f"{_PLANNED} {self._luck.random()}"
-                raise RuntimeError(msg)
+                raise RuntimeError(f"{_PLANNED} {self._luck.random()}")
 
     def committed(self, window_id: int) -> None:
         """A callback."""

@@ -67,8 +67,7 @@ class SimulatedClock(Clock):
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
         """Nothing in a simulation may wait by itself."""
-        msg = "the simulated clock does not wait"
-        raise AssertionError(msg)
+        raise AssertionError("the simulated clock does not wait")
 
 
 class WaitingClock(Clock):

@@ -110,6 +110,5 @@ def _numbers(data: bytes, format: str) -> list[int]:
         column: list[int] = pq.read_table(io.BytesIO(data)).column("value").to_pylist()
         return sorted(column)
     if not data.endswith(b"\n"):
-        msg = "the last line has no end"
-        raise ValueError(msg)
+        raise ValueError("the last line has no end")
     return sorted(json.loads(line)["value"] for line in data.splitlines())

@@ -90,8 +90,7 @@ class Check(Operator):
         known = self.sums.get(row.key, ())
         due = dict(known).get(row.path, 0)
         if row.number != due:
-            msg = f"key {row.key} on path {row.path}: {row.number} came, {due} was due"
-            raise ValueError(msg)
+            raise ValueError(f"key {row.key} on path {row.path}: {row.number} came, {due} was due")
         self.sums[row.key] = tuple(sorted({**dict(known), row.path: due + 1}.items()))
         self.out.emit(Row(row.key, row.number, row.path * _PATHS + self.region + 1))
         self.life.may_fail()

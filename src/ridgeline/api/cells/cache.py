@@ -29,8 +29,7 @@ class Cache(PerInstance, Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         if not callable(make):
             takes = "a callable without arguments that makes what is missing"
-            msg = f"`Cache` takes {takes}; got {make!r}; such as `Cache(dict)`"
-            raise TypeError(msg)
+            raise TypeError(f"`Cache` takes {takes}; got {make!r}; such as `Cache(dict)`")
         self.make_one = make
 
     def make(self, instance: Any) -> T:

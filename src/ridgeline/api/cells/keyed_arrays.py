@@ -71,8 +71,7 @@ def listed_values(values: Arrays, kind: Kind, keys: Sequence[object]) -> Sequenc
     )  # whose nanoseconds numpy lists as int
     values = list(values) if times else listed(values)
     if len(keys) != len(values):
-        msg = f"{len(keys)} keys but {len(values)} values"
-        raise ValueError(msg)
+        raise ValueError(f"{len(keys)} keys but {len(values)} values")
     known = kind.known.issuperset(map(type, values[:1] if typed else values))
     return values if known else list(map(kind.fit, values, keys))
 

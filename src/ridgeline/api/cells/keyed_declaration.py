@@ -27,8 +27,7 @@ TimeBase: TypeAlias = Literal["record", "clock"]
 def checked_base(name: str, base: TimeBase) -> TimeBase:
     """The time that a declaration goes by. Raises StateError for one that does not exist."""
     if base not in get_args(TimeBase):
-        msg = f'`{name}` says which time counts; got {shorten(base)}; give "record" or "clock"'
-        raise StateError(msg)
+        raise StateError(f'`{name}` says which time counts; got {shorten(base)}; give "record" or "clock"')
     return base
 
 
@@ -41,11 +40,11 @@ def _microseconds(ttl: Duration) -> int:
     try:
         seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else parse_duration(ttl)
     except ValueError as error:
-        msg = f"the `ttl` of a state is how long a key lives; {error}"
-        raise StateError(msg) from None
+        raise StateError(f"the `ttl` of a state is how long a key lives; {error}") from None
     if (microseconds := round(seconds * 1_000_000)) <= 0:
-        msg = f"the `ttl` of a state is how long a key lives; got {shorten(ttl)}; give more than 0"
-        raise StateError(msg)
+        raise StateError(
+            f"the `ttl` of a state is how long a key lives; got {shorten(ttl)}; give more than 0"
+        )
     return microseconds
 
 
@@ -152,11 +151,9 @@ class KeyedState(Declaration, Generic[K, V]):
         self.moves_by = checked_key(moves_by)
         self.moves_to = moves_to
         if moves_to is not None and (moves_by is not None or ttl is not None):
-            msg = "`moves_to` divides the whole state; leave `moves_by` and `ttl` out"
-            raise StateError(msg)
+            raise StateError("`moves_to` divides the whole state; leave `moves_by` and `ttl` out")
         if merge is not None and ttl is not None:
-            msg = "a state that merges lives as long as its application window; leave `ttl` out"
-            raise StateError(msg)
+            raise StateError("a state that merges lives as long as its application window; leave `ttl` out")
         self.ttl_microseconds = 0 if ttl is None else _microseconds(ttl)
         self.ttl_by = checked_base("ttl_by", ttl_by)
 
@@ -181,8 +178,7 @@ class KeyedState(Declaration, Generic[K, V]):
     def __set__(self, instance: object, value: object) -> None:
         if value is not cell_of(instance, self):  # which `|=` assigns
             what = f"`{type(instance).__name__}.{self.name}`"
-            msg = f"{what} is keyed state; assign to its keys, or `clear()` it"
-            raise AttributeError(msg)
+            raise AttributeError(f"{what} is keyed state; assign to its keys, or `clear()` it")
 
 
 class Lifetimes(Declaration):

@@ -235,8 +235,7 @@ class Overlay(MutableMapping[Any, Any]):
 
     def _refuse_new_size(self, before: int) -> None:
         if len(self) != before:
-            msg = "keyed state changed size during iteration"
-            raise RuntimeError(msg)
+            raise RuntimeError("keyed state changed size during iteration")
 
     @property
     def updated(self) -> set[object]:

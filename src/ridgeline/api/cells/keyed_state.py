@@ -390,8 +390,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             return None
         if (bad := odd_tuple(self._touched)) is not None:
             what = "in which a NaN stands that equals no other; use `math.nan` for it, or None"
-            msg = f"{self._kind.state} has the key {shorten(bad)}, {what}"
-            raise StateError(msg)
+            raise StateError(f"{self._kind.state} has the key {shorten(bad)}, {what}")
         upserts: dict[Any, Any] = {}
         if self._put and not self._removed:
             for keys, values in self._put:

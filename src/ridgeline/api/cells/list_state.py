@@ -86,8 +86,7 @@ class ListState(Declaration, Generic[T]):
     def __set__(self, instance: object, value: object) -> None:
         if value is not cell_of(instance, self):  # which `+=` assigns
             what = f"`{type(instance).__name__}.{self.name}`"
-            msg = f"{what} is list state; use its methods, such as `append` and `clear`"
-            raise AttributeError(msg)
+            raise AttributeError(f"{what} is list state; use its methods, such as `append` and `clear`")
 
 
 class ListCell(StateCell, MutableSequence[T]):

@@ -221,12 +221,12 @@ class Former:
         return f"Former({fields})"
 
     def __getattr__(self, name: str) -> Any:
-        msg = f"a value of the class `{self.__dict__.get('former_class')}` that was has no `{name}`"
-        raise AttributeError(msg)
+        raise AttributeError(
+            f"a value of the class `{self.__dict__.get('former_class')}` that was has no `{name}`"
+        )
 
     def __reduce__(self) -> Any:
-        msg = f"it is a `{self.former_class}`, a class that is there no more: convert it"
-        raise TypeError(msg)
+        raise TypeError(f"it is a `{self.former_class}`, a class that is there no more: convert it")
 
 
 def path_of(kind: ClassRef) -> str:

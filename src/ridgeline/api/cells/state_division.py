@@ -33,8 +33,9 @@ def checked_moves(moves: StateMoves | None) -> StateMoves | None:
         return moves
     ways = ", ".join(f'"{way}"' for way in get_args(Way))
     what = "`moves` says what becomes of a state when the number of partitions changes"
-    msg = f"{what}; got {shorten(moves)}; give {ways} or a function of the values and a number of partitions"
-    raise StateError(msg)
+    raise StateError(
+        f"{what}; got {shorten(moves)}; give {ways} or a function of the values and a number of partitions"
+    )
 
 
 def checked_key(moves_by: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
@@ -42,8 +43,7 @@ def checked_key(moves_by: Callable[[Any], Any] | None) -> Callable[[Any], Any] |
     if moves_by is None or callable(moves_by):
         return moves_by
     what = "`moves_by` gives the key of the input port, by which it moves to other partitions"
-    msg = f"{what}; got {shorten(moves_by)}; give a function of one argument"
-    raise StateError(msg)
+    raise StateError(f"{what}; got {shorten(moves_by)}; give a function of one argument")
 
 
 def divide(moves: StateMoves, values: Sequence[Any], partitions: int, default: Any) -> Sequence[Any]:
@@ -57,8 +57,9 @@ def divide(moves: StateMoves, values: Sequence[Any], partitions: int, default: A
         other = [value for value in values if value != values[0]]
         if other:
             text = f"{shorten(values[0])} and {shorten(other[0])}"
-            msg = f"the partitions hold {text}; it can be divided anew only while they hold the same"
-            raise ValueError(msg)
+            raise ValueError(
+                f"the partitions hold {text}; it can be divided anew only while they hold the same"
+            )
         return [values[0]] * partitions
     if moves == "sum":
         return [reduce(add, values), *([default] * (partitions - 1))]

@@ -175,8 +175,9 @@ class KeyTimers(Generic[K]):
             key = self._fitting(key)
         if not isinstance(when, datetime):
             remedy = "give a `datetime`, such as `self.context.window_time + timedelta(seconds=30)`"
-            msg = f"timers `{self._name}`: a timer is set to a time; got {shorten(when)}; {remedy}"
-            raise StateError(msg)
+            raise StateError(
+                f"timers `{self._name}`: a timer is set to a time; got {shorten(when)}; {remedy}"
+            )
         if when.tzinfo is None:
             when = when.replace(tzinfo=UTC)
         self._cell.put(key, (when - _EPOCH) // _MICROSECOND)
@@ -204,13 +205,15 @@ class KeyTimers(Generic[K]):
         try:
             hash(key)
         except TypeError:
-            msg = f"timers `{self._name}`: the key {shorten(key)} has no hash; give a key that cannot change"
-            raise StateError(msg) from None
+            raise StateError(
+                f"timers `{self._name}`: the key {shorten(key)} has no hash; give a key that cannot change"
+            ) from None
         try:
             return self._key.fit(key)
         except StateError:
             kind = self._key.type
             name = kind.__name__ if isinstance(kind, type) else str(kind)
             found = f"got {shorten(key)}, a `{type(key).__name__}`"
-            msg = f"timers `{self._name}` have keys of type `{name}`; {found}; convert it, or declare `key=`"
-            raise StateError(msg) from None
+            raise StateError(
+                f"timers `{self._name}` have keys of type `{name}`; {found}; convert it, or declare `key=`"
+            ) from None

@@ -34,8 +34,7 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR09
     if source == "null":
         return pa.nulls(len(array), kind)
     if source != wanted and (source, wanted) not in _EXACT:
-        msg = f"{array.type} and {kind} are different kinds of values"
-        raise pa.ArrowInvalid(msg)
+        raise pa.ArrowInvalid(f"{array.type} and {kind} are different kinds of values")
     if wanted == "number":
         return _cast_numbers(array, kind)
     if wanted == "list":
@@ -162,8 +161,7 @@ def lists_of(items: pa.Array, bounds: npt.NDArray[np.int64], nulls: pa.Array | N
     if nulls is not None:
         lengths = lengths[~nulls.to_numpy(zero_copy_only=False)]
     if (lengths != kind.list_size).any():
-        msg = f"{int(lengths[lengths != kind.list_size][0])} items do not fit {kind}"
-        raise pa.ArrowInvalid(msg)
+        raise pa.ArrowInvalid(f"{int(lengths[lengths != kind.list_size][0])} items do not fit {kind}")
     return made.cast(kind)
 
 
@@ -172,8 +170,7 @@ def maps_of(
 ) -> pa.Array:
     """Maps of type `kind` of keys and values of its types. Raises ArrowInvalid for a key that is null."""
     if keys.null_count:
-        msg = "a key of a map is null"
-        raise pa.ArrowInvalid(msg)
+        raise pa.ArrowInvalid("a key of a map is null")
     return pa.MapArray.from_arrays(pa.array(bounds, pa.int32()), keys, items, type=kind, mask=nulls)
 
 
@@ -251,8 +248,7 @@ def _integers_as_floats(array: pa.Array) -> pa.Array:
         exact = (made < limit) & (np.where(made < limit, made, 0.0).astype(given.dtype) == given)
         if exact.all():
             return array.cast(pa.float64(), safe=False)
-        msg = f"no float equals {int(given[np.argmin(exact)])}"
-        raise pa.ArrowInvalid(msg) from None
+        raise pa.ArrowInvalid(f"no float equals {int(given[np.argmin(exact)])}") from None
 
 
 def _decimals_as_floats(array: pa.Array) -> pa.Array:
@@ -261,8 +257,7 @@ def _decimals_as_floats(array: pa.Array) -> pa.Array:
     made = [None if value is None else float(value) for value in values]
     for value, found in zip(values, made, strict=True):
         if found is not None and Decimal(found) != value:
-            msg = f"no float equals the decimal {value}"
-            raise pa.ArrowInvalid(msg)
+            raise pa.ArrowInvalid(f"no float equals the decimal {value}")
     return pa.array(made, pa.float64())
 
 
@@ -276,16 +271,14 @@ def _cast_structs(array: pa.Array, kind: Any) -> pa.Array:
     """`cast_exactly` of structs to a struct with the same fields, in any order."""
     names, wanted = [field.name for field in array.type], [field.name for field in kind]
     if sorted(names) != sorted(wanted) or len(set(names)) != len(names):
-        msg = f"it has the fields {sorted(names)} instead of {sorted(wanted)}"
-        raise pa.ArrowInvalid(msg)
+        raise pa.ArrowInvalid(f"it has the fields {sorted(names)} instead of {sorted(wanted)}")
     parts = dict(zip(names, array.flatten(), strict=True))
     arrays = []
     for field in kind:
         try:
             arrays.append(cast_exactly(parts[field.name], field.type))
         except pa.ArrowException as error:
-            msg = f"field `{field.name}`: {error}"
-            raise pa.ArrowInvalid(msg) from error
+            raise pa.ArrowInvalid(f"field `{field.name}`: {error}") from error
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=nulls_of(array))
 
 

@@ -43,8 +43,7 @@ def _refuse_beyond_day(array: pa.Array, name: str) -> None:
         day = _DAY[kind.unit]
         for found in bounds.values():
             if found is not None and not 0 <= found < day:
-                msg = f"`{name}` has a time of day that is not within a day: {found} {kind.unit}"
-                raise ValueError(msg)
+                raise ValueError(f"`{name}` has a time of day that is not within a day: {found} {kind.unit}")
     elif pa.types.is_dictionary(kind):
         _refuse_beyond_day(array.dictionary, name)
     elif pa.types.is_map(kind):
@@ -77,8 +76,7 @@ def refuse_double_keys(array: pa.Array, name: str) -> None:
         keys, items, bounds = map_entries(array)
         place = double_key(keys, bounds)
         if place is not None:
-            msg = f"a map in `{name}` has the key {keys[place].as_py()!r} twice"
-            raise ValueError(msg)
+            raise ValueError(f"a map in `{name}` has the key {keys[place].as_py()!r} twice")
         refuse_double_keys(keys, f"{name}{{}}")
         refuse_double_keys(items, f"{name}{{}}")
     elif is_list(kind):

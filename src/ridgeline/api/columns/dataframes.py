@@ -48,15 +48,13 @@ def table_of(value: object, port: str, schema: Schema) -> pa.Table:
     if not _has_columns(value):
         takes = "`pyarrow.RecordBatch`, a `pyarrow.Table` or a DataFrame"
         remedy = "use `emit` for a single tuple"
-        msg = f"`{port}.emit_batch` takes a {takes}; got a {type(value).__name__}; {remedy}"
-        raise SchemaError(msg)
+        raise SchemaError(f"`{port}.emit_batch` takes a {takes}; got a {type(value).__name__}; {remedy}")
     try:
         return _of_pandas(value, schema) if _is_pandas(value) else pa.table(value)
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError) as error:
         kind = type(value).__name__
         what = f"cannot make Arrow columns of the {kind}: {described(error)}"
-        msg = f"`{port}.emit_batch` {what}; convert its columns"
-        raise SchemaError(msg) from error
+        raise SchemaError(f"`{port}.emit_batch` {what}; convert its columns") from error
 
 
 def _has_columns(value: object) -> TypeGuard[ArrowStream]:
@@ -123,8 +121,7 @@ def _of_objects(series: Any, column: Column) -> pa.Array | None:
     try:
         made = column.convert(values)
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError) as error:
-        msg = f"column `{column.name}` must be {column.type}; {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"column `{column.name}` must be {column.type}; {error}") from error
     if categories is None:
         return made
     codes = series.cat.codes.to_numpy()

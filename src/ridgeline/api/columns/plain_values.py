@@ -33,8 +33,9 @@ def plain_type(kind: Any) -> pa.DataType | None:
         kinds = {type(value) for value in typing.get_args(kind) if value is not None}
         found = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
         if len(kinds) != 1 or not kinds <= found.keys():
-            msg = f"{kind} has values of several kinds; give texts only, integers only, or an enum"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{kind} has values of several kinds; give texts only, integers only, or an enum"
+            )
         return found[kinds.pop()]
     if isinstance(kind, type) and issubclass(kind, np.generic):
         try:
@@ -85,8 +86,7 @@ def to_plain(kind: Any) -> Convert | None:
 
         def of_literal(value: Any) -> Any:
             if not any(value == one and type(value) is type(one) for one in known):
-                msg = f"{value!r} is none of {', '.join(map(repr, known))}"
-                raise ValueError(msg)
+                raise ValueError(f"{value!r} is none of {', '.join(map(repr, known))}")
             return value
 
         return of_literal

@@ -68,8 +68,7 @@ class Schema:
         elif isinstance(declared, pa.Schema):
             self.arrow = declared if not _is_marked(declared) else _unmarked(declared)
             if (name := _doubled(declared)) is not None:
-                msg = f"the schema has the column `{name}` twice; rename one of them"
-                raise SchemaError(msg)
+                raise SchemaError(f"the schema has the column `{name}` twice; rename one of them")
         else:
             fields = struct_fields(declared).items()
             self.arrow = pa.schema(
@@ -220,16 +219,14 @@ class Schema:
         if self.pickled:  # bytes of any other batch may come from anywhere
             what = "the port's schema is `object`, which takes batches of such streams only"
             remedy = "emit tuples one by one, or give the port a schema with columns"
-            msg = f"a batch with columns {batch.schema.names} was emitted; {what}; {remedy}"
-            raise SchemaError(msg)
+            raise SchemaError(f"a batch with columns {batch.schema.names} was emitted; {what}; {remedy}")
         if holds_pickles(batch):  # the mark comes from a file, for example: its bytes must not be unpickled
             batch = batch.replace_schema_metadata(self.arrow.metadata)
         if batch.schema.equals(self.arrow):
             return self._checked(batch)
         if set(batch.schema.names) != set(self.arrow.names) or len(batch.schema) != len(self.arrow):
             what = f"a batch with columns {batch.schema.names} was emitted"
-            msg = f"{what}; the port's schema is {self.describe()}; name its columns"
-            raise SchemaError(msg)
+            raise SchemaError(f"{what}; the port's schema is {self.describe()}; name its columns")
         arrays = []
         for field in self.arrow:
             array = batch.column(batch.schema.get_field_index(field.name))
@@ -238,8 +235,7 @@ class Schema:
                     array = cast_exactly(array, field.type)
                 except pa.ArrowException as error:
                     what = f"column `{field.name}` of an emitted batch is {array.type}"
-                    msg = f"{what}; the port's schema says {field.type}; {error}"
-                    raise SchemaError(msg) from error
+                    raise SchemaError(f"{what}; the port's schema says {field.type}; {error}") from error
             arrays.append(array)
         return self._checked(pa.RecordBatch.from_arrays(arrays, schema=self.arrow))
 
@@ -250,8 +246,7 @@ class Schema:
                 refuse_changing(batch.column(place), self.arrow.names[place])
             except ValueError as error:
                 remedy = "a dictionary has one value for each key" if "twice" in str(error) else "correct it"
-                msg = f"{error}, in a batch that was emitted; {remedy}"
-                raise SchemaError(msg) from error
+                raise SchemaError(f"{error}, in a batch that was emitted; {remedy}") from error
         return batch
 
     @cached_property
@@ -292,8 +287,7 @@ class Schema:
             names = set(self.arrow.names)
             for row in rows:
                 if row.keys() != names:
-                    msg = f"keys {sorted(row)} instead of {sorted(names)}"
-                    raise ValueError(msg)
+                    raise ValueError(f"keys {sorted(row)} instead of {sorted(names)}")
         elif not is_named_tuple(self.type):
             self._check_dataclasses(rows, kinds)
         elif kinds != {self.type}:
@@ -305,14 +299,11 @@ class Schema:
         names = self.arrow.names
         for kind in kinds:
             if not issubclass(kind, (tuple, list)):
-                msg = f"a {kind.__name__} is no tuple"
-                raise TypeError(msg)
+                raise TypeError(f"a {kind.__name__} is no tuple")
             if list(fields := getattr(kind, "_fields", names)) != names:
-                msg = f"the fields {list(fields)} instead of {names}"
-                raise ValueError(msg)
+                raise ValueError(f"the fields {list(fields)} instead of {names}")
         for width in set(map(len, rows)) - {len(names)}:
-            msg = f"{width} values instead of {len(names)}"
-            raise ValueError(msg)
+            raise ValueError(f"{width} values instead of {len(names)}")
 
     def _check_dataclasses(self, rows: Sequence[Any], kinds: set[type]) -> None:
         """Refuse instances with other fields than this dataclass, and attributes that have no column."""
@@ -345,8 +336,9 @@ def _of_polars(declared: Any) -> pa.Schema:
     try:
         found = pa.schema(declared.to_frame().to_arrow().schema)
     except Exception as error:
-        msg = f"{shorten(declared)} cannot be a schema: {error}; give a `pyarrow.Schema`"
-        raise SchemaError(msg) from error
+        raise SchemaError(
+            f"{shorten(declared)} cannot be a schema: {error}; give a `pyarrow.Schema`"
+        ) from error
     return pa.schema([field.with_type(_plain_offsets(field.type)).remove_metadata() for field in found])
 
 
@@ -371,8 +363,7 @@ def _pickled(row: object) -> bytes:
         return dumps(row)
     except Exception as error:
         what = f"cannot be pickled on its way to another container: {described(error)}"
-        msg = f"{shorten(row)} {what}; emit plain values"
-        raise SchemaError(msg) from error
+        raise SchemaError(f"{shorten(row)} {what}; emit plain values") from error
 
 
 def holds_pickles(batch: pa.RecordBatch) -> bool:

@@ -94,8 +94,7 @@ def struct_fields(kind: Any) -> Mapping[str, object]:
             "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
             "a `pyarrow.Schema`, a `polars.Schema` or `object`"
         )
-        msg = f"{shorten(kind)} cannot be a schema; {remedy}"
-        raise SchemaError(msg)
+        raise SchemaError(f"{shorten(kind)} cannot be a schema; {remedy}")
     return _struct_fields(kind)
 
 
@@ -106,23 +105,22 @@ def _struct_fields(kind: Any) -> Mapping[str, object]:
     try:
         hints = typing_extensions.get_type_hints(kind)
     except NameError as error:
-        msg = f"the types of `{kind.__name__}` cannot be resolved: {error}; define them at module level"
-        raise SchemaError(msg) from error
+        raise SchemaError(
+            f"the types of `{kind.__name__}` cannot be resolved: {error}; define them at module level"
+        ) from error
     names = list(hints) if names is None else names
     missing = [name for name in names if name not in hints]
     if missing:
-        msg = (
+        raise SchemaError(
             f"field `{missing[0]}` of `{kind.__name__}` has no type; use `typing.NamedTuple` with annotations"
         )
-        raise SchemaError(msg)
     optional: frozenset[str] = getattr(kind, "__optional_keys__", frozenset())
     if optional:
         name = min(optional)
         remedy = f"write `{name}: ... | None`, and give it always"
-        msg = (
+        raise SchemaError(
             f"field `{name}` of `{kind.__name__}` may be missing, and a column has a value or null; {remedy}"
         )
-        raise SchemaError(msg)
     _settle_annotations(kind, hints)
     return {name: hints[name] for name in names}
 
@@ -162,8 +160,7 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
     try:
         plain = plain_type(kind)
     except ValueError as error:
-        msg = f"`{where}`: {error}"
-        raise SchemaError(msg) from None
+        raise SchemaError(f"`{where}`: {error}") from None
     if plain is not None:
         return plain
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -173,8 +170,7 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
         return pa.map_(to_arrow(arguments[0], where, within), to_arrow(arguments[1], where, within))
     if kind in within:
         what = f"has type `{kind.__name__}`, which contains itself, so it has no column type"
-        msg = f"`{where}` {what}; use a port of `object`"
-        raise SchemaError(msg)
+        raise SchemaError(f"`{where}` {what}; use a port of `object`")
     if is_struct(kind) or typing_extensions.is_typeddict(kind):
         inside = (*within, kind)
         return pa.struct(
@@ -183,8 +179,9 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
                 for name, part in struct_fields(kind).items()
             ]
         )
-    msg = f"`{where}` has type {shorten(kind)}, which has no column type; {_instead_of(kind, origin)}"
-    raise SchemaError(msg)
+    raise SchemaError(
+        f"`{where}` has type {shorten(kind)}, which has no column type; {_instead_of(kind, origin)}"
+    )
 
 
 def _instead_of(kind: Any, origin: Any) -> str:

@@ -133,8 +133,7 @@ def _plain_number(value: Any) -> Any:
         value = value.item()
     if isinstance(value, (int, float, Decimal, Fraction, np.floating)):
         return value
-    msg = f"Could not convert {value!r}: a {type(value).__name__} is no number"
-    raise TypeError(msg)
+    raise TypeError(f"Could not convert {value!r}: a {type(value).__name__} is no number")
 
 
 def _whole(value: object) -> int:
@@ -144,8 +143,7 @@ def _whole(value: object) -> int:
     except (ValueError, OverflowError):
         whole = None
     if whole is None or whole != number:
-        msg = f"{value} is not a whole number"
-        raise ValueError(msg)
+        raise ValueError(f"{value} is not a whole number")
     return whole
 
 
@@ -153,8 +151,7 @@ def _float(value: object) -> float:
     number = _plain_number(value)
     made = float(number)
     if made != number and number == number:  # noqa: PLR0124  NaN
-        msg = f"no float equals {value}"
-        raise ValueError(msg)
+        raise ValueError(f"no float equals {value}")
     return made
 
 
@@ -166,36 +163,30 @@ def _decimal(value: object) -> Decimal:
         return Decimal(number)  # exactly; Arrow refuses what has too many digits
     made = Decimal(number.numerator) / Decimal(number.denominator) if isinstance(number, Fraction) else None
     if made is None or made != number:
-        msg = f"no decimal equals {value}"
-        raise ValueError(msg)
+        raise ValueError(f"no decimal equals {value}")
     return made
 
 
 def _boolean(value: object) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    msg = f"Could not convert {value!r}: a {type(value).__name__} is no bool"
-    raise TypeError(msg)
+    raise TypeError(f"Could not convert {value!r}: a {type(value).__name__} is no bool")
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
-        msg = "bytes are no text; decode them"
-        raise TypeError(msg)
-    msg = f"it is of type `{type(value).__name__}`, not text"
-    raise TypeError(msg)
+        raise TypeError("bytes are no text; decode them")
+    raise TypeError(f"it is of type `{type(value).__name__}`, not text")
 
 
 def _bytes(value: object) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, str):
-        msg = "text is no bytes; encode it"
-        raise TypeError(msg)
-    msg = f"Could not convert {value!r}: a {type(value).__name__} is no bytes"
-    raise TypeError(msg)
+        raise TypeError("text is no bytes; encode it")
+    raise TypeError(f"Could not convert {value!r}: a {type(value).__name__} is no bytes")
 
 
 def _instant(value: Any, unit: str) -> int:
@@ -206,8 +197,7 @@ def _instant(value: Any, unit: str) -> int:
         passed = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
         return _units(_nanoseconds(passed), unit, value)
     if isinstance(value, date):
-        msg = "a date is no datetime; give it a time of day"
-        raise TypeError(msg)
+        raise TypeError("a date is no datetime; give it a time of day")
     raise _no_time(value)
 
 
@@ -233,16 +223,14 @@ def _of_numpy(value: Any) -> int:
         value, unit, step = value.astype("datetime64[D]"), "D", 1
     size = _NANOSECONDS.get(unit) or _NUMPY_NANOSECONDS.get(unit)
     if size is None:
-        msg = f"{value!r} has the unit `{unit}`, which no column has"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r} has the unit `{unit}`, which no column has")
     return int(value.astype(np.int64)) * step * size
 
 
 def _units(nanoseconds: int, unit: str, value: object) -> int:
     units, rest = divmod(nanoseconds, _NANOSECONDS[unit])
     if rest:
-        msg = f"{value!r} is finer than {unit}"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r} is finer than {unit}")
     return units
 
 
@@ -250,8 +238,7 @@ def _date(value: Any) -> date:
     if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] == "D":
         value = value.item()
     if isinstance(value, (datetime, np.datetime64)):
-        msg = "a datetime is no date, since it has a time of day"
-        raise TypeError(msg)
+        raise TypeError("a datetime is no date, since it has a time of day")
     if isinstance(value, date):
         return value
     raise _no_time(value)
@@ -261,8 +248,7 @@ def _hour(value: Any) -> time:
     if not isinstance(value, time):
         raise _no_time(value)
     if value.tzinfo is not None:
-        msg = "a time of day has no time zone in a column; leave it out, or use a datetime"
-        raise ValueError(msg)
+        raise ValueError("a time of day has no time zone in a column; leave it out, or use a datetime")
     return value
 
 
@@ -277,8 +263,7 @@ def _compared(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
     made = pa.array(values, kind)
     for value, found in zip(values, made.to_pylist(), strict=True):
         if found != value:
-            msg = f"{value!r} would become {found!r} in {kind}"
-            raise ValueError(msg)
+            raise ValueError(f"{value!r} would become {found!r} in {kind}")
     return made
 
 
@@ -295,8 +280,7 @@ def _lists(kind: Any) -> Make:
                 items += _items(value, kind)
             bounds[place] = len(items)
         if size is not None and any(value is not None and len(value) != size for value in values):
-            msg = f"a list of {kind} has {size} items"
-            raise ValueError(msg)
+            raise ValueError(f"a list of {kind} has {size} items")
         return lists_of(inner(items), bounds, _nulls(values), kind)
 
     return make
@@ -334,8 +318,7 @@ def _maps(kind: Any) -> Make:
         if pairs or not _INSIDE.issuperset(map(type, keys)):
             double = double_key(array, bounds) if not array.null_count else None
             if double is not None:
-                msg = f"the key {keys[double]!r} is given twice"
-                raise ValueError(msg)
+                raise ValueError(f"the key {keys[double]!r} is given twice")
         return maps_of(array, of_item(items), bounds, _nulls(values), kind)
 
     return make
@@ -387,8 +370,7 @@ def field_getter(found: Any, names: Sequence[str], kind: object) -> Callable[[An
     elif is_struct(found):
         own = list(struct_fields(found))
     else:
-        msg = f"a {found.__name__} is no {kind}"
-        raise TypeError(msg)
+        raise TypeError(f"a {found.__name__} is no {kind}")
     if sorted(own) != sorted(names):
         raise _other_fields(own, names)
     if len(names) == 1:
@@ -406,8 +388,7 @@ def refuse_further(kind: type, rows: Sequence[Any], names: Sequence[str]) -> Non
     """
     if further := further_attributes(kind, rows, names):
         remedy = "declare it `field(init=False)`, or use a port of `object`"
-        msg = f"`{kind.__name__}` has `{further[0]}`, which is no field; {remedy}"
-        raise ValueError(msg)
+        raise ValueError(f"`{kind.__name__}` has `{further[0]}`, which is no field; {remedy}")
 
 
 def _other_fields(found: Any, names: Sequence[str]) -> ValueError:

@@ -30,7 +30,6 @@ def names_call(function: Callable[P, Made]) -> Callable[P, Made]:
         except ValueError as error:
             given = [shorten(value) for value in values]
             given += [f"{name}={shorten(value)}" for name, value in named.items()]
-            msg = f"`{function.__name__}({', '.join(given)})`: {error}"
-            raise ValueError(msg) from None
+            raise ValueError(f"`{function.__name__}({', '.join(given)})`: {error}") from None
 
     return call

@@ -27,11 +27,9 @@ def parse_duration(value: object) -> float:
             number, unit = match.groups()
             seconds = float(number) / 1000 if unit == "ms" else float(number) * _SECONDS[unit or "s"]
     if not math.isfinite(seconds):
-        msg = f"{value!r} is not a duration; give {FORMS}"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r} is not a duration; give {FORMS}")
     if seconds < 0:
-        msg = f"{value!r} is less than 0; give {FORMS}"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r} is less than 0; give {FORMS}")
     return seconds
 
 

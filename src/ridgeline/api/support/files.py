@@ -144,8 +144,9 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
         remedy = (
             "give a path, or a URI such as `file:`, `s3a:` or `hdfs:` whose client libraries are installed"
         )
-        msg = f"`{mask_text(uri)}` cannot be reached: {mask_text(str(error))}; {remedy}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"`{mask_text(uri)}` cannot be reached: {mask_text(str(error))}; {remedy}"
+        ) from error
     return filesystem, path
 
 

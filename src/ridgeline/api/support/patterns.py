@@ -30,16 +30,16 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         if len(text) > _LONGEST:
-            msg = f"a regular expression of {len(text):,} characters; at most {_LONGEST:,} are allowed"
-            raise ValueError(msg)
+            raise ValueError(
+                f"a regular expression of {len(text):,} characters; at most {_LONGEST:,} are allowed"
+            )
         self.text = text
         try:
             self._matcher = pydantic.TypeAdapter(Annotated[str, pydantic.Field(pattern=f"^(?:{text})$")])
         except pydantic_core.SchemaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             reason = lines[-1].removeprefix("error: ")
-            msg = f"`{text}` is no regular expression that is supported: {reason}"
-            raise ValueError(msg) from None
+            raise ValueError(f"`{text}` is no regular expression that is supported: {reason}") from None
 
     def matches(self, text: str) -> bool:
         """True if the whole text fits."""

@@ -220,8 +220,7 @@ class Gone:
         """Forget items."""
 
     def __reduce__(self) -> Any:
-        msg = "it is of a class that cannot be imported any more"
-        raise TypeError(msg)
+        raise TypeError("it is of a class that cannot be imported any more")
 
 
 def class_name(kind: type) -> str:

@@ -48,8 +48,7 @@ def sftp(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if not parts.hostname or parts.password:
         what = "has a password in it" if parts.password else "names no host"
         remedy = f"give `sftp://user@host/path`, and a password in the environment variable `{PASSWORD}`"
-        msg = f"the URI of SFTP {what}; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"the URI of SFTP {what}; {remedy}")
     _library()
     key = os.getpid(), parts.netloc
     with _lock:
@@ -75,8 +74,9 @@ def _library() -> Any:
     try:
         import asyncssh
     except ImportError as error:
-        msg = "SFTP needs asyncssh, which is not installed; run `pip install 'ridgeline[sftp]'`"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            "SFTP needs asyncssh, which is not installed; run `pip install 'ridgeline[sftp]'`"
+        ) from error
     return asyncssh
 
 
@@ -134,16 +134,13 @@ class _Connection:
         except (ssh.SFTPConnectionLost, ssh.SFTPNoConnection) as error:
             raise self._gone(error, client) from error
         except ssh.SFTPError as error:
-            msg = f"{self.place} refuses: {error.reason}"
-            raise OSError(msg) from error
+            raise OSError(f"{self.place} refuses: {error.reason}") from error
         except ssh.PermissionDenied as error:
             remedy = f"give a key that it knows (`{KEY}`), or a password (`{PASSWORD}`)"
-            msg = f"{self.place} refuses the user: {error.reason}; {remedy}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"{self.place} refuses the user: {error.reason}; {remedy}") from error
         except ssh.HostKeyNotVerifiable as error:
             remedy = f"add it to `~/.ssh/known_hosts`, or to the file that `{KNOWN_HOSTS}` names"
-            msg = f"the key of {self.place} is not known: {error.reason}; {remedy}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"the key of {self.place} is not known: {error.reason}; {remedy}") from error
         except (ssh.Error, OSError, TimeoutError) as error:
             raise self._gone(error, client) from error
 
@@ -245,8 +242,7 @@ class SftpFiles(pyarrow.fs.FileSystemHandler):
 
     def delete_root_dir_contents(self) -> None:
         """Refused."""
-        msg = "all files of a server are not deleted"
-        raise PermissionError(msg)
+        raise PermissionError("all files of a server are not deleted")
 
     def delete_file(self, path: str) -> None:
         """Delete a file."""

@@ -111,8 +111,7 @@ def private_folder(path: str, purpose: str, remedy: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         what = f"`{path}` is there and not a folder of yours ({_who(found)})"
-        msg = f"{purpose} is refused: {what}, and {_REASON}; remove it, or {remedy}"
-        raise UntrustedError(msg)
+        raise UntrustedError(f"{purpose} is refused: {what}, and {_REASON}; remove it, or {remedy}")
     if found.st_mode & _WRITABLE:
         check(path, purpose, remedy)
     if stat.S_IMODE(found.st_mode) & 0o077:
@@ -141,8 +140,7 @@ def _check_owner(path: str, found: os.stat_result, purpose: str, remedy: str) ->
         return
     what = f"`{path}` belongs to somebody else ({_who(found)}; this is `{_user_name(os.geteuid())}`)"
     ways = f"{remedy}, or name owners that you trust in `{SETTING}`"
-    msg = f"{purpose} is refused: {what}, and {_REASON}; {ways}"
-    raise UntrustedError(msg)
+    raise UntrustedError(f"{purpose} is refused: {what}, and {_REASON}; {ways}")
 
 
 def _writable(purpose: str, where: str, found: os.stat_result, first: str, remedy: str) -> str:
@@ -208,8 +206,9 @@ def _settings(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
                 owners.add(pwd.getpwnam(part).pw_uid)
             except KeyError:
                 remedy = "give users, numbers of users or absolute paths of folders"
-                msg = f"`{SETTING}` names `{part}`, which is no user of this host; {remedy}"
-                raise UntrustedError(msg) from None
+                raise UntrustedError(
+                    f"`{SETTING}` names `{part}`, which is no user of this host; {remedy}"
+                ) from None
     return frozenset(owners), tuple(folders)
 
 

@@ -85,16 +85,14 @@ def add(
 
     globs = tuple(application or ())
     if any(not one or any(map(str.isspace, one)) for one in globs):
-        msg = "`--application` is a name or a pattern without spaces, such as `quotes*`"
-        raise CommandError(msg)
+        raise CommandError("`--application` is a name or a pattern without spaces, such as `quotes*`")
     until = None if expires is None else _until(expires)
     token = "" if ":" in name else new_token()
     try:
         rule = Rule(name, Role.of(role), b"", globs, until)
         rule = token_rule(name, token, rule) if token else rule
         if read_rules(rule.line()).rules[0].subject != name:
-            msg = f"`{name}` cannot be written in a line"
-            raise ValueError(msg)  # noqa: TRY301  as the checks of a line
+            raise ValueError(f"`{name}` cannot be written in a line")  # noqa: TRY301  as the checks of a line
     except (ValueError, IndexError) as error:
         raise CommandError(str(error).removeprefix("line 1: ")) from None
     add_rule(file, rule)
@@ -111,11 +109,11 @@ def _until(text: str) -> float:
     try:
         until = read_time(text) if text[4:5] == "-" else now + parse_duration(text)
     except ValueError:
-        msg = f"`--expires {text}` is no time; give `90d`, `12h`, or a date such as `2027-01-01`"
-        raise CommandError(msg) from None
+        raise CommandError(
+            f"`--expires {text}` is no time; give `90d`, `12h`, or a date such as `2027-01-01`"
+        ) from None
     if until <= now:
-        msg = f"`--expires {text}` is over already; give a later time"
-        raise CommandError(msg)
+        raise CommandError(f"`--expires {text}` is over already; give a later time")
     return until
 
 
@@ -163,8 +161,7 @@ def remove(name: Name, file: File) -> None:
     count = remove_rules(file, name)
     if not count:
         names = [rule.subject for rule in read_rules_file(file).rules]
-        msg = f"`{file}` has no `{name}`; {did_you_mean(name, names)}"
-        raise CommandError(msg)
+        raise CommandError(f"`{file}` has no `{name}`; {did_you_mean(name, names)}")
     write(f"removed `{name}`" + (f", {count} lines" if count > 1 else ""))
 
 
@@ -229,8 +226,9 @@ def _since(text: str) -> float:
     try:
         return read_time(text) if text[4:5] == "-" else SystemClock().wall() - parse_duration(text)
     except ValueError:
-        msg = f"`--since {text}` is no time; give `7d`, `12h`, or a date such as `2026-12-01`"
-        raise CommandError(msg) from None
+        raise CommandError(
+            f"`--since {text}` is no time; give `7d`, `12h`, or a date such as `2026-12-01`"
+        ) from None
 
 
 def _line(entry: dict[str, Any]) -> str:

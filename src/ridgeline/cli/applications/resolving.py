@@ -36,22 +36,20 @@ class Target:
         from ridgeline.cli.remote.client import Client
 
         if self.held:
-            msg = f"`{self.entry.name}` cannot be asked now: {self.held}"
-            raise CommandError(msg)
+            raise CommandError(f"`{self.entry.name}` cannot be asked now: {self.held}")
         found = None if self.how is None else self.how.found.entry
         if self.how is not None and found is not None:
             if not self.how.lives:
                 raise CommandError(not_running(self.how))
             if self.how.state == RESTARTING:
-                msg = f"`{found.name}` cannot be asked now: {self.how.words}"
-                raise CommandError(msg)
+                raise CommandError(f"`{found.name}` cannot be asked now: {self.how.words}")
             if not found.address:
                 what = "is starting" if found.state == "starting" else "runs without a web service"
-                msg = f"`{found.name}` {what}, so it cannot be asked; `ridgeline ps` says how it stands"
-                raise CommandError(msg)
+                raise CommandError(
+                    f"`{found.name}` {what}, so it cannot be asked; `ridgeline ps` says how it stands"
+                )
             if not reachable(found):
-                msg = f"`{found.name}` cannot be asked from here: {self.how.words}"
-                raise CommandError(msg)
+                raise CommandError(f"`{found.name}` cannot be asked from here: {self.how.words}")
         pinned = ca or (self.entry.certificate or None)
         return Client(self.entry.url, self.entry.token or token, ca=pinned, cert=cert)
 
@@ -78,8 +76,7 @@ def locate(app: str, store: str | None) -> Target:
             if (between := held(app)) is not None:
                 return between
             hint = "; for one in a store give `--store URL`" if "://" not in app else ""
-            msg = f"{error}{hint}"
-            raise CommandError(msg) from None
+            raise CommandError(f"{error}{hint}") from None
     folder = EntryFolder(store)
     here = registry.running()
     found = _found(folder, app)
@@ -92,12 +89,10 @@ def locate(app: str, store: str | None) -> Target:
     if found is None:
         names = [one.name for one in folder.entries()]
         hint = did_you_mean(app, names) if names else "the store has no application"
-        msg = f"there is no application `{app}` in the store `{mask_text(folder.uri)}`; {hint}"
-        raise CommandError(msg)
+        raise CommandError(f"there is no application `{app}` in the store `{mask_text(folder.uri)}`; {hint}")
     how = standing(folder, found)
     if found.entry is None:
-        msg = f"`{app}` cannot be asked: {found.fault}"
-        raise CommandError(msg)
+        raise CommandError(f"`{app}` cannot be asked: {found.fault}")
     by_id = {one.id: one for one in here}
     token = token_of(folder.uri, found.entry)
     return Target(by_id.get(found.entry.id) or registry_entry(found.entry, token), how)
@@ -113,8 +108,9 @@ def held(app: str) -> Target | None:
         return None
     if len(found) > 1:
         pids = ", ".join(str(one.pid) for one in found)
-        msg = f"several applications `{app}` are supervised here; `kill PID` ends one of the processes {pids}"
-        raise CommandError(msg)
+        raise CommandError(
+            f"several applications `{app}` are supervised here; `kill PID` ends one of the processes {pids}"
+        )
     (one,) = found
     entry = registry.Entry(
         "",

@@ -238,8 +238,9 @@ def _signal(
         if send_signal(pid, process, number):
             write(f"{what} {pid} got {number.name}")
     except PermissionError:
-        msg = f"the process {pid} is another user's; ask `{target.entry.user}` to end it"
-        raise CommandError(msg) from None
+        raise CommandError(
+            f"the process {pid} is another user's; ask `{target.entry.user}` to end it"
+        ) from None
 
 
 def _gone_within(target: Target, seconds: float, *, asked: bool) -> bool:
@@ -266,8 +267,9 @@ def _gone_within(target: Target, seconds: float, *, asked: bool) -> bool:
 def _wait_for_end(target: Target, remote: Change, *, asked: bool = False) -> None:
     """Wait until its processes are gone. `asked`: as above. Raises RidgelineError after `--timeout`."""
     if not remote.no_wait and not _gone_within(target, remote.timeout, asked=asked):
-        msg = f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
+        )
 
 
 def _ask_supervisor(target: Target, remote: Change, what: Literal["stop", "kill"]) -> EntryFolder:
@@ -309,19 +311,17 @@ def _await_supervisor(target: Target, remote: Change, folder: EntryFolder) -> No
         if _CLOCK.monotonic() > deadline:
             taken = folder.read_word(entry.name) is None
             does = "has read it, and its driver still runs" if taken else "has not read it, and may be gone"
-            msg = (
+            raise RidgelineError(
                 f"after {remote.timeout:g} s the supervisor {does}; run `ridgeline kill {remote.app}` on "
                 f"`{entry.host}`, or start it again with its checkpoint once it is dead: that fences it off"
             )
-            raise RidgelineError(msg)
         _CLOCK.wait(_POLL_SECONDS)
     write(f"{remote.app} has ended")
 
 
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        msg = f"{question} there is no terminal to ask at; give `--yes`"
-        raise CommandError(msg)
+        raise CommandError(f"{question} there is no terminal to ask at; give `--yes`")
     return typer.confirm(question)
 
 
@@ -338,11 +338,10 @@ def _kill_at_cluster(target: Target, remote: Change) -> None:
 
     entry = target.entry
     if found is None or not found.master.startswith("yarn") or not is_yarn_id(found.cluster_id):
-        msg = (
+        raise CommandError(
             f"`{remote.app}` does not answer, and its process {entry.pid} is on `{entry.host}`; run "
             "`ridgeline kill` there, or start it again with its checkpoint: that fences it off"
         )
-        raise CommandError(msg)
     try:
         end_on_yarn(found.cluster_id)
     except RidgelineError as error:
@@ -397,10 +396,9 @@ def _await_driver(target: Target, remote: Change) -> None:
         if not standing(folder, found).lives:
             break
         if _CLOCK.monotonic() > deadline:
-            msg = (
+            raise RidgelineError(
                 f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
             )
-            raise RidgelineError(msg)
         _CLOCK.wait(_POLL_SECONDS)
     write(f"{remote.app} has ended")
 

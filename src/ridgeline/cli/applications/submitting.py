@@ -90,14 +90,12 @@ def submit(
     valid. Also 2 if an application of that name runs.
     """
     if detach and wait:
-        msg = "`--detach` and `--wait` exclude each other; give one of them"
-        raise CommandError(msg)
+        raise CommandError("`--detach` and `--wait` exclude each other; give one of them")
     store = _store(context, settings)
     if not store:
-        msg = (
+        raise CommandError(
             "`submit` needs a store, which keeps name and checkpoint; give `--store URL` or `RIDGELINE_STORE`"
         )
-        raise CommandError(msg)
     settings = replace(settings, service=replace(settings.service, store=store))
     settings = settings.beside(configuration(context).run.conf, context.args)
     _check_mode(deploy_mode, settings.master)
@@ -304,8 +302,9 @@ def _log_file(name: str) -> Path:
     try:
         trust.private_folder(str(folder), "the folder for logs of drivers", "set `RIDGELINE_HOME`")
     except OSError as error:
-        msg = f"`{folder}` cannot be made: {error.strerror}; set `RIDGELINE_HOME` to a folder of yours"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`{folder}` cannot be made: {error.strerror}; set `RIDGELINE_HOME` to a folder of yours"
+        ) from None
     at = datetime.fromtimestamp(_CLOCK.wall(), UTC).strftime("%Y%m%dT%H%M%S")
     return folder / f"{name}-{at}-{uuid.uuid4().hex[:6]}.log"
 
@@ -334,12 +333,11 @@ def _wait_until_it_runs(submitted: _Submitted, timeout: float) -> None:
         if code is not None:
             raise _failure(submitted, code)
         if _CLOCK.monotonic() > deadline:
-            msg = (
+            raise RidgelineError(
                 f"`{submitted.name}` does not run after {timeout:g} s; its driver tries on: see "
                 f"`{submitted.log}`, or end it by `ridgeline stop {submitted.name} --store "
                 f"{submitted.folder.uri}`"
             )
-            raise RidgelineError(msg)
         _CLOCK.wait(_POLL_SECONDS)
 
 
@@ -358,8 +356,9 @@ def _wait_until_it_stands_by(submitted: _Submitted, timeout: float) -> None:
         if (code := submitted.process.poll()) is not None:
             raise _failure(submitted, code)
         _CLOCK.wait(_POLL_SECONDS)
-    msg = f"`{submitted.name}` has no standby after {timeout:g} s; its driver tries on: see `{submitted.log}`"
-    raise RidgelineError(msg)
+    raise RidgelineError(
+        f"`{submitted.name}` has no standby after {timeout:g} s; its driver tries on: see `{submitted.log}`"
+    )
 
 
 def _say_where(submitted: _Submitted | Taken, address: str, run: str) -> None:

@@ -45,8 +45,7 @@ def wait(
     deadline = None if seconds is None else _CLOCK.monotonic() + seconds
     if not _Wait(remote, deadline).until_it_ends():
         hint = f"`ridgeline status {remote.app}` says what it does"
-        msg = f"`{remote.app}` still runs after {seconds:g} s; {hint}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{remote.app}` still runs after {seconds:g} s; {hint}")
     write(f"{remote.app} has ended")
 
 

@@ -40,8 +40,9 @@ def make_folder(store: str, name: str, submission: str, last: str = "") -> Path:
         folder = parent / submission
         folder.mkdir(mode=0o700)
     except OSError as error:
-        msg = f"`{parent}` cannot be made: {error.strerror}; set `RIDGELINE_HOME` to a folder of yours"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`{parent}` cannot be made: {error.strerror}; set `RIDGELINE_HOME` to a folder of yours"
+        ) from None
     return folder
 
 

@@ -162,11 +162,10 @@ def _spark_settings(settings: RunSettings) -> dict[str, str]:
 def _read(path: Path) -> bytes:
     """A payload. Raises RidgelineError for one that no Secret can have."""
     if (size := path.stat().st_size) > _MOST_BYTES:
-        msg = (
+        raise RidgelineError(
             f"the application and what it needs have {size / 1e6:.1f} MB packed, and a Secret of Kubernetes "
             "has 1 MB at most; install large packages and files in the image, or read them from the store"
         )
-        raise RidgelineError(msg)
     return path.read_bytes()
 
 

@@ -76,18 +76,18 @@ def check_files(settings: RunSettings, which: str, where: str) -> None:
     `which`: what becomes of that folder; `where`: whose absolute paths are.
     """
     if settings.profiling.profile:
-        msg = f"`--profile` would write into a folder {which}; leave it or `--deploy-mode cluster` out"
-        raise CommandError(msg)
+        raise CommandError(
+            f"`--profile` would write into a folder {which}; leave it or `--deploy-mode cluster` out"
+        )
     for group, names in _OUTPUTS.items():
         for name in names:
             value = getattr(getattr(settings, group), name)
             if value is not None and not Path(value).is_absolute():
                 option = f"--{name.replace('_', '-')}"
-                msg = (
+                raise CommandError(
                     f"`{option} {value}` would lie in a folder {which}; give an absolute path, which is one "
                     f"of {where}"
                 )
-                raise CommandError(msg)
 
 
 def write(
@@ -142,10 +142,9 @@ def _with_inputs(settings: RunSettings, files: dict[str, str | bytes]) -> RunSet
             if given is None:
                 continue
             if not Path(given).is_file():
-                msg = (
+                raise CommandError(
                     f"there is no file `{given}`, which `--{name.replace('_', '-')}` names; give another one"
                 )
-                raise CommandError(msg)
             files[f"files/{name}"] = given
             options = replace(options, **{name: f"{HERE}/files/{name}"})
         settings = replace(settings, **{group: options})

@@ -59,8 +59,7 @@ class Taken:
             if CLOCK.monotonic() > deadline:
                 self.leave()
                 late = f"{self.cluster} has not taken `{self.name}` within {timeout:g} s"
-                msg = f"{late}; see that it runs, and `{self.log}`"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"{late}; see that it runs, and `{self.log}`")
             CLOCK.wait(_POLL_SECONDS)
         self.remove_secrets()
         write(f"{self.name}: {self.cluster} has taken it as {self.cluster_id}")
@@ -87,11 +86,10 @@ class Taken:
             if CLOCK.monotonic() > deadline:
                 self.leave()
                 unseen = "" if entry else self.unseen()
-                msg = (
+                raise RidgelineError(
                     f"`{self.name}` does not run after {timeout:g} s, and {self.cluster} tries on; see "
                     f"`{self.log}`, or end it by `{self.ending_command()}`{unseen}"
                 )
-                raise RidgelineError(msg)
             CLOCK.wait(_POLL_SECONDS)
 
     def wait_for_end(self) -> None:

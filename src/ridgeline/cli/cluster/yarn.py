@@ -85,15 +85,15 @@ def _check(settings: RunSettings) -> None:
     supervision = settings.supervision
     for option, given in (("--supervise", supervision.supervise), ("--standby", supervision.standby)):
         if given:
-            msg = (
+            raise CommandError(
                 f"`{option}` is for drivers of a host, and YARN starts a driver again by itself "
                 "(`--conf spark.yarn.maxAppAttempts=N`); leave it out"
             )
-            raise CommandError(msg)
     payload.check_files(settings, "that YARN removes at the end", "the node")
     if not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
-        msg = "YARN is found by its configuration; set `HADOOP_CONF_DIR` to the folder with `yarn-site.xml`"
-        raise CommandError(msg)
+        raise CommandError(
+            "YARN is found by its configuration; set `HADOOP_CONF_DIR` to the folder with `yarn-site.xml`"
+        )
 
 
 def _spark_settings(settings: RunSettings, plan: Plan) -> dict[str, str]:

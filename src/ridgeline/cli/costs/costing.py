@@ -70,8 +70,9 @@ def _of_log(path: str) -> Usage:
     from ridgeline.service.event_log import NoRunError, read_run
 
     if not Path(path).exists() and not earlier(Path(path)):
-        msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
-        raise CommandError(msg)
+        raise CommandError(
+            f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
+        )
     usage = Usage()
     try:
         for event in read_run(path, make_console().print):

@@ -67,8 +67,9 @@ def doctor(
     try:
         found = list(judging.examine(examined.checkpoint, ports))
     except ValueError as error:
-        msg = f"`spark.ridgeline.slots.ports={ports}` is no range of ports; give `40000-40100`"
-        raise CommandError(msg) from error
+        raise CommandError(
+            f"`spark.ridgeline.slots.ports={ports}` is no range of ports; give `40000-40100`"
+        ) from error
     if examined.checkpoint is not None and (one := judging.trusted(examined.checkpoint)) is not None:
         found.append(one)
     in_store = examined.checkpoint is not None and not is_local(examined.checkpoint)

@@ -29,8 +29,7 @@ def bundle(app: str | None, output: str | None, windows: int, where: Elsewhere) 
     """Write a bundle and print its name. Raises RidgelineError."""
     now = SystemClock().wall()
     if output is not None and Path(output).suffix != ".zip":
-        msg = f"a bundle is a zip file: give `-o {Path(output).with_suffix('.zip')}`"
-        raise CommandError(msg)
+        raise CommandError(f"a bundle is a zip file: give `-o {Path(output).with_suffix('.zip')}`")
     asks: Asks
     if app is not None and where.url is None and Path(app).exists() and is_log(Path(app)):
         from ridgeline.service.history.asking import LogAsks

@@ -93,34 +93,32 @@ class ChangeSender:
             left = deadline - _CLOCK.monotonic()
             if left <= 0:
                 again = f"`ridgeline withdraw-change {self.app} {row['id']}` takes it back"
-                msg = (
+                raise RidgelineError(
                     f"after {self.waiting.timeout:g} s {_outcome(row)}; `ridgeline changes {self.app}` shows "
                     f"what becomes of it, {again}"
                 )
-                raise RidgelineError(msg)
             if self.client.get("/info").get("state") == "PAUSED":
-                msg = (
+                raise RidgelineError(
                     f"{_outcome(row)}; the application is paused, and no window begins; it is made after "
                     f"`ridgeline resume {self.app}`"
                 )
-                raise RidgelineError(msg)
             row = self.client.get(f"/changes/{row['id']}", wait=max(1, min(WAIT_SECONDS, int(left))))
         if row["state"] == "REFUSED":
             raise CommandError(row["reason"])
         if row["state"] == "WITHDRAWN":
-            msg = f"change {row['id']} was withdrawn by somebody; ask again, if it is still wanted"
-            raise CommandError(msg)
+            raise CommandError(
+                f"change {row['id']} was withdrawn by somebody; ask again, if it is still wanted"
+            )
         return row
 
     def _gone(self) -> bool:
         """Wait until the application answers no more. Raises RidgelineError."""
         if await_end(self.client, self.waiting.timeout):
             return True
-        msg = (
+        raise RidgelineError(
             f"`{self.app}` still runs after {self.waiting.timeout:g} s; `ridgeline get-app-info {self.app}` "
             "shows what it does"
         )
-        raise RidgelineError(msg)
 
 
 def await_end(client: Client, seconds: float | None = None) -> bool:

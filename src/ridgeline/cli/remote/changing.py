@@ -47,8 +47,7 @@ def change(
     Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
     """
     if (spec is None) == (edits is None):
-        msg = "give `--spec FILE` or `--edits FILE`, one of them"
-        raise CommandError(msg)
+        raise CommandError("give `--spec FILE` or `--edits FILE`, one of them")
     body = {"spec": read_spec(spec)} if spec is not None else {"edits": read_edits(edits or "")}
     remote.sender().send("/changes", body, remote.note, dry_run=dry_run)
 
@@ -155,8 +154,9 @@ def read_edits(file: str) -> list[Any]:
     if isinstance(found, dict) and set(found) == {"edits"}:
         found = found["edits"]
     if not isinstance(found, list):
-        msg = f'`--edits {file}` is no list of edits; give `[{{"do": "remove-operator", "name": "audit"}}]`'
-        raise CommandError(msg)
+        raise CommandError(
+            f'`--edits {file}` is no list of edits; give `[{{"do": "remove-operator", "name": "audit"}}]`'
+        )
     return found
 
 
@@ -167,11 +167,11 @@ def read_spec(file: str) -> dict[str, Any]:
 
     path = Path(file)
     if form_of(path.name) is None:
-        msg = f"`{file}` is no specification; its name ends in `.json`, `.yaml`, `.toml` or `.properties`"
-        raise CommandError(msg)
+        raise CommandError(
+            f"`{file}` is no specification; its name ends in `.json`, `.yaml`, `.toml` or `.properties`"
+        )
     if not path.is_file():
-        msg = f"there is no file `{file}`; `ridgeline plan APP --spec {path.name}` writes one"
-        raise CommandError(msg)
+        raise CommandError(f"there is no file `{file}`; `ridgeline plan APP --spec {path.name}` writes one")
     document, _ = read_with_includes(path)
     found: dict[str, Any] = json.loads(json.dumps(document, default=str))
     return found
@@ -181,13 +181,13 @@ def _text(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"`{file}` cannot be read: {getattr(error, 'strerror', None) or error}; give a file of JSON"
-        raise CommandError(msg) from None
+        raise CommandError(
+            f"`{file}` cannot be read: {getattr(error, 'strerror', None) or error}; give a file of JSON"
+        ) from None
 
 
 def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        msg = f"{where} is no JSON: {error}; write it as JSON"
-        raise CommandError(msg) from None
+        raise CommandError(f"{where} is no JSON: {error}; write it as JSON") from None

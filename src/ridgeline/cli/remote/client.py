@@ -45,8 +45,7 @@ class Client:
         except ValueError:
             valid = False
         if not valid:
-            msg = f"`{url}` is no address of an application; give `http://host:port`"
-            raise CommandError(msg)
+            raise CommandError(f"`{url}` is no address of an application; give `http://host:port`")
         self.url = f"{parts.scheme}://{parts.netloc}"
         token = provided_option(token, "--token")
         self._headers = {
@@ -97,8 +96,7 @@ class Client:
                         return json.loads(raw.removeprefix(b"data: "))
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._failed(address, error) from error
-        msg = f"`{self.url}` has ended before it answered; ask again"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{self.url}` has ended before it answered; ask again")
 
     def log(self, limit: int) -> Any:
         """The last lines that operators printed or logged."""

@@ -85,8 +85,7 @@ def list_operators(
         ]
         if not found:
             titles = ", ".join(f"`{operator['operator']}`" for operator in answer["operators"][:20])
-            msg = f"no operator matches `{pattern}`; there are {titles}"
-            raise CommandError(msg)
+            raise CommandError(f"no operator matches `{pattern}`; there are {titles}")
         answer = {**answer, "operators": found}
     remote.show(answer, lambda width: [operators_list(answer["operators"], width)])
 
@@ -277,20 +276,19 @@ def metrics(
     client = remote.connect()
     if by is not None:
         if by not in {"windows", "minutes", "hours"}:
-            msg = f"`--by` is a period; got `{by}`; give `windows`, `minutes` or `hours`"
-            raise CommandError(msg)
+            raise CommandError(f"`--by` is a period; got `{by}`; give `windows`, `minutes` or `hours`")
         operator, _, name = (pattern or "").rpartition(".")
         if not operator or watch:
             what = "`--by` shows one metric, once"
-            msg = f"{what}; give its name, without `--watch`: `ridgeline metrics APP parse.bad --by {by}`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"{what}; give its name, without `--watch`: `ridgeline metrics APP parse.bad --by {by}`"
+            )
         history = client.get(f"/metrics/{quote(operator, safe='')}/{quote(name, safe='')}", limit=limit)
         remote.show(history, lambda width: [history_table(history, by, width)])
         return
     answer = matching(client.get("/metrics"), pattern)
     if pattern is not None and not answer["metrics"]:
-        msg = f"no metric of an operator matches `{pattern}`; `ridgeline metrics` lists all"
-        raise CommandError(msg)
+        raise CommandError(f"no metric of an operator matches `{pattern}`; `ridgeline metrics` lists all")
     if watch:
         watching.each_second(
             client,
@@ -387,8 +385,7 @@ def debug_dump(
     try:
         output.write_text(json.dumps(answer, indent=1), encoding="utf-8")
     except OSError as error:
-        msg = f"`{output}` cannot be written: {error.strerror or error}"
-        raise CommandError(msg) from error
+        raise CommandError(f"`{output}` cannot be written: {error.strerror or error}") from error
     make_console().print(f"{len(answer['events'])} events and what followed are in `{output}`")
 
 

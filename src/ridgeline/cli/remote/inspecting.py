@@ -83,8 +83,9 @@ def get_port_attributes(
     attributes = {**found["attributes"], **unifier}
     if name is not None:
         if name not in attributes:
-            msg = f"port `{operator}.{port}` has no attribute `{name}`; {did_you_mean(name, attributes)}"
-            raise CommandError(msg)
+            raise CommandError(
+                f"port `{operator}.{port}` has no attribute `{name}`; {did_you_mean(name, attributes)}"
+            )
         attributes = {name: attributes[name]}
     show_values(remote, attributes)
 

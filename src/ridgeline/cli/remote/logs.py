@@ -109,8 +109,7 @@ def _show_what_is_left(app: str, store: str, lines: int) -> bool:
             where = f"`yarn logs -applicationId {entry.cluster_id}` shows what its driver printed"
             if is_pod_id(entry.cluster_id):
                 where = f"`kubectl logs {pod} -n {namespace}` shows what its driver printed"
-            msg = f"`{app}` is {how.state}: {how.words}; {where}"
-            raise CommandError(msg)
+            raise CommandError(f"`{app}` is {how.state}: {how.words}; {where}")
         return False
     make_console().print(f"`{app}` is {how.state}: {how.words}; its driver printed, in `{file}`:")
     with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123

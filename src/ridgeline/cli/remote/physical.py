@@ -66,11 +66,10 @@ def set_physical_operator_property(
     rows = client.get("/physicalPlan/operators")["operators"]
     alike = [row for row in rows if row["logicalName"] == logical and not row["unifierClass"]]
     if len(alike) != 1:
-        msg = (
+        raise CommandError(
             f"operator {operator} is one of {len(alike)} partitions of `{logical}`, whose properties are "
             f"alike; `set-operator-property {remote.app} {logical} {name} VALUE` sets that of all"
         )
-        raise CommandError(msg)
     remote.sender().change([edit_to_json(SetProperty(logical, name, value))], remote.note, dry_run=dry_run)
 
 
@@ -113,6 +112,5 @@ def _logical_name(client: Any, operator: int) -> str:
     row = client.get(f"/physicalPlan/operators/{operator}")
     if row["unifierClass"]:
         what = f"operator {operator}, `{row['operator']}`, is a unifier, which has no properties"
-        msg = f"{what}; give the id of a partition: see `list-operators`"
-        raise CommandError(msg)
+        raise CommandError(f"{what}; give the id of a partition: see `list-operators`")
     return str(row["logicalName"])

@@ -56,13 +56,13 @@ class PlanSession:
                 mend = "; mend the quotes" if isinstance(error, ValueError) else ""
                 wrong = error if isinstance(error, CommandError) else CommandError(f"{error}{mend}")
                 if not self._interactive:
-                    msg = f"line {number}: {wrong}; nothing is changed"
-                    raise CommandError(msg, wrong.details) from None
+                    raise CommandError(f"line {number}: {wrong}; nothing is changed", wrong.details) from None
                 print_error(wrong, make_console())
             self._prompt()
         if self._queue and not self._interactive:
-            msg = f"{plural(len(self._queue), 'edit')} not submitted; end with the line `submit`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"{plural(len(self._queue), 'edit')} not submitted; end with the line `submit`"
+            )
         self._say("nothing is changed")
 
     def _prompt(self) -> None:
@@ -78,15 +78,13 @@ class PlanSession:
             return False
         name, *given = words
         if name not in COMMANDS:
-            msg = f"there is no command `{name}`; {did_you_mean(name, COMMANDS)}"
-            raise CommandError(msg)
+            raise CommandError(f"there is no command `{name}`; {did_you_mean(name, COMMANDS)}")
         verb = COMMANDS[name]
         words = verb.words.split() if verb is not None else []
         least = len([word for word in words if not word.startswith("[")])
         if not least <= len(given) <= len(words):
             takes = f"`{' '.join(words)}`" if words else "nothing"
-            msg = f"`{name}` takes {takes}; got {len(given)} words"
-            raise CommandError(msg)
+            raise CommandError(f"`{name}` takes {takes}; got {len(given)} words")
         if verb is None:
             return self._manage(name)
         self._queue.append(verb.edit(*given))
@@ -122,5 +120,6 @@ class PlanSession:
 
     def _check_queue(self) -> None:
         if not self._queue:
-            msg = "the queue is empty; begin with a command such as `create-operator NAME CLASS`"
-            raise CommandError(msg)
+            raise CommandError(
+                "the queue is empty; begin with a command such as `create-operator NAME CLASS`"
+            )

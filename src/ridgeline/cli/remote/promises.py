@@ -61,8 +61,7 @@ def alert_rules(
 
     of_file = where.url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
     if re.fullmatch(r"(\d+(ms|[smhdwy]))+", wait) is None:
-        msg = f"`--for {wait}` is no duration of Prometheus; give `30s`, `1m` or `1h30m`"
-        raise CommandError(msg)
+        raise CommandError(f"`--for {wait}` is no duration of Prometheus; give `30s`, `1m` or `1h30m`")
     name, width, found = _of_file(target) if of_file else _of_running(target, where)
     made = rules_of(name, found, window_seconds=width, wait=wait)
     write(yaml.safe_dump(made, sort_keys=False, allow_unicode=True).rstrip())

@@ -94,8 +94,7 @@ def _follow(client: Client, name: str, until: float | None, file: _Rows | None, 
                 seen = result["number"]
             ended = answer["ended"]
             if answer["error"]:
-                msg = f"the query has ended: {answer['error']}"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"the query has ended: {answer['error']}")
             if not answer["results"] and not ended and left < 1:
                 clock.wait(max(0.0, left))
     except KeyboardInterrupt:
@@ -154,15 +153,13 @@ class _Rows:
     def __init__(self, path: str) -> None:
         self._as_csv = path.endswith(".csv")
         if not path.endswith((".csv", ".jsonl")):
-            msg = (
+            raise CommandError(
                 f"`--into {path}` is no file that rows can be written to; its name ends in `.jsonl` or `.csv`"
             )
-            raise CommandError(msg)
         try:
             self._file: IO[str] = Path(path).open("w", encoding="utf-8", newline="")  # noqa: SIM115  closed
         except OSError as error:
-            msg = f"`{path}` cannot be written: {error.strerror}; give another file"
-            raise CommandError(msg) from None
+            raise CommandError(f"`{path}` cannot be written: {error.strerror}; give another file") from None
         self._begun = False
 
     def write(self, result: Any) -> None:

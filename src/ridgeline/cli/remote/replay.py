@@ -71,12 +71,12 @@ def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
 def _read(path: str) -> Measurement:
     """The figures of a log. Raises CommandError."""
     if not Path(path).exists() and not earlier(Path(path)):
-        msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
-        raise CommandError(msg)
+        raise CommandError(
+            f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
+        )
     if Path(path).is_dir() and Path(path).suffix != ".parquet":
         there = ", ".join(f"`{one}`" for one in event_logs(path)) or "it has none"
-        msg = f"`{path}` is a folder; give one of its event logs: {there}"
-        raise CommandError(msg)
+        raise CommandError(f"`{path}` is a folder; give one of its event logs: {there}")
     measurement = Measurement()
     try:
         for event in read_run(path, make_console().print):
@@ -90,8 +90,7 @@ def _window(path: str, measurement: Measurement, window_id: int) -> WindowAnswer
     try:
         return measurement.window(window_id)
     except KeyError as error:
-        msg = f"event log `{path}`: {error.args[0]}"
-        raise CommandError(msg) from None
+        raise CommandError(f"event log `{path}`: {error.args[0]}") from None
 
 
 def _print_run(measurement: Measurement) -> None:

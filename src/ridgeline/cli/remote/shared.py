@@ -38,8 +38,7 @@ def connect(
     Raises CommandError.
     """
     if url is not None and app is not None:
-        msg = f"`{app}` and `--url {url}` name an application each; give one of them"
-        raise CommandError(msg)
+        raise CommandError(f"`{app}` and `--url {url}` name an application each; give one of them")
     if url is not None and "://" not in url:
         url = f"http://{url}"
     if store is not None and app is not None and "://" not in app:

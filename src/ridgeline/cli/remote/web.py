@@ -90,8 +90,9 @@ def given(addresses: Sequence[str], tokens: Sequence[str]) -> list[Entry]:
     urls = []
     for address in addresses:
         if "@" in address:
-            msg = f"`{address.rpartition('@')[2]}` has a user before it; {_ADDRESS}, and `--token TOKEN`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`{address.rpartition('@')[2]}` has a user before it; {_ADDRESS}, and `--token TOKEN`"
+            )
         urls.append(Client(address).url)
     urls = list(dict.fromkeys(urls))
     of: dict[str, str] = {}
@@ -104,8 +105,9 @@ def given(addresses: Sequence[str], tokens: Sequence[str]) -> list[Entry]:
         else:
             everywhere.append(text)
     if len(everywhere) > 1:
-        msg = "`--token` was given more than once without an address; write `--token ADDRESS=TOKEN`"
-        raise CommandError(msg)
+        raise CommandError(
+            "`--token` was given more than once without an address; write `--token ADDRESS=TOKEN`"
+        )
     for_all = everywhere[0] if everywhere else None
     return [Entry("", "", url, provided_option(of.get(url, for_all), "--token")) for url in urls]
 

@@ -58,11 +58,10 @@ class Profile:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / PHASES_FILE).unlink(missing_ok=True)
         except OSError as error:
-            msg = (
+            raise CommandError(
                 f"the profile cannot be written to `{folder}`: {error.strerror or error}; give another "
                 "`--profile-folder`"
-            )
-            raise CommandError(msg) from None
+            ) from None
         py_spy = find_py_spy()
         self.fault = INSTALL if py_spy is None else ""
         """Why there will be no flame graphs; empty if there can be."""

@@ -63,15 +63,12 @@ class ShadowOptions:
                 "--tolerance": self.tolerance,
             }
             if wrong := [option for option, value in given.items() if value]:
-                msg = f"`{wrong[0]}` is about `--shadow`; give that too, or leave it out"
-                raise CommandError(msg)
+                raise CommandError(f"`{wrong[0]}` is about `--shadow`; give that too, or leave it out")
             return None
         try:
             seconds = parse_duration(self.shadow)
         except ValueError as error:
-            msg = f"`--shadow`: {error}"
-            raise CommandError(msg) from None
+            raise CommandError(f"`--shadow`: {error}") from None
         if seconds <= 0:
-            msg = f"`--shadow`: a time above zero is needed; got `{self.shadow}`"
-            raise CommandError(msg)
+            raise CommandError(f"`--shadow`: a time above zero is needed; got `{self.shadow}`")
         return Wanted(seconds, self.accept_differences, tuple(self.leave_out), self.tolerance)

@@ -496,8 +496,9 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="ridgeline-shadow-")
     except OSError as error:
-        msg = f"`--shadow` cannot make a folder for its copies: {error}; let `TMPDIR` be another one"
-        raise CommandError(msg) from error
+        raise CommandError(
+            f"`--shadow` cannot make a folder for its copies: {error}; let `TMPDIR` be another one"
+        ) from error
 
 
 def _check_stopped(signals: Signals) -> None:

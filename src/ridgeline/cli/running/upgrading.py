@@ -145,8 +145,7 @@ def _seconds(option: str, text: str) -> float:
     try:
         return parse_duration(text)
     except ValueError as error:
-        msg = f"`{option}`: {error}"
-        raise CommandError(msg) from None
+        raise CommandError(f"`{option}`: {error}") from None
 
 
 def _found(running: str, settings: RunSettings) -> registry.Entry:
@@ -156,15 +155,16 @@ def _found(running: str, settings: RunSettings) -> registry.Entry:
     except RidgelineError as error:
         raise CommandError(str(error)) from None
     if not entry.id:
-        msg = f"`{running}` is not in the registry of your applications; give its name or id"
-        raise CommandError(msg)
+        raise CommandError(f"`{running}` is not in the registry of your applications; give its name or id")
     if entry.host != socket.gethostname():
-        msg = f"`{running}` runs on the host `{entry.host}`; upgrade it there, where its checkpoint is"
-        raise CommandError(msg)
+        raise CommandError(
+            f"`{running}` runs on the host `{entry.host}`; upgrade it there, where its checkpoint is"
+        )
     given = settings.options.checkpoint
     if given is not None and given != entry.checkpoint and local_path(given) != entry.checkpoint:
-        msg = f"`--checkpoint {given}` is not that of `{running}`, `{entry.checkpoint}`; leave it out"
-        raise CommandError(msg)
+        raise CommandError(
+            f"`--checkpoint {given}` is not that of `{running}`, `{entry.checkpoint}`; leave it out"
+        )
     return entry
 
 
@@ -219,8 +219,9 @@ def _stop(client: Client, running: str, entry: registry.Entry) -> None:
             again = (
                 f"`ridgeline run` with `--checkpoint {shlex.quote(entry.checkpoint)}` starts the new version"
             )
-            msg = f"the process {entry.pid} of `{running}` has not ended; once it has, {again}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"the process {entry.pid} of `{running}` has not ended; once it has, {again}"
+            )
         _CLOCK.wait(_POLL_SECONDS)
 
 

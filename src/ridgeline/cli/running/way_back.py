@@ -92,14 +92,15 @@ class WayBack:
         """
         promises = {one.name: one for one in plan.logical.promises}
         if self.promise not in promises:
-            msg = f"APP makes no promise `{self.promise}`; {did_you_mean(self.promise, promises)}"
-            raise CommandError(msg)
+            raise CommandError(
+                f"APP makes no promise `{self.promise}`; {did_you_mean(self.promise, promises)}"
+            )
         if self.seconds <= (over := promises[self.promise].over):
-            msg = f"`--within` is {self.seconds:g} s, and `{self.promise}` is about {over:g} s; give more"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`--within` is {self.seconds:g} s, and `{self.promise}` is about {over:g} s; give more"
+            )
         if settings.service.no_service:
-            msg = "`--rollback-if` asks the web service; leave `--no-service` out"
-            raise CommandError(msg)
+            raise CommandError("`--rollback-if` asks the web service; leave `--no-service` out")
         width = max(plan.logical.window_seconds, _FASTEST_WINDOW_SECONDS)
         kept = max(plan.logical.attributes["windows_kept"], int(self.seconds / width) + _MARGIN)
         self.attributes = [f"windows_kept={kept}"]

@@ -91,8 +91,9 @@ def shell(
 def _terminal() -> Terminal:
     """Reads lines from the terminal. Raises CommandError without the extra."""
     if find_spec("prompt_toolkit") is None:
-        msg = "the shell at a terminal needs prompt_toolkit; `pip install 'ridgeline[shell]'`, or give a file"
-        raise CommandError(msg)
+        raise CommandError(
+            "the shell at a terminal needs prompt_toolkit; `pip install 'ridgeline[shell]'`, or give a file"
+        )
     from ridgeline.cli.shell.terminal import Terminal
 
     return Terminal()

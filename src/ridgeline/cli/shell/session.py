@@ -130,8 +130,7 @@ class Session:
     def run_script(self, name: str, lines: Sequence[str]) -> None:
         """Carry out lines. Raises FailedError at the first command that fails, LeaveError at `exit`."""
         if len(self._scripts) >= _DEEPEST:
-            msg = f"`{name}` is called by what it calls, {_DEEPEST} deep; end the circle"
-            raise CommandError(msg)
+            raise CommandError(f"`{name}` is called by what it calls, {_DEEPEST} deep; end the circle")
         script = _Script(name, lines)
         self._scripts.append(script)
         try:
@@ -238,8 +237,9 @@ class Session:
         """Carry out a command of the shell. Raises CommandError, LeaveError, FailedError."""
         own = OWN[name]
         if not own.least <= len(given) <= (len(given) if own.most is None else own.most):
-            msg = f"`{name}` takes {f'`{own.words}`' if own.words else 'nothing'}; got {len(given)} words"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`{name}` takes {f'`{own.words}`' if own.words else 'nothing'}; got {len(given)} words"
+            )
         match name:
             case "connect":
                 self._connect(given[0])
@@ -249,8 +249,9 @@ class Session:
                 self._alias(given)
             case "unalias":
                 if self.aliases.pop(given[0], None) is None:
-                    msg = f"there is no alias `{given[0]}`; {did_you_mean(given[0], self.aliases)}"
-                    raise CommandError(msg)
+                    raise CommandError(
+                        f"there is no alias `{given[0]}`; {did_you_mean(given[0], self.aliases)}"
+                    )
             case "begin-macro":
                 self._macro(given[0])
             case "source":
@@ -271,8 +272,9 @@ class Session:
     def _alias(self, given: Sequence[str]) -> None:
         """Set an alias, or list all. Raises CommandError for what is no single command."""
         if len(given) == 1:
-            msg = f"`alias {given[0]}` says no command; give one: `alias {given[0]} critical-path`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"`alias {given[0]}` says no command; give one: `alias {given[0]} critical-path`"
+            )
         if not given:
             for name, words in sorted(self.aliases.items()):
                 self._say(f"{name}  {shlex.join(words)}")
@@ -281,8 +283,9 @@ class Session:
         name, *rest = given
         commands = commands_of(rest[0]) if len(rest) == 1 else [rest]  # in quotes, or not
         if len(commands) != 1:
-            msg = f"an alias is one command; got {len(commands)}: make a macro with `begin-macro {name}`"
-            raise CommandError(msg)
+            raise CommandError(
+                f"an alias is one command; got {len(commands)}: make a macro with `begin-macro {name}`"
+            )
         self.aliases[name] = commands[0]
 
     def _macro(self, name: str) -> None:
@@ -293,13 +296,11 @@ class Session:
                 self.macros[name] = lines
                 return
             lines.append(line)
-        msg = f"the macro `{name}` has no end: give the line `end`"
-        raise CommandError(msg)
+        raise CommandError(f"the macro `{name}` has no end: give the line `end`")
 
     def _check_name(self, name: str) -> None:
         if name in OWN:
-            msg = f"`{name}` is a command of the shell; give another name"
-            raise CommandError(msg)
+            raise CommandError(f"`{name}` is a command of the shell; give another name")
 
     def source(self, file: str) -> None:
         """Carry out the lines of a file. Raises CommandError, FailedError, LeaveError."""
@@ -307,8 +308,9 @@ class Session:
             lines = Path(file).expanduser().read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-            msg = f"`{file}` cannot be read: {why}; give a file of commands, one a line"
-            raise CommandError(msg) from None
+            raise CommandError(
+                f"`{file}` cannot be read: {why}; give a file of commands, one a line"
+            ) from None
         self.run_script(file, lines)
 
     def _help(self, given: Sequence[str]) -> None:

@@ -54,8 +54,7 @@ def commands_of(line: str) -> list[list[str]]:
             else:
                 found[-1].append(word)
     except ValueError as error:
-        msg = f"{error}; end the quote, or write `\\` before it"
-        raise CommandError(msg) from None
+        raise CommandError(f"{error}; end the quote, or write `\\` before it") from None
     return [words for words in found if words]
 
 
@@ -74,8 +73,9 @@ def with_alias(words: Sequence[str], aliases: dict[str, list[str]]) -> list[str]
         found = [*named, *found[1:]]
         if again:
             return found
-    msg = f"the alias `{words[0]}` leads back to itself; see `alias`, and take one back with `unalias NAME`"
-    raise CommandError(msg)
+    raise CommandError(
+        f"the alias `{words[0]}` leads back to itself; see `alias`, and take one back with `unalias NAME`"
+    )
 
 
 def filled(line: str, arguments: Sequence[str]) -> str:
@@ -84,8 +84,7 @@ def filled(line: str, arguments: Sequence[str]) -> str:
     def value(found: re.Match[str]) -> str:
         number = int(found[1])
         if not 1 <= number <= len(arguments):
-            msg = f"the macro's line `{line}` takes `${number}`; got {len(arguments)} words"
-            raise CommandError(msg)
+            raise CommandError(f"the macro's line `{line}` takes `${number}`; got {len(arguments)} words")
         return shlex.quote(arguments[number - 1])
 
     return _ARGUMENT.sub(value, line)

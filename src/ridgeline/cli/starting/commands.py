@@ -54,13 +54,13 @@ def init(
     Exit codes: 0 done, 2 there is no such template, or a file of that name is there.
     """
     if template not in TEMPLATES:
-        msg = f"there is no template `{template}`; {did_you_mean(template, TEMPLATES)}"
-        raise CommandError(msg)
+        raise CommandError(f"there is no template `{template}`; {did_you_mean(template, TEMPLATES)}")
     place = Path(folder)
     name = name or place.resolve().name
     if not _NAME.fullmatch(name):
-        msg = f"`{name}` cannot be an application's name; give letters, digits, `_` and `-` with `--name`"
-        raise CommandError(msg)
+        raise CommandError(
+            f"`{name}` cannot be an application's name; give letters, digits, `_` and `-` with `--name`"
+        )
     texts = {
         path: text.replace("PROJECT", name)
         for path, text in _texts(files("ridgeline.cli.starting") / "templates" / template)
@@ -77,16 +77,14 @@ def init(
 def _write(place: Path, texts: dict[str, str]) -> None:
     """Write all files, or none if one is there. Raises CommandError."""
     if there := [path for path in texts if (place / path).exists()]:
-        msg = f"`{place / there[0]}` exists already; give an empty folder, or remove it"
-        raise CommandError(msg)
+        raise CommandError(f"`{place / there[0]}` exists already; give an empty folder, or remove it")
     try:
         for path, text in texts.items():
             (place / path).parent.mkdir(parents=True, exist_ok=True)
             (place / path).write_text(text, encoding="utf-8")
     except OSError as error:
         what = f"`{error.filename or place}` cannot be written: {error.strerror}"
-        msg = f"{what}; give a folder that you may write"
-        raise CommandError(msg) from None
+        raise CommandError(f"{what}; give a folder that you may write") from None
 
 
 def _texts(folder: Traversable, above: str = "") -> Iterator[tuple[str, str]]:

@@ -200,8 +200,9 @@ def link() -> Link | None:
         given["attributes"] = tuple(given.pop("attributes", ()))
         return Link(end, **given)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        msg = f"the environment variable `{VARIABLE}` is not of a supervisor that runs; unset it"
-        raise CommandError(msg) from error
+        raise CommandError(
+            f"the environment variable `{VARIABLE}` is not of a supervisor that runs; unset it"
+        ) from error
 
 
 def encode(end: socket.socket, given: Mapping[str, Any]) -> str:

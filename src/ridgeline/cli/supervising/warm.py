@@ -72,8 +72,9 @@ class WarmSpark:
         from ridgeline.engine.driver.slots.spark_errors import java_has_ended
 
         if self._begun and java_has_ended():
-            msg = "the Java process of this standby has ended; start it again, or add `--supervise`"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                "the Java process of this standby has ended; start it again, or add `--supervise`"
+            )
         if self._executors is not None:
             self._executors.look(entry)
 

@@ -210,8 +210,7 @@ class Container:
         if held != request.window_id - 1:
             found = "no state" if held is None else f"the state after window {held}"
             what = f"container {self.spec.id} holds {found}; it was to go on with window {request.window_id}"
-            msg = f"{what}; the window is run again from the last commit"
-            raise StateError(msg)
+            raise StateError(f"{what}; the window is run again from the last commit")
         self._finished |= request.finished
         return request if self._finished == request.finished else replace(request, finished=self._finished)
 

@@ -179,8 +179,7 @@ def read_rows(schema: bytes, messages: Iterable[bytes]) -> Iterator[pa.RecordBat
         for message in messages:
             yield pa.ipc.read_record_batch(pa.py_buffer(message), kind)
     except Exception as error:
-        what = f"Spark's rows broke off: {described(error)}"
-        raise InputLostError(what) from error
+        raise InputLostError(f"Spark's rows broke off: {described(error)}") from error
 
 
 def of_source(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:

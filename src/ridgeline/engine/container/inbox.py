@@ -49,12 +49,15 @@ def _opened(
             return coded.decode(data, encoding, times)
         return block.decode(schema, data, times)
     except (LostBlockError, coded.DamagedError, pa.ArrowException) as error:
-        what = f"a block of container {producer} for {where} is lost or damaged: {error}"
-        raise _unreceived(spec, _operator(spec, sent.sink), what, window_id) from error
+        raise _unreceived(
+            spec,
+            _operator(spec, sent.sink),
+            f"a block of container {producer} for {where} is lost or damaged: {error}",
+            window_id,
+        ) from error
     except coded.DecodeError as error:
         trace = "".join(traceback.format_exception(error))
-        text = f"{where}: {error}"
-        raise _failed(spec, _operator(spec, sent.sink), text, window_id, trace) from error
+        raise _failed(spec, _operator(spec, sent.sink), f"{where}: {error}", window_id, trace) from error
 
 
 def _operator(spec: ContainerSpec, operator: int) -> PhysicalOperator:

@@ -30,10 +30,9 @@ def ports_of_stream(plan: Plan, name: str) -> tuple[list[Port], Schema]:
             found = [(op.id, port) for op in sliders for port in op.outputs]
             return found or [(op.id, stream.source.port) for op in own if not op.unifier], stream.schema
     known = [name for stream in plan.logical.streams for name in (stream.name, str(stream.source))]
-    msg = (
+    raise KeyError(
         f"there is no stream `{name}`, nor an output port of that name with one; {did_you_mean(name, known)}"
     )
-    raise KeyError(msg)
 
 
 def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:

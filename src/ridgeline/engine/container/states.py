@@ -120,8 +120,13 @@ class ContainerStates:
             classes: dict[str, Classes] = {}
             data, sizes = state_files.encode(name, sections, classes) if sections else (b"", {})
         except Exception as error:
-            owners = {operator: operators[operator].spec for operator in changes}
-            raise _unwritable(spec.application, owners, changes, request.window_id, error) from error
+            raise _unwritable(
+                spec.application,
+                {operator: operators[operator].spec for operator in changes},
+                changes,
+                request.window_id,
+                error,
+            ) from error
         if len(data) > state_files.SMALL_BYTES:
             state_files.write(self._storage, name, data)
         elif data:

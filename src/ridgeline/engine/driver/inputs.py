@@ -199,8 +199,9 @@ def _enumerators(plan: Plan, stay: Mapping[str, Enumerator]) -> dict[str, Enumer
             continue
         if not isinstance(enumerator, Enumerator):
             what = f"operator `{logical.name}`: its method `enumerator` gave {shorten(enumerator)}"
-            msg = f"{what}, which is no `Enumerator`; return an instance of a class that derives from it"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"{what}, which is no `Enumerator`; return an instance of a class that derives from it"
+            )
         found[logical.name] = enumerator
     return found
 
@@ -208,8 +209,9 @@ def _enumerators(plan: Plan, stay: Mapping[str, Enumerator]) -> dict[str, Enumer
 def _check_offset(start: object, end: object) -> None:
     """Raise TypeError for an offset that JSON cannot hold, ValueError for none after there was one."""
     if end is None and start is not None:
-        msg = f"`advance` returned None after {shorten(start)}; return `start` if there is nothing to read"
-        raise ValueError(msg)
+        raise ValueError(
+            f"`advance` returned None after {shorten(start)}; return `start` if there is nothing to read"
+        )
     check_json(end)
 
 

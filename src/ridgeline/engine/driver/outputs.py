@@ -237,8 +237,7 @@ class Outputs:
         name = next(one.name for one in self.plan.physical.operators if one.id == operator)
         what = "it hands values over (`hand_over`), and nobody would publish them"
         message = f"{what}; return a `Publisher` from its method `publisher`, which gave None"
-        failure = Failure(self.plan.logical.application, name, 0, window_id, "publisher", message)
-        raise OperatorError(failure)
+        raise OperatorError(Failure(self.plan.logical.application, name, 0, window_id, "publisher", message))
 
     def committing(self, window_id: int) -> None:
         """The commit begins of all windows that are staged, up to this one."""
@@ -347,8 +346,9 @@ def call_on_driver(
     except RidgelineError:
         raise
     except Exception as error:
-        failure = Failure(application, operator, 0, window_id, callback, described(error))
-        raise OperatorError(failure) from error
+        raise OperatorError(
+            Failure(application, operator, 0, window_id, callback, described(error))
+        ) from error
 
 
 def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
@@ -358,8 +358,9 @@ def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publishe
         publisher = stay.get(logical.name) or logical.operator.publisher()
         if publisher is not None and not isinstance(publisher, Publisher):
             what = f"operator `{logical.name}`: its method `publisher` gave {shorten(publisher)}"
-            msg = f"{what}, which is no `Publisher`; return an instance of a class that derives from it"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"{what}, which is no `Publisher`; return an instance of a class that derives from it"
+            )
         if publisher is not None:
             _refuse_what_never_runs(logical.name, publisher)
             found[logical.name] = publisher
@@ -376,8 +377,7 @@ def _refuse_what_never_runs(name: str, publisher: Publisher) -> None:
             or inspect.isasyncgenfunction(function)
         ):
             what = f"`{method}` of the publisher of `{name}` is `async`, or has `yield` in it"
-            msg = f"{what}: it would never run; make it a plain method"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}: it would never run; make it a plain method")
 
 
 def check_json(state: object) -> None:
@@ -389,10 +389,9 @@ def check_json(state: object) -> None:
         if isinstance(one, dict):
             odd = next((key for key in one if not isinstance(key, str)), "")
             if odd != "":
-                msg = (
+                raise TypeError(
                     f"a dictionary in the state has the key {odd!r}, which JSON makes text; use texts as keys"
                 )
-                raise TypeError(msg)
             waiting += one.values()
         elif isinstance(one, (list, tuple)):
             waiting += one

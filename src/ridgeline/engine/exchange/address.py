@@ -57,10 +57,9 @@ def _way(address: str, text: str) -> Way:
         return UnixWay(unquote(place))
     host, _, port = place.rpartition(":")
     if kind not in {"tcp", "tls"} or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        msg = (
+        raise ValueError(
             f"`{address}` is no address; got `{text}`; give `unix:/path`, `tcp:host:port` or `tls:host:port`"
         )
-        raise ValueError(msg)
     return TcpWay(host.strip("[]"), int(port), kind == "tls")
 
 

@@ -36,13 +36,13 @@ def encode(tuples: Tuples, encoding: Encoding) -> pa.Buffer:
     except Exception as error:
         first = shorten(tuples.rows[0])
         what = f"{who} cannot encode {len(tuples)} tuples, the first being {first}: {described(error)}"
-        msg = f"{what}; let `encode` take whatever its port may get"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"{what}; let `encode` take whatever its port may get") from error
     try:
         view = memoryview(data).cast("B")
     except TypeError:
-        msg = f"{who} made {shorten(data)} of {len(tuples)} tuples, which is no `bytes`; return `bytes`"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"{who} made {shorten(data)} of {len(tuples)} tuples, which is no `bytes`; return `bytes`"
+        ) from None
     return pa.py_buffer(_HEADER.pack(_MARK, _checksum(view, len(tuples)), len(tuples)) + view)
 
 
@@ -55,16 +55,14 @@ def decode(data: pa.Buffer, encoding: Encoding, times: OpenedTimes) -> Tuples:
     mark, checksum, count = _HEADER.unpack_from(view) if view.nbytes >= _HEADER.size else (b"", 0, 0)
     body = view[_HEADER.size :]
     if mark != _MARK or _checksum(body, count) != checksum:
-        msg = f"{view.nbytes} bytes are damaged"
-        raise DamagedError(msg)
+        raise DamagedError(f"{view.nbytes} bytes are damaged")
     try:
         found = encoding.codec.decode_all(body, count, encoding.schema)
         return _tuples(found, count, encoding.schema, opened_times(times, count))
     except Exception as error:
         name = f"the codec `{type(encoding.codec).__name__}`"
         what = f"{name} cannot decode {count} tuples of {body.nbytes} bytes: {described(error)}"
-        msg = f"{what}; let `decode` return what `encode` got"
-        raise DecodeError(msg) from error
+        raise DecodeError(f"{what}; let `decode` return what `encode` got") from error
 
 
 def _tuples(found: object, count: int, schema: Schema, times: Times | str | None) -> Tuples:
@@ -72,16 +70,14 @@ def _tuples(found: object, count: int, schema: Schema, times: Times | str | None
     if isinstance(found, Tuples):
         batch, made = found.batch, len(found)
         if not batch.schema.equals(schema.arrow):
-            msg = f"it made tuples of {found.schema.describe()}, not {schema.describe()}"
-            raise TypeError(msg)
+            raise TypeError(f"it made tuples of {found.schema.describe()}, not {schema.describe()}")
         tuples = Tuples.of_batch(schema, batch, times)
     else:
         rows = list(islice(iter(found), count + 1))  # type: ignore[call-overload]  # what is no sequence, raises
         made = len(rows)
         tuples = Tuples.of_rows(schema, rows, times)
     if made != count:
-        msg = f"it made {made if made <= count else 'more'} tuples of {count}"
-        raise ValueError(msg)
+        raise ValueError(f"it made {made if made <= count else 'more'} tuples of {count}")
     return tuples
 
 

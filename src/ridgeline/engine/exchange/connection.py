@@ -140,8 +140,7 @@ class Connection:
                 if not self.stream.ready():
                     return None
             except OSError as error:
-                msg = f"no TLS: {error}"
-                raise RefusedError(MALFORMED, msg) from error
+                raise RefusedError(MALFORMED, f"no TLS: {error}") from error
             self._handshake = self._shake(self.stream.binding)
             self._greet(self._handshake, self._handshake.begin())
         return self._handshake

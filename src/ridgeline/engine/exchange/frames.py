@@ -52,8 +52,7 @@ def encode(
         size += part_size + -part_size % 8
     if size > maximum_bytes or count > _MOST_PARTS:
         most = f"{maximum_bytes} bytes in {_MOST_PARTS} parts"
-        msg = f"a frame has at most {most}; got {size} in {count}; divide it"
-        raise ValueError(msg)
+        raise ValueError(f"a frame has at most {most}; got {size} in {count}; divide it")
     small = bytearray(_HEADER.pack(_MARK, kind, size))
     small += struct.pack(f"<{count + 1}Q", count, *sizes)
     pieces = []
@@ -149,11 +148,9 @@ class FrameDecoder:
         if mark != _MARK:
             raise _no_mark(mark)
         if size > self._maximum_bytes:
-            msg = f"a frame has at most {self._maximum_bytes} bytes; it says {size}"
-            raise RefusedError(TOO_LARGE, msg)
+            raise RefusedError(TOO_LARGE, f"a frame has at most {self._maximum_bytes} bytes; it says {size}")
         if size < _LEAST_BODY:
-            msg = f"a frame has at least {_LEAST_BODY} bytes; it says {size}"
-            raise RefusedError(MALFORMED, msg)
+            raise RefusedError(MALFORMED, f"a frame has at least {_LEAST_BODY} bytes; it says {size}")
         return kind, size
 
 
@@ -162,8 +159,7 @@ def _allocated(size: int) -> memoryview:
     try:
         return memoryview(pa.allocate_buffer(size)).cast("B")
     except MemoryError as error:
-        msg = f"no memory is left for a frame of {size} bytes"
-        raise RefusedError(TOO_LARGE, msg) from error
+        raise RefusedError(TOO_LARGE, f"no memory is left for a frame of {size} bytes") from error
 
 
 def _no_mark(found: bytes) -> RefusedError:
@@ -175,13 +171,13 @@ def _frame(kind: int, body: memoryview) -> Frame:
     count = int.from_bytes(body[:8], "little")
     begin = 8 * (count + 1)
     if not 1 <= count <= _MOST_PARTS or begin > body.nbytes:
-        msg = f"a frame of {body.nbytes} bytes cannot have {count} parts"
-        raise RefusedError(MALFORMED, msg)
+        raise RefusedError(MALFORMED, f"a frame of {body.nbytes} bytes cannot have {count} parts")
     parts = []
     for size in struct.unpack_from(f"<{count}Q", body, 8):
         parts.append(body[begin : begin + size])
         begin += size + -size % 8
     if begin != body.nbytes:
-        msg = f"the parts of a frame must have {body.nbytes} bytes in all; they have {begin}"
-        raise RefusedError(MALFORMED, msg)
+        raise RefusedError(
+            MALFORMED, f"the parts of a frame must have {body.nbytes} bytes in all; they have {begin}"
+        )
     return Frame(kind, parts[0], parts[1:])

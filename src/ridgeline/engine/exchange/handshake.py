@@ -40,11 +40,10 @@ class Handshake:
         self, me: Peer, secret: bytes, nonce: bytes, other: Peer | None = None, binding: bytes = b""
     ) -> None:
         if len(secret) < LEAST_SECRET_BYTES or len(nonce) != NONCE_BYTES:
-            msg = (
+            raise ValueError(
                 f"a secret has at least {LEAST_SECRET_BYTES} bytes and a nonce {NONCE_BYTES}; "
                 f"got {len(secret)} and {len(nonce)}; take both from `secrets.token_bytes`"
             )
-            raise ValueError(msg)
         self.peer: Peer | None = None
         self.missing = _HELLO.size if other is None else _HELLO.size + _PROOF_BYTES
         self._secret = secret
@@ -68,8 +67,9 @@ class Handshake:
         self._received += data
         self.missing -= len(data)
         if not self._theirs and not _MARK.startswith(self._received[: len(_MARK)]):
-            msg = f"a handshake begins with {_MARK!r}; got {self._received[: len(_MARK)]!r}"
-            raise RefusedError(MALFORMED, msg)
+            raise RefusedError(
+                MALFORMED, f"a handshake begins with {_MARK!r}; got {self._received[: len(_MARK)]!r}"
+            )
         if self.missing:
             return b""
         message, self._received = self._received, b""
@@ -90,15 +90,16 @@ class Handshake:
         found = _read_hello(self._theirs)
         self._check(b"listens", message[_HELLO.size :])
         if found != expected:
-            msg = f"{found} is at the address of {expected}"
-            raise RefusedError(UNAUTHENTICATED, msg)
+            raise RefusedError(UNAUTHENTICATED, f"{found} is at the address of {expected}")
         self.peer = found
         return self._proof(b"connects")
 
     def _check(self, side: bytes, proof: bytes) -> None:
         if not hmac.compare_digest(proof, self._proof(side)):
-            msg = "the other end does not know the application's secret, or somebody stands between"
-            raise RefusedError(UNAUTHENTICATED, msg)
+            raise RefusedError(
+                UNAUTHENTICATED,
+                "the other end does not know the application's secret, or somebody stands between",
+            )
 
     def _proof(self, side: bytes) -> bytes:
         hellos = (self._theirs, self._mine) if self._expected is None else (self._mine, self._theirs)
@@ -110,6 +111,7 @@ def _read_hello(hello: bytes) -> Peer:
     """Who says hello. Raises RefusedError."""
     mark, version, slot, attempt, _ = _HELLO.unpack(hello)
     if mark != _MARK or version != VERSION:
-        msg = f"this end speaks version {VERSION} of the protocol; the other speaks {version}"
-        raise RefusedError(MALFORMED, msg)
+        raise RefusedError(
+            MALFORMED, f"this end speaks version {VERSION} of the protocol; the other speaks {version}"
+        )
     return Peer(slot, attempt)

@@ -161,8 +161,9 @@ def _unix(parent: str | None) -> Listener:
             bound.bind(f"{folder}/s")
             bound.listen(_BACKLOG)
         except OSError as error:
-            msg = f"no Unix socket can be made in `{where}`; got: {error}; name another folder by `TMPDIR`"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                f"no Unix socket can be made in `{where}`; got: {error}; name another folder by `TMPDIR`"
+            ) from error
         undo.pop_all()
     return Listener(bound, UnixWay(f"{folder}/s"))
 
@@ -178,5 +179,6 @@ def _tcp(host: str, ports: tuple[int, int]) -> socket.socket:
         except OSError as error:
             failed = error
     found = f"{failed}" if failed else "an empty range"
-    msg = f"no port of {first} to {last} can be bound on `{host}`; got: {found}; give a range with free ports"
-    raise RidgelineError(msg) from failed
+    raise RidgelineError(
+        f"no port of {first} to {last} can be bound on `{host}`; got: {found}; give a range with free ports"
+    ) from failed

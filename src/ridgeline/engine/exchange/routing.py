@@ -140,8 +140,9 @@ class Splitter:
         if len(strays):
             stray = shorten(part.take(strays[:1]).rows[0])
             what = f"a unifier by key emitted {stray}, whose key none of the tuples had that it merged here"
-            msg = f"{what}; emit tuples of the keys that came, or leave the `key` of its input port out"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"{what}; emit tuples of the keys that came, or leave the `key` of its input port out"
+            )
 
 
 class _Pass:

@@ -168,12 +168,12 @@ class SharedReader:
                 with pa.memory_map(path) as file:
                     self._files[path] = file.read_buffer()
             except (OSError, pa.ArrowException) as error:
-                msg = f"`{path}` cannot be opened: {error}"
-                raise LostBlockError(msg) from error
+                raise LostBlockError(f"`{path}` cannot be opened: {error}") from error
         file_size = self._files[path].size
         if offset + size > file_size:
-            msg = f"`{path}` is truncated: it has {file_size} bytes, the block ends at {offset + size}"
-            raise LostBlockError(msg)
+            raise LostBlockError(
+                f"`{path}` is truncated: it has {file_size} bytes, the block ends at {offset + size}"
+            )
         return self._files[path].slice(offset, size)
 
     def open_times(self, times: PackedTimes | None) -> OpenedTimes:

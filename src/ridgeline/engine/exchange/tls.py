@@ -31,11 +31,10 @@ class Certificate:
             found = cls(Path(chain).read_text("ascii"), Path(key).read_text("ascii"))
             listener_context(found)
         except (OSError, ValueError) as error:
-            msg = (
+            raise RidgelineError(
                 f"`{chain}` and `{key}` are no certificate and its key; got: {error}; "
                 "give two files in PEM that belong together, the key without a password"
-            )
-            raise RidgelineError(msg) from error
+            ) from error
         return found
 
     @property

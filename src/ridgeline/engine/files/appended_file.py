@@ -39,8 +39,7 @@ class AppendedFile:
                 self._length += _AHEAD_BYTES
         os.fdatasync(self._file)
         if not os.fstat(self._file).st_nlink:
-            msg = f"`{self._path}` was removed"
-            raise FileNotFoundError(msg)
+            raise FileNotFoundError(f"`{self._path}` was removed")
         self._end = end
 
     def write(self, data: bytes, offset: int) -> None:

@@ -49,8 +49,7 @@ class FolderLock:
             self._file.close()
             first = "wait until it has ended" if owner.startswith("`") else "stop it first"
             remedy = f"{first}, or give another `--checkpoint`"
-            msg = f"checkpoint folder `{folder}` is in use by {owner}; {remedy}"
-            raise FolderInUseError(msg) from None
+            raise FolderInUseError(f"checkpoint folder `{folder}` is in use by {owner}; {remedy}") from None
         except OSError:
             self._file.close()
             raise

@@ -48,8 +48,9 @@ class Rotation:
         """
         size, seconds, files = _limits(rotate)
         if files:
-            msg = f"{rotate!r} is no size and no time; give `256MB`, `1d`, both with a comma, or `off`"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{rotate!r} is no size and no time; give `256MB`, `1d`, both with a comma, or `off`"
+            )
         keep_bytes, keep_seconds, keep_files = _limits(keep)
         return cls(size, seconds, keep_files, keep_bytes, keep_seconds)
 
@@ -78,8 +79,9 @@ def _limits(text: str) -> tuple[int, float, int]:
             except ValueError:
                 given = 0
         if given <= 0:
-            msg = f"{part!r} is no limit of a log; give a size (`256MB`), a time (`1d`) or a number of files"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{part!r} is no limit of a log; give a size (`256MB`), a time (`1d`) or a number of files"
+            )
     return size, seconds, files
 
 

@@ -36,14 +36,14 @@ def unseal(kind: str, name: str, data: bytes, what: str, format: int) -> Any:
         formed = data == f'{{"crc32":{found},"{kind}":'.encode() + body + b"}\n"
         written = content["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        msg = f"{what} is corrupt: {type(error).__name__}: {error}; restore it from a copy"
-        raise CheckpointError(msg) from error
+        raise CheckpointError(
+            f"{what} is corrupt: {type(error).__name__}: {error}; restore it from a copy"
+        ) from error
     if found in (checksum(name, body), zlib.crc32(body)) and written != format:
         raise _other_format(what, written, format)
     if not formed or found != checksum(name, body):
         found = "its checksum differs, so it is damaged or a copy of another file"
-        msg = f"{what} is corrupt: {found}; restore it from a copy"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"{what} is corrupt: {found}; restore it from a copy")
     return content
 
 

@@ -131,8 +131,9 @@ class LocalStorage(DriverStorage):
             self._make("")
         except (FileExistsError, NotADirectoryError) as error:
             file = next(path for path in _parents(self.uri) if os.path.exists(path))  # noqa: PTH110
-            msg = f"`{file}` is a file; a checkpoint is a folder: give another `--checkpoint`"
-            raise CheckpointError(msg) from error
+            raise CheckpointError(
+                f"`{file}` is a file; a checkpoint is a folder: give another `--checkpoint`"
+            ) from error
         if trust.is_exempt(self.uri):
             return
         if not os.listdir(self.uri):  # noqa: PTH208
@@ -454,8 +455,9 @@ def open_storage(uri: str) -> Storage:
     try:
         return ArrowStorage(uri)
     except Exception as error:
-        msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached; {mask_text(str(error))}"
-        raise CheckpointError(msg) from error
+        raise CheckpointError(
+            f"checkpoint folder `{mask_text(uri)}` cannot be reached; {mask_text(str(error))}"
+        ) from error
 
 
 def _parents(path: str) -> Iterator[str]:

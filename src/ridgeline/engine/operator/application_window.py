@@ -268,8 +268,7 @@ def _merged(name: str, merge: Merge | None, older: Any, newer: Any) -> Any:
     assert merge is not None  # noqa: S101  only lists have none
     value = merge(older, _own(newer))
     if value is None and older is not None:
-        msg = f"`merge` of the state `{name}` has returned None; return the merged value"
-        raise StateError(msg)
+        raise StateError(f"`merge` of the state `{name}` has returned None; return the merged value")
     return value
 
 

@@ -191,8 +191,7 @@ def in_time_order(port: str, schema: Schema, parts: Sequence[Tuples]) -> Sequenc
     if times is None or len(missing):
         what = f"port `{port}` takes its tuples in the order of their times"
         remedy = "emit it with `timestamp=`, or declare `OutputPort(..., timestamp=...)` upstream"
-        msg = f"{what}, but {shorten(tuples.rows[int(missing[0])])} has none; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what}, but {shorten(tuples.rows[int(missing[0])])} has none; {remedy}")
     if bool(np.all(times.newest[1:] >= times.newest[:-1])):
         return (tuples,)
     return (tuples.take(np.argsort(times.newest, kind="stable")),)

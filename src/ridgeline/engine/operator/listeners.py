@@ -52,8 +52,9 @@ class BeforeCheckpoint(TurnPart):
         before = [point.pending for point in points]
         instance.operator.before_checkpoint(instance.context.window_id)
         if before != [point.pending for point in points]:
-            msg = "`before_checkpoint` has emitted, when the window had ended; emit in `end_window`"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                "`before_checkpoint` has emitted, when the window had ended; emit in `end_window`"
+            )
 
 
 class Checks(TurnPart):

@@ -82,13 +82,11 @@ class DeclaredMetrics(TurnPart):
         before = [point.pending for point in outputs]
         value = self._checked(name, getattr(self.instance.operator, name)())
         if before != [point.pending for point in outputs]:
-            msg = f"the method of the metric `{name}` has emitted; emit in `end_window`"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"the method of the metric `{name}` has emitted; emit in `end_window`")
         return value
 
     def _checked(self, name: str, value: object) -> float | None:
         number = checked_value(value)
         if number is not None and number < 0 and name in self._counters:
-            msg = f"a counter never falls; got {number}; declare it as a `gauge`"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"a counter never falls; got {number}; declare it as a `gauge`")
         return number

@@ -230,5 +230,6 @@ def _check_repeated(name: str, times: int) -> None:
     """Raise StateError for a key whose timer its own handler has set too often in one window."""
     if times > _MOST_TIMES:
         what = f"its timer in `{name}` was set again and expired {_MOST_TIMES:,} times in this window"
-        msg = f"{what}; set it to a time that has not passed, and not at all once the input has ended"
-        raise StateError(msg)
+        raise StateError(
+            f"{what}; set it to a time that has not passed, and not at all once the input has ended"
+        )

@@ -327,8 +327,9 @@ def open_channel(
         handler = settings.handler
     except OSError as error:
         remedy = "give `--log-file` a path in a folder that exists and that you may write to"
-        msg = f"log file `{settings.file}` cannot be written: {error.strerror or error}; {remedy}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"log file `{settings.file}` cannot be written: {error.strerror or error}; {remedy}"
+        ) from error
     channel = logging.getLogger(CHANNEL)
     level = channel.level
     channel.setLevel(settings.level)

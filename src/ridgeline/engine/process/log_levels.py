@@ -33,14 +33,12 @@ _set: Mapping[str, str] = MappingProxyType({})
 def check(name: str, level: str) -> None:
     """Raise ValueError, with the remedy, for a name that no logger has, or a level that is none."""
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        msg = (
+        raise ValueError(
             "the name of a logger has parts with points between them; `accounts` stands for "
             f"`accounts.rules`, too, and `{ROOT}` for all"
         )
-        raise ValueError(msg)
     if level not in LEVELS:
-        msg = f"a level is one of {', '.join(LEVELS)}"
-        raise ValueError(msg)
+        raise ValueError(f"a level is one of {', '.join(LEVELS)}")
 
 
 def levels() -> Mapping[str, str]:
@@ -58,8 +56,9 @@ def change(given: Mapping[str, str]) -> Mapping[str, str]:
     with _busy:
         wanted = {name: level for name, level in {**_set, **given}.items() if level != DEFAULT}
         if len(wanted) > MOST_LOGGERS:
-            msg = f"{MOST_LOGGERS} loggers have levels of their own at most; set some to `{DEFAULT}`"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{MOST_LOGGERS} loggers have levels of their own at most; set some to `{DEFAULT}`"
+            )
         return _apply(wanted)
 
 

@@ -219,11 +219,11 @@ def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> byte
         for operator, name, value in named:
             if not _can_be_pickled(value):
                 what = f"its `{name}` is {shown(name, value)} ({error})"
-                msg = f"operator `{operator}` cannot be sent to the workers: {what}; make it in `setup`"
-                raise RidgelineError(msg) from error
+                raise RidgelineError(
+                    f"operator `{operator}` cannot be sent to the workers: {what}; make it in `setup`"
+                ) from error
         remedy = "what cannot be pickled must be made in an operator's `setup`"
-        msg = f"the plan cannot be sent to the workers: {error}; {remedy}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"the plan cannot be sent to the workers: {error}; {remedy}") from error
 
 
 def _can_be_pickled(value: object) -> bool:
@@ -244,8 +244,7 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     if hashlib.sha256(data).hexdigest() != shipped.name.rpartition("-")[2]:
         where = f"plan file `{storage.uri}/{shipped.name}`"
         what = f"{where} is not what the driver wrote: its digest differs ({len(data)} bytes)"
-        msg = f"{what}; remove it and start the application again"
-        raise UntrustedError(msg)
+        raise UntrustedError(f"{what}; remove it and start the application again")
     shipped_packages.receive(storage, shipped.packages, shipped.epoch)
     sources, specs = (zlib.decompress(part) for part in pickle.loads(data))
     files = shipped.files

@@ -114,8 +114,7 @@ def _unpack(
         data = storage.read(place)
         if hashlib.sha256(data).hexdigest() != sha256:
             what = f"package `{storage.uri}/{place}` is not what the driver wrote: its digest differs"
-            msg = f"{what} ({len(data)} bytes); remove it and start the application again"
-            raise UntrustedError(msg)
+            raise UntrustedError(f"{what} ({len(data)} bytes); remove it and start the application again")
         (hidden / "package").write_bytes(data)
         unpack(hidden / "package", sha256, hidden / "files")
         try:

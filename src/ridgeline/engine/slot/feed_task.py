@@ -50,8 +50,7 @@ class WholeInput(NoOpSerializer):
                     raise EOFError  # noqa: TRY301  as where a length is missing
                 yield record
         except (EOFError, OSError, struct.error) as error:
-            what = "Spark's rows broke off"
-            raise InputLostError(what) from error
+            raise InputLostError("Spark's rows broke off") from error
 
 
 @dataclass(frozen=True, slots=True)

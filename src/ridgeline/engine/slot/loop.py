@@ -123,8 +123,7 @@ class SlotLoop:
         message = decode(frame)
         allowed = ToSlot if frame.peer == self._stram else Fed if frame.peer.slot == FEEDER else Between
         if not isinstance(message, allowed):
-            msg = f"{frame.peer} sent `{type(message).__name__}`, which is not for slots"
-            raise MalformedError(msg)
+            raise MalformedError(f"{frame.peer} sent `{type(message).__name__}`, which is not for slots")
         if isinstance(message, Blocks | Finished):
             self._slot.from_slot(message)
             return

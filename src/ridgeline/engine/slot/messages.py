@@ -55,8 +55,7 @@ class Host:
     def __post_init__(self) -> None:
         missing = set(self.slots.values()) - {peer.slot for peer in self.peers}
         if missing:
-            msg = f"slots {sorted(missing)} have not joined; send `Host` once they have"
-            raise ValueError(msg)
+            raise ValueError(f"slots {sorted(missing)} have not joined; send `Host` once they have")
 
     def like(self, plan: PlanFile, containers: tuple[int, ...]) -> Host:
         """The one for another slot that has the same partners: they are not looked at again."""
@@ -344,15 +343,17 @@ def decode(frame: Received) -> AnyMessage:
             return _decode_host(frame)
         return _KINDS[frame.kind](*pickle.loads(frame.head, buffers=frame.buffers))
     except Exception as error:
-        msg = f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"
-        raise MalformedError(msg) from error
+        raise MalformedError(
+            f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"
+        ) from error
 
 
 def decode_plain(frame: Received) -> Heartbeat | Said:
     """The heartbeat or the lines in a frame. Raises MalformedError for any other frame."""
     if frame.kind not in _PLAIN or frame.buffers:
-        msg = f"{frame.peer} sent a frame of kind {frame.kind}, which is no heartbeat and has no lines"
-        raise MalformedError(msg)
+        raise MalformedError(
+            f"{frame.peer} sent a frame of kind {frame.kind}, which is no heartbeat and has no lines"
+        )
     return _PLAIN[frame.kind](bytes(frame.head))
 
 

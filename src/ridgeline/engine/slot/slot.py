@@ -267,8 +267,9 @@ class Slot:
         self._attempts.end(window_id, number - 1)
         attempt = self._attempts.find(window_id, number)
         if attempt is None or attempt.position != NOT_READY or not self._follows(run):
-            msg = f"attempt {number} at window {window_id} cannot begin: it was begun before, or is over"
-            raise AssertionError(msg)
+            raise AssertionError(
+                f"attempt {number} at window {window_id} cannot begin: it was begun before, or is over"
+            )
         if not self._next:
             self._attempts.end(window_id, number)
             return

@@ -273,8 +273,7 @@ class Containers:
     @property
     def _here(self) -> Hosted:
         if self._hosted is None:
-            msg = "no containers are hosted yet"
-            raise AssertionError(msg)
+            raise AssertionError("no containers are hosted yet")
         return self._hosted
 
     def _tear_down(self, containers: set[int] | None) -> None:

@@ -25,16 +25,13 @@ def archive_settings(given: str, master: str, conf: Mapping[str, str]) -> dict[s
     """
     if re.match(r"local(\[|$)", master):
         what = f"`--archives {given}` is for workers of a cluster, and `{master}` has none"
-        msg = f"{what}; leave it out, or give `--master`"
-        raise PackageError(msg)
+        raise PackageError(f"{what}; leave it out, or give `--master`")
     name, _, folder = given.partition("#")
     folder = folder or _FOLDER
     if not re.fullmatch(r"[A-Za-z0-9_][\w.-]*", folder):
-        msg = f"`--archives {given}` names no folder behind `#`; write `{name}#{_FOLDER}`"
-        raise PackageError(msg)
+        raise PackageError(f"`--archives {given}` names no folder behind `#`; write `{name}#{_FOLDER}`")
     if not name.lower().endswith(_SUFFIXES):
-        msg = f"`--archives {given}` is no archive ({', '.join(_SUFFIXES)}); {_PACK}"
-        raise PackageError(msg)
+        raise PackageError(f"`--archives {given}` is no archive ({', '.join(_SUFFIXES)}); {_PACK}")
     if re.match(r"\w+:", name) is None:
         name = str(Path(name).absolute())
         _check(name)
@@ -52,8 +49,6 @@ def _check(name: str) -> None:
             with tarfile.open(name) as archive:
                 archive.next()
     except OSError as error:
-        msg = f"archive `{name}` cannot be read: {error.strerror or error}; {_PACK}"
-        raise PackageError(msg) from None
+        raise PackageError(f"archive `{name}` cannot be read: {error.strerror or error}; {_PACK}") from None
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError) as error:
-        msg = f"archive `{name}` is damaged or none: {error}; {_PACK}"
-        raise PackageError(msg) from None
+        raise PackageError(f"archive `{name}` is damaged or none: {error}; {_PACK}") from None

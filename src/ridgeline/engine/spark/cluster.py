@@ -82,8 +82,7 @@ def check_speculation(master: str, settings: Mapping[str, str]) -> None:
     if settings.get(_SPECULATION, "").lower() == _TRUE and threshold:
         what = f"with `{_SPECULATION}=true` and `{_THRESHOLD}={threshold}` Spark starts long tasks twice"
         why = "slots are tasks that last as long as the application"
-        msg = f"{what}; {why}; leave the threshold out, or give `--conf {_SPECULATION}=false`"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what}; {why}; leave the threshold out, or give `--conf {_SPECULATION}=false`")
 
 
 # Dynamic allocation -----------------------------------------------------------------------------------------
@@ -210,12 +209,14 @@ def end_on_yarn(cluster_id: str) -> None:
             command, capture_output=True, text=True, timeout=_YARN_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        msg = f"YARN could not be asked to end {cluster_id}: {error}; see that `HADOOP_CONF_DIR` is set"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"YARN could not be asked to end {cluster_id}: {error}; see that `HADOOP_CONF_DIR` is set"
+        ) from None
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()[-1]
-        msg = f"YARN did not end {cluster_id}: {mask_text(last)[:300]}; see that `HADOOP_CONF_DIR` is set"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"YARN did not end {cluster_id}: {mask_text(last)[:300]}; see that `HADOOP_CONF_DIR` is set"
+        )
 
 
 def end_on_kubernetes(master: str, pod: str, *, grace_seconds: int) -> None:
@@ -231,13 +232,13 @@ def end_on_kubernetes(master: str, pod: str, *, grace_seconds: int) -> None:
             command, capture_output=True, text=True, timeout=_KUBERNETES_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        msg = f"Kubernetes could not be asked to remove the pod `{pod}`: {error}; {way}"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"Kubernetes could not be asked to remove the pod `{pod}`: {error}; {way}"
+        ) from None
     said = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()
     refused = [
         line for line in said if "Exception" in line or "Forbidden" in line or "No applications" in line
     ]
     if done.returncode or refused:
         why = mask_text((refused or said[-1:])[0])[:300]
-        msg = f"Kubernetes did not remove the pod `{pod}`: {why}; {way}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"Kubernetes did not remove the pod `{pod}`: {why}; {way}")

@@ -90,12 +90,11 @@ def quietly(worker: Callable[..., int]) -> Callable[..., int]:
 
 def no_terminal(*_arguments: object, **_named: object) -> None:
     """Refuse `breakpoint()` in a worker: a debugger would read from nowhere. Raises RidgelineError."""
-    msg = (
+    raise RidgelineError(
         "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your "
         "own process to debug it, `run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or "
         "set PYTHONBREAKPOINT to a debugger that listens (0: to pass over it)"
     )
-    raise RidgelineError(msg)
 
 
 def preload(names: str) -> None:

@@ -75,8 +75,9 @@ class HadoopStorage(DriverStorage):
             found = f"{self._filesystem.getClass().getSimpleName()} without `{_CONDITIONAL}`"
             remedy = f"use HDFS, S3A of Hadoop 3.4.2 or newer, or promise by `--conf {ONE_DRIVER}=true` that "
             remedy += "never two drivers run on it"
-            msg = f"checkpoint folder `{mask_text(self.uri)}`: {what}; found {found}; {remedy}"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"checkpoint folder `{mask_text(self.uri)}`: {what}; found {found}; {remedy}"
+            )
 
     def _path(self, name: str) -> Any:
         return self._hadoop.fs.Path(f"{self.uri}/{name}")
@@ -168,8 +169,7 @@ class HadoopStorage(DriverStorage):
                         paths.add(self._filesystem.makeQualified(self._path(name)))
                     failed = bulk.bulkDelete(paths)
                     if len(failed):
-                        msg = f"{some[0]}: {mask_text(str(failed[0].getValue()))}"
-                        raise OSError(msg)
+                        raise OSError(f"{some[0]}: {mask_text(str(failed[0].getValue()))}")
         except Py4JJavaError as error:
             raise _translated(error, "delete") from None
 

@@ -42,12 +42,11 @@ def find_java() -> None:
     else:
         nowhere = "there is no `java` on the PATH and JAVA_HOME is not set"
         found = f"`JAVA_HOME` is `{home}`, which has no working `bin/java`" if home else nowhere
-    msg = (
+    raise RidgelineError(
         f"Spark needs Java {MINIMUM} or newer; {found}; install one "
         f"(Debian: `apt-get install openjdk-17-jre-headless`, macOS: "
         f"`brew install openjdk@17`), or `pip install 'ridgeline[jre]'`"
     )
-    raise RidgelineError(msg)
 
 
 def java_version() -> str:

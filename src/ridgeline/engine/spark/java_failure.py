@@ -76,8 +76,7 @@ def check_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     if most < _FEWEST_FILES:
         what = f"this process may open {most} files; Spark needs {_FEWEST_FILES} or more"
-        msg = f"Spark cannot start: {what}; {_FILES}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"Spark cannot start: {what}; {_FILES}")
 
 
 class HeldOutput:

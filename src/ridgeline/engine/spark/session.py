@@ -228,8 +228,7 @@ def _wanted(
     except ImportError as error:
         if not (hidden := hint(error)):
             raise
-        msg = f"pyspark cannot be imported: {error}; {hidden}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"pyspark cannot be imported: {error}; {hidden}") from error
 
     given = {**under_submit, **conf}
     os.environ["PYSPARK_PYTHON"] = (

@@ -128,8 +128,7 @@ class WorkerCheck:
             remedy = "give `--checkpoint` a folder that all hosts share, or a URI that all of them reach "
             remedy += "(`s3a://...`, `hdfs://...`)"
             found = f"host `{blind[0]}` has no `{self._checkpoint}`"
-            msg = f"workers do not see the checkpoint folder: {found}; {remedy}"
-            raise WorkerError(msg)
+            raise WorkerError(f"workers do not see the checkpoint folder: {found}; {remedy}")
 
     def _waiting(self) -> str:
         executors = len(self._context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # noqa: SLF001  the driver is one of them

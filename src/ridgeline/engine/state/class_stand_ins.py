@@ -68,8 +68,7 @@ def _flag(new: Any, before: Sequence[Sequence[str]]) -> Callable[..., Any]:
                 found |= new[name]
                 left &= ~number
         if left:
-            msg = f"a `{new.__name__}` has bits that no member had: {value}"
-            raise ValueError(msg)
+            raise ValueError(f"a `{new.__name__}` has bits that no member had: {value}")
         return found
 
     return made

@@ -68,14 +68,14 @@ def convert(
     except StateError as error:
         if f"`{operator.name}`" in str(error):
             raise
-        msg = f"state of operator `{operator.name}` cannot be converted: {error}"
-        raise StateError(msg) from error
+        raise StateError(f"state of operator `{operator.name}` cannot be converted: {error}") from error
     except OSError:
         raise
     except Exception as error:
         what = f"state of operator `{operator.name}` cannot be converted: {described(error)}"
-        msg = f"{what}; go on with the code that wrote it, or drop it: `--drop-state {operator.name}`"
-        raise StateError(msg) from error
+        raise StateError(
+            f"{what}; go on with the code that wrote it, or drop it: `--drop-state {operator.name}`"
+        ) from error
 
 
 class _Converter:

@@ -71,8 +71,7 @@ class FileCheck:
             elif (size := len(self._storage.map(f"{state_files.FOLDER}/{name}") or b"")) != wanted[name][0]:
                 where = state_files.where(self._storage, name)
                 found = f"{size} bytes, not {wanted[name][0]}"
-                msg = f"state file `{where}` is corrupt ({found}); restore it from a copy"
-                raise StateError(msg)
+                raise StateError(f"state file `{where}` is corrupt ({found}); restore it from a copy")
 
 
 def equals(version: StateVersion, others: Iterable[StateVersion]) -> Iterator[StateVersion]:

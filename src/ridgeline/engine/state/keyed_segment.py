@@ -98,14 +98,12 @@ class Segment:
         elif length > size - _TAIL.size or (not checked and zlib.crc32(view[: -_TAIL.size]) != checksum):
             what = "checksum differs"
         if what:
-            msg = f"state file `{name}` is corrupt ({size} bytes, {what}); restore it from a copy"
-            raise StateError(msg)
+            raise StateError(f"state file `{name}` is corrupt ({size} bytes, {what}); restore it from a copy")
         about: dict[str, Any] = json.loads(bytes(view[size - _TAIL.size - length : size - _TAIL.size]))
         if about["name"] != name.rpartition("/")[2]:
-            msg = (
+            raise StateError(
                 f"state file `{name}` is corrupt (it is a copy of `{about['name']}`); restore it from a copy"
             )
-            raise StateError(msg)
         return about
 
     # Finding ------------------------------------------------------------------------------------------------

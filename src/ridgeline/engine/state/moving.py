@@ -275,8 +275,9 @@ def _by_partitioner(
     except NotImplementedError as error:
         raise _cannot(operator, name, str(error)) from None
     except Exception as error:
-        why = f"its partitioner `{type(partitioner).__name__}` raised {described(error)}"
-        raise _cannot(operator, name, why) from error
+        raise _cannot(
+            operator, name, f"its partitioner `{type(partitioner).__name__}` raised {described(error)}"
+        ) from error
     _put_all(operator, name, into, parts)
 
 

@@ -192,8 +192,7 @@ def read(storage: Storage, name: str, key: str, unpickled: Callable[[Any], Any] 
         unreadable = isinstance(error, OSError)
         remedy = "run it with the code that wrote it; what a state holds must come back from `pickle`"
         remedy = "see to the disk, then run again" if unreadable else remedy
-        msg = f"state file `{where(storage, name)}` cannot be read: {what}; {remedy}"
-        raise StateError(msg) from error
+        raise StateError(f"state file `{where(storage, name)}` cannot be read: {what}; {remedy}") from error
     return changes
 
 
@@ -215,8 +214,7 @@ def _sections(storage: Storage, name: str) -> dict[str, Any]:
     if not _is_whole(name, data):
         what = "checksum differs: damaged, or a copy of another file"
         size = f"{len(data)} bytes, {what}"
-        msg = f"state file `{where(storage, name)}` is corrupt ({size}); restore it from a copy"
-        raise StateError(msg)
+        raise StateError(f"state file `{where(storage, name)}` is corrupt ({size}); restore it from a copy")
     sections: dict[str, Any] = loads(payload)
     return sections
 

@@ -70,8 +70,9 @@ def nearest_rank(quantile: float, count: int) -> int:
     0.07, the eighth. Raises ValueError unless 0 <= `quantile` <= 1.
     """
     if not 0.0 <= quantile <= 1.0:
-        msg = f"a quantile must lie between 0 and 1; got {quantile}; did you mean {quantile / 100}?"
-        raise ValueError(msg)
+        raise ValueError(
+            f"a quantile must lie between 0 and 1; got {quantile}; did you mean {quantile / 100}?"
+        )
     return min(max(1, math.ceil(round(quantile * count, 6))), count)
 
 
@@ -92,8 +93,7 @@ class Histogram:
 
     def __init__(self, bits: int = BITS) -> None:
         if not 1 <= bits <= _MOST_BITS:
-            msg = f"`bits` must lie between 1 and {_MOST_BITS}; got {bits}; did you mean {BITS}?"
-            raise ValueError(msg)
+            raise ValueError(f"`bits` must lie between 1 and {_MOST_BITS}; got {bits}; did you mean {BITS}?")
         self.bits = bits
         self.count = 0
         """How many values were added."""
@@ -116,11 +116,10 @@ class Histogram:
         )
         if not (known & (counts > 0)).all():
             number, count = table[~(known & (counts > 0))][0].tolist()
-            msg = (
+            raise ValueError(
                 f"a bucket of {bits} bits must be 0 or above {lowest_bucket(bits) - 1}, and hold "
                 f"something; got ({number}, {count})"
             )
-            raise ValueError(msg)
         made._count(numbers, counts)
         return made
 
@@ -135,8 +134,7 @@ class Histogram:
             return
         least, most = float(seconds.min()), float(seconds.max())
         if not (least >= 0.0 and most < math.inf):
-            msg = f"a histogram takes finite seconds from 0 on; got values from {least} to {most}"
-            raise ValueError(msg)
+            raise ValueError(f"a histogram takes finite seconds from 0 on; got values from {least} to {most}")
         self._count(bucket_numbers(seconds, self.bits), counts)
 
     def merge(self, other: Histogram) -> None:
@@ -146,11 +144,10 @@ class Histogram:
             ValueError: If the other has other `bits`.
         """
         if other.bits != self.bits:
-            msg = (
+            raise ValueError(
                 f"histograms of {self.bits} and {other.bits} bits do not merge; make both with the same "
                 "`bits`"
             )
-            raise ValueError(msg)
         self._grow(other.count)
         self._zero += other._zero
         if other._counts.size:
@@ -198,8 +195,9 @@ class Histogram:
             or part.size < other._counts.size
             or (part < other._counts).any()
         ):
-            msg = "only what was merged can be subtracted, and only from a histogram that is not full"
-            raise ValueError(msg)
+            raise ValueError(
+                "only what was merged can be subtracted, and only from a histogram that is not full"
+            )
         part -= other._counts
         self._zero -= other._zero
         self.count -= other.count
@@ -259,8 +257,9 @@ class Histogram:
 
     def _grow(self, count: int) -> None:
         if self.count + count > _MOST:
-            msg = f"a histogram holds at most 2**63 - 1 values; got {self.count} and {count} more"
-            raise OverflowError(msg)
+            raise OverflowError(
+                f"a histogram holds at most 2**63 - 1 values; got {self.count} and {count} more"
+            )
         self.count += count
 
     def _count(self, numbers: Integers, counts: Integers | None) -> None:

@@ -87,8 +87,9 @@ def kip_613_name(statistic: str) -> str:
     """
     short = _KIP_613_STATISTICS.get(statistic)
     if short is None:
-        msg = f"KIP-613 has no `{statistic}`; did you mean one of {', '.join(_KIP_613_STATISTICS)}?"
-        raise ValueError(msg)
+        raise ValueError(
+            f"KIP-613 has no `{statistic}`; did you mean one of {', '.join(_KIP_613_STATISTICS)}?"
+        )
     return f"record-e2e-latency-{short}"
 
 
@@ -461,8 +462,7 @@ class RecordAges:
 
     def __init__(self, window_seconds: float = 60.0) -> None:
         if window_seconds < 1:
-            msg = f"`window_seconds` must be at least 1; got {window_seconds}; did you mean 60?"
-            raise ValueError(msg)
+            raise ValueError(f"`window_seconds` must be at least 1; got {window_seconds}; did you mean 60?")
         self._seconds = math.ceil(window_seconds)
         self._series: dict[int | str, dict[str, _Series]] = {}
 
@@ -478,8 +478,9 @@ class RecordAges:
             ValueError: For ages at `commit`, which need the delay of `add_committed`.
         """
         if sample.place == "commit":
-            msg = "ages at `commit` are known once the window is committed; did you mean `add_committed`?"
-            raise ValueError(msg)
+            raise ValueError(
+                "ages at `commit` are known once the window is committed; did you mean `add_committed`?"
+            )
         return self._add(operator_id, sample, offset_seconds, at)
 
     def add_committed(
@@ -498,8 +499,7 @@ class RecordAges:
             ValueError: For ages at another place.
         """
         if sample.place not in {"commit", "publish"}:
-            msg = f"only ages at `commit` wait for it; got `{sample.place}`; did you mean `add`?"
-            raise ValueError(msg)
+            raise ValueError(f"only ages at `commit` wait for it; got `{sample.place}`; did you mean `add`?")
         return self._add(operator_id, sample, delay_seconds, at)
 
     def _add(self, operator_id: int, sample: AgeSample, shift: float, at: float) -> tuple[Seconds, Integers]:

@@ -30,8 +30,7 @@ def application_figures(
     """The figures of the last `seconds` seconds. Raises ValueError if none are kept (`keep_figures`)."""
     fold, plan = measurement.deciding, measurement.plan
     if fold is None:
-        msg = "no figures are kept for those who decide"
-        raise ValueError(msg)
+        raise ValueError("no figures are kept for those who decide")
     slices, (sources, application) = fold.slices(), measurement.backlog(now)
     caught_up = application["caughtUpAt"]
     present = Now(

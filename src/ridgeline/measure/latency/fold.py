@@ -102,8 +102,9 @@ class LatencyFold:
 
     def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
         if not 1 <= average_windows <= history:
-            msg = f"`average_windows` must lie between 1 and `history`; got {average_windows} and {history}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"`average_windows` must lie between 1 and `history`; got {average_windows} and {history}"
+            )
         self.clamps = 0
         """How often an operator ended before its upstream, by clocks that disagree."""
         self.totals = LatencyTotals()
@@ -429,8 +430,7 @@ class LatencyFold:
         """
         record = self._find(window_id)
         if record is None:
-            msg = f"window {window_id} is not known; none is committed yet"
-            raise KeyError(msg)
+            raise KeyError(f"window {window_id} is not known; none is committed yet")
         operators = self._operators(record, self._averages(record), {})
         return {
             **_summary(record),
@@ -449,8 +449,7 @@ class LatencyFold:
                 if self._records
                 else "none is committed yet"
             )
-            msg = f"window {window_id} is not known; {kept}"
-            raise KeyError(msg)
+            raise KeyError(f"window {window_id} is not known; {kept}")
         return self._records[window_id]
 
     def parts_of_path(self) -> dict[str, float]:

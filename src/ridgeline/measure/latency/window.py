@@ -93,8 +93,7 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
     committed = next((event for event in reversed(events) if isinstance(event, WindowCommitted)), None)
     if committed is None:
         kinds = ", ".join(sorted({f"`{type(event).__name__}`" for event in events}))
-        msg = f"a window's times need its `WindowCommitted`; got {kinds or 'no events'}"
-        raise ValueError(msg)
+        raise ValueError(f"a window's times need its `WindowCommitted`; got {kinds or 'no events'}")
     due, trigger, version = committed.began, None, 0
     containers: dict[int, ContainerWindow] = {}
     operators: dict[int, OperatorWindow] = {}

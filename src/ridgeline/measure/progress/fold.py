@@ -754,8 +754,7 @@ class ProgressFold:
         """One source with its partitions. Raises KeyError naming those that report."""
         source = self._sources.get(name)
         if source is None:
-            msg = f"there is no source `{name}`; {did_you_mean(name, self._sources)}"
-            raise KeyError(msg)
+            raise KeyError(f"there is no source `{name}`; {did_you_mean(name, self._sources)}")
         partitions: list[SourcePartitionAnswer] = []
         for number, report in sorted(source.latest.items()):
             node, left = self._topology.by_id.get(number), report.remaining

@@ -68,12 +68,11 @@ class Throughput:
         self, interval_seconds: float = 10.0, maximum_samples: int = 1000, window_seconds: float = 1.0
     ) -> None:
         if min(interval_seconds, window_seconds) < _SHORTEST_SECONDS or maximum_samples < 1:
-            msg = (
+            raise ValueError(
                 f"`interval_seconds` and `window_seconds` must be at least {_SHORTEST_SECONDS} and "
                 "`maximum_samples` at least 1; "
                 f"got {interval_seconds}, {window_seconds} and {maximum_samples}"
             )
-            raise ValueError(msg)
         self._interval = interval_seconds
         self._most = maximum_samples
         self._first = window_seconds

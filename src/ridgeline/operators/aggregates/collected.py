@@ -179,6 +179,5 @@ def reduce(
     it where `initial` is given; else the default is `function`.
     """
     if not callable(function):
-        msg = f"`reduce` takes a function of what it returned so far and a value; got {function!r}"
-        raise TypeError(msg)
+        raise TypeError(f"`reduce` takes a function of what it returned so far and a value; got {function!r}")
     return _Reduce.of("reduce", column, function=function, initial=initial, merge=merge)

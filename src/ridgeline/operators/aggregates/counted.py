@@ -215,8 +215,7 @@ def top(column: str, n: int = 10, *, exact: bool = True) -> Aggregate:
     from ridgeline.operators.aggregates.sketches import approximate
 
     if type(n) is not int or n < 1:
-        msg = f"`top` takes a number of values, at least 1; got {n!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`top` takes a number of values, at least 1; got {n!r}")
     return _Top.of("top", column, n=n) if exact else approximate("top", column, n=n)
 
 
@@ -237,6 +236,5 @@ def rank(column: str, *, method: str = "average", descending: bool = False) -> A
     `method`: of equal values "average", "min" or "max". Null of a NaN. Raises ValueError for another method.
     """
     if method not in ("average", "min", "max"):
-        msg = f'the `method` of `rank` is "average", "min" or "max"; got {method!r}'
-        raise ValueError(msg)
+        raise ValueError(f'the `method` of `rank` is "average", "min" or "max"; got {method!r}')
     return _Rank.of("rank", column, method=method, descending=descending)

@@ -29,13 +29,15 @@ class _Only(Rules, kinds=("only",)):
         """That of the inner aggregate; null where no record has the value."""
         kind = plain(self.field_of(columns, self.where).type)
         if pa.types.is_nested(kind):
-            msg = f"column `{self.where}` is {kind}, which is compared with nothing; name one of plain values"
-            raise ValueError(msg)
+            raise ValueError(
+                f"column `{self.where}` is {kind}, which is compared with nothing; name one of plain values"
+            )
         try:
             pa.scalar(self.equals, kind)
         except (pa.ArrowException, TypeError, OverflowError) as error:
-            msg = f"column `{self.where}` is {kind}, which never equals {self.equals!r}: {error}"
-            raise ValueError(msg) from error
+            raise ValueError(
+                f"column `{self.where}` is {kind}, which never equals {self.equals!r}: {error}"
+            ) from error
         found = self.inner.field(columns)
         return found if self.inner.of_nothing() is not None else found.with_nullable(nullable=True)
 
@@ -77,7 +79,8 @@ def only(aggregate: Aggregate, where: str, equals: Any) -> Aggregate:
     Raises ValueError for `reduce`, for what says something of the window, and for what is no aggregate.
     """
     if getattr(aggregate, "kind", None) in (None, *_NEVER):
-        msg = "it takes an aggregate such as `sum(...)`, but not `reduce`, `only`, or one of the window"
-        raise ValueError(msg)
+        raise ValueError(
+            "it takes an aggregate such as `sum(...)`, but not `reduce`, `only`, or one of the window"
+        )
     own = {"of": aggregate.kind, "where": where, "equals": equals}
     return _Only.of("only", aggregate.column, **own, **dict(aggregate.options))

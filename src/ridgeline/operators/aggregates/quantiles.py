@@ -131,8 +131,7 @@ def quantiles(
 ) -> Aggregate:
     """Several quantiles as a list; else as `quantile`."""
     if not q:
-        msg = "`quantiles` takes one share at least, such as `[0.5, 0.95]`"
-        raise ValueError(msg)
+        raise ValueError("`quantiles` takes one share at least, such as `[0.5, 0.95]`")
     return _made("quantiles", column, tuple(map(_share, q)), interpolation, exact=exact)
 
 
@@ -151,15 +150,13 @@ def histogram(column: str, bins: Sequence[float]) -> Aggregate:
     """
     edges = tuple(float(edge) for edge in bins)
     if len(edges) < 2 or any(not a < b for a, b in itertools.pairwise(edges)):  # noqa: PLR2004
-        msg = f"the `bins` of a histogram are two borders at least, ascending; got {bins!r}"
-        raise ValueError(msg)
+        raise ValueError(f"the `bins` of a histogram are two borders at least, ascending; got {bins!r}")
     return _Histogram.of("histogram", column, bins=edges)
 
 
 def _share(q: float) -> float:
     if type(q) not in (int, float) or not 0 <= q <= 1:
-        msg = f"a quantile is a share from 0 to 1, such as 0.95; got {q!r}"
-        raise ValueError(msg)
+        raise ValueError(f"a quantile is a share from 0 to 1, such as 0.95; got {q!r}")
     return float(q)
 
 
@@ -167,8 +164,9 @@ def _made(kind: str, column: str, q: object, interpolation: str, *, exact: bool)
     from ridgeline.operators.aggregates.sketches import approximate
 
     if interpolation not in METHODS:
-        msg = f"the `interpolation` of a quantile is one of {', '.join(METHODS)}; got {interpolation!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"the `interpolation` of a quantile is one of {', '.join(METHODS)}; got {interpolation!r}"
+        )
     if not exact:
         return approximate(kind, column, q=q)
     return _Quantile.of(kind, column, q=q, interpolation=interpolation)

@@ -99,11 +99,9 @@ class Rules:
         name = self.column if name is None else name
         if isinstance(name, Aggregate):
             what = f"its column is the aggregate `{name.kind}`, and an aggregate takes a column"
-            msg = f"{what}; aggregate the results of the first one in a step behind it"
-            raise ValueError(msg)  # noqa: TRY004  as for other columns
+            raise ValueError(f"{what}; aggregate the results of the first one in a step behind it")  # noqa: TRY004  as for other columns
         if name not in columns.names:
-            msg = f"there is no column `{name}`; the stream has {', '.join(columns.names)}"
-            raise ValueError(msg)
+            raise ValueError(f"there is no column `{name}`; the stream has {', '.join(columns.names)}")
         return columns.field(name)
 
     def refused(self, field: pa.Field, what: str) -> ValueError:
@@ -141,6 +139,5 @@ def rules_of(aggregate: Aggregate) -> Rules:
         import ridgeline.operators.aggregates.sketches  # noqa: F401  registers them
     known = TABLE.get(aggregate.kind)
     if known is None:
-        msg = f"there is no aggregate `{aggregate.kind}`; there are {', '.join(sorted(TABLE))}"
-        raise ValueError(msg)
+        raise ValueError(f"there is no aggregate `{aggregate.kind}`; there are {', '.join(sorted(TABLE))}")
     return known(aggregate)

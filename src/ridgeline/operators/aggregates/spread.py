@@ -228,6 +228,5 @@ def intercept(column: str, by: str) -> Aggregate:
 
 def _checked(ddof: object) -> int:
     if ddof not in (0, 1) or isinstance(ddof, bool):
-        msg = f"`ddof` is 1 for a sample and 0 for all there is; got {ddof!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`ddof` is 1 for a sample and 0 for all there is; got {ddof!r}")
     return int(ddof)

@@ -33,8 +33,9 @@ class _BatchReader:
         self.place = 0
         while self.place < place:
             if not (chunk := self.peek(place - self.place)):
-                msg = f"file `{file.path}` has shrunk: it was read up to row {place} before; bring it back"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"file `{file.path}` has shrunk: it was read up to row {place} before; bring it back"
+                )
             self.skip(len(chunk))
 
     def peek(self, rows: int) -> ParquetChunk:
@@ -131,8 +132,9 @@ class AvroReader(_BatchReader):
         try:
             import fastavro
         except ImportError as error:
-            msg = "Avro files need fastavro, which is not installed; `pip install fastavro`"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                "Avro files need fastavro, which is not installed; `pip install fastavro`"
+            ) from error
         try:
             records: Any = fastavro.reader(decompressed(self._raw, self.file.path))
         except Exception as error:

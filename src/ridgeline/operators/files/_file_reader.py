@@ -128,8 +128,9 @@ class FileReader(SourceReader):
                 file.close()
                 return self._tailed(name, known)
             if file is None or not fits(head_of(file), known):
-                msg = f"file `{path}` was removed before it was read; rotate by renaming files"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"file `{path}` was removed before it was read; rotate by renaming files"
+                )
             self._held[name] = file
         return self._held[name]
 

@@ -70,8 +70,7 @@ class Opener:
         """
         form = self._format or format_of(file.path)
         if form is None:
-            msg = f"`{file.path}`: {UNKNOWN}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`{file.path}`: {UNKNOWN}")
         if form == "parquet":
             return ParquetReader(file, self._schema, place)
         if form == "arrow":

@@ -50,8 +50,7 @@ class SheetFile(AsLines):
             return book.worksheets[0]
         if self._sheet not in book.sheetnames:
             hint = did_you_mean(self._sheet, book.sheetnames)
-            msg = f"file `{self.path}` has no sheet `{self._sheet}`; {hint}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"file `{self.path}` has no sheet `{self._sheet}`; {hint}")
         return book[self._sheet]
 
 

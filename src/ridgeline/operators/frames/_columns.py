@@ -173,8 +173,7 @@ class Plan:
         """
         for name in expression.meta.root_names():
             if name not in self.columns.names:
-                msg = f"there is no column `{name}`; {did_you_mean(name, self.columns.names)}"
-                raise SchemaError(msg)
+                raise SchemaError(f"there is no column `{name}`; {did_you_mean(name, self.columns.names)}")
         try:
             across = reads_other_rows(expression) or self._searches_columns(expression)
             found = {} if across else dict(self.empty.select(expression).schema)
@@ -185,12 +184,10 @@ class Plan:
             text, roots = first_line(error), expression.meta.root_names()
             if roots and not any(name in text for name in roots):
                 text = f"`{expression}`: {text}"
-            msg = f"{text}; {_remedy(error)}"
-            raise SchemaError(msg) from None
+            raise SchemaError(f"{text}; {_remedy(error)}") from None
         if across:
             guesses = guesses_formats(expression)
-            msg = f"`{expression}` {_GUESSES + _FORMATS if guesses else _ACROSS}"
-            raise SchemaError(msg)
+            raise SchemaError(f"`{expression}` {_GUESSES + _FORMATS if guesses else _ACROSS}")
         return found
 
     def _searches_columns(self, expression: pl.Expr) -> bool:
@@ -243,8 +240,9 @@ class Plan:
 def columns_of(schema: Schema) -> pa.Schema:
     """The columns of a stream, null only where its type says so. Raises SchemaError for one of `object`."""
     if schema.pickled:
-        msg = "expressions need columns, and a stream of `object` has none; `map` it to a type with fields"
-        raise SchemaError(msg)
+        raise SchemaError(
+            "expressions need columns, and a stream of `object` has none; `map` it to a type with fields"
+        )
     if isinstance(schema.type, pa.Schema):
         return schema.arrow
     optional = optional_columns(schema)
@@ -266,8 +264,9 @@ def compute(
         made = frame_of(batch.select(needed)).select(expressions)
     arrays = {name: array_of(made[name]) for name in made.columns}
     if made.height not in (1, len(batch)):
-        msg = f"expressions made {made.height} rows of {len(batch)}; each must make one row of each"
-        raise ValueError(msg)
+        raise ValueError(
+            f"expressions made {made.height} rows of {len(batch)}; each must make one row of each"
+        )
     if made.height != len(batch):  # constants only
         rows = pa.array(np.zeros(len(batch), np.int64))
         arrays = {name: array.take(rows) for name, array in arrays.items()}

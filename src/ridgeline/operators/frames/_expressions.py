@@ -77,8 +77,9 @@ def _read(text: str) -> pl.Expr:
             return polars.Expr.deserialize(StringIO(text), format="json")
         return polars.Expr.deserialize(BytesIO(base64.b64decode(text)), format="binary")
     except Exception as error:  # noqa: BLE001  of polars
-        msg = f"{shorten(text)} is no polars expression: {first_line(error)}; write it again"
-        raise SchemaError(msg) from None
+        raise SchemaError(
+            f"{shorten(text)} is no polars expression: {first_line(error)}; write it again"
+        ) from None
 
 
 def imported() -> Any:
@@ -86,8 +87,7 @@ def imported() -> Any:
     try:
         import polars as pl
     except ImportError:
-        msg = f"expressions need polars, which is not installed; {REMEDY}"
-        raise SchemaError(msg) from None
+        raise SchemaError(f"expressions need polars, which is not installed; {REMEDY}") from None
     return pl
 
 
@@ -107,8 +107,7 @@ def as_data(value: Any) -> Any:
         return Expression(str(value["polars"]))
     if isinstance(value, (str, Expression)) or callable(value):
         return value
-    msg = "is no expression; give `pl.col(...)`, SQL text, or `pl.lit(...)` for a constant"
-    raise ValueError(msg)
+    raise ValueError("is no expression; give `pl.col(...)`, SQL text, or `pl.lit(...)` for a constant")
 
 
 def data_where_possible(value: Any) -> Any:
@@ -142,8 +141,7 @@ def resolved(value: Any, columns: Container[str]) -> pl.Expr:
     if isinstance(value, Expression):
         return value.read()
     if not isinstance(value, str):
-        msg = f"{shorten(value)} is no expression; give `pl.col(...)`, or SQL text"
-        raise SchemaError(msg)
+        raise SchemaError(f"{shorten(value)} is no expression; give `pl.col(...)`, or SQL text")
     if value in columns:
         return polars.col(value)
     failure: BaseException | None = None
@@ -154,8 +152,7 @@ def resolved(value: Any, columns: Container[str]) -> pl.Expr:
             refuse_other(error)
             failure = failure or error
     remedy = "`with_columns` keeps all columns" if value == "*" else "correct it, or give `pl.col(...)`"
-    msg = f"{shorten(value)} is no SQL expression: {first_line(failure)}; {remedy}"
-    raise SchemaError(msg) from None
+    raise SchemaError(f"{shorten(value)} is no SQL expression: {first_line(failure)}; {remedy}") from None
 
 
 def _quoted(text: str, columns: Container[str]) -> str:

@@ -32,8 +32,7 @@ class Predicate:
         if self.function is not None:
             rule = deferred(self.function)
             if rule:
-                msg = f"the predicate {rule}; got {shorten(self.function)}"
-                raise SchemaError(msg)
+                raise SchemaError(f"the predicate {rule}; got {shorten(self.function)}")
             return
         plan = Plan(tuples)
         self.expression = resolved(given, plan.columns.names)
@@ -41,8 +40,9 @@ class Predicate:
         if list(found.values()) != [imported().Boolean]:
             kinds = ", ".join(map(str, found.values()))
             remedy = "compare it with something: `cents > 0`"
-            msg = f"the predicate `{self.expression}` gives {kinds or 'nothing'}, not true or false; {remedy}"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"the predicate `{self.expression}` gives {kinds or 'nothing'}, not true or false; {remedy}"
+            )
         self.needed = plan.roots_of(self.expression)
 
     def mask(self, batch: pa.RecordBatch, *, alone: bool = False) -> pa.Array:

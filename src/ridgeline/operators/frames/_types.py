@@ -23,10 +23,12 @@ def frame_of(batch: pa.RecordBatch | pa.Table) -> Any:
             except BaseException as own:  # noqa: BLE001  of polars
                 refuse_other(own)
                 kind = batch.schema.field(name).type
-                msg = f"column `{name}` is {kind}, which polars cannot hold; cast it before, in a `map`"
-                raise SchemaError(msg) from None
-        msg = f"polars cannot read the columns: {first_line(error)}; cast them before, in a `map`"
-        raise SchemaError(msg) from None
+                raise SchemaError(
+                    f"column `{name}` is {kind}, which polars cannot hold; cast it before, in a `map`"
+                ) from None
+        raise SchemaError(
+            f"polars cannot read the columns: {first_line(error)}; cast them before, in a `map`"
+        ) from None
 
 
 def readable(columns: pa.Schema) -> Any:
@@ -65,8 +67,9 @@ def type_of(dtype: Any, name: str) -> pa.DataType:  # noqa: PLR0911  a case each
         refuse_other(error)
         found = pa.null()
     if kind in (polars.Object, polars.Int128) or str(kind) in ("UInt128", "Object") or _is_odd(found):
-        msg = f"column `{name}` would be {dtype}, which Arrow does not have; cast it: `.cast(pl.Int64)`"
-        raise SchemaError(msg)
+        raise SchemaError(
+            f"column `{name}` would be {dtype}, which Arrow does not have; cast it: `.cast(pl.Int64)`"
+        )
     if pa.types.is_map(found):
         return pa.map_(_plain(found.key_type), _plain(found.item_type))
     return found

@@ -77,8 +77,7 @@ class Drop(FrameStep):
         need_columns(self.columns, columns)
         left = [name for name in columns.names if name not in self.columns]
         if not left:
-            msg = "no column would be left; keep one"
-            raise SchemaError(msg)
+            raise SchemaError("no column would be left; keep one")
         plan = Plan(tuples)
         plan.keep(left)
         return plan

@@ -77,8 +77,7 @@ class Transform(Operator):
         empty = frame_of(columns.empty_table())
         made = dict(_applied(self.function, empty, columns).schema)
         if not made:
-            msg = "the function leaves no column; keep one"
-            raise SchemaError(msg)
+            raise SchemaError("the function leaves no column; keep one")
         fields = []
         for name, dtype in made.items():
             same = name in columns.names and empty.schema[name] == dtype
@@ -114,11 +113,13 @@ def _applied(function: Function, frame: pl.DataFrame, columns: pa.Schema, *, che
         if not checks:
             raise
         refuse_other(error)
-        msg = f"the function cannot be applied to these columns: {_reason(error, columns)}"
-        raise SchemaError(msg) from error
+        raise SchemaError(
+            f"the function cannot be applied to these columns: {_reason(error, columns)}"
+        ) from error
     if not isinstance(made, imported().DataFrame):
-        msg = f"the function returns a {type(made).__name__}, not a frame; return the `LazyFrame`"
-        raise SchemaError(msg)
+        raise SchemaError(
+            f"the function returns a {type(made).__name__}, not a frame; return the `LazyFrame`"
+        )
     return made
 
 

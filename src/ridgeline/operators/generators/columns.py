@@ -156,24 +156,25 @@ def _shares(seed: int, start: int, stop: int) -> npt.NDArray[np.float64]:
 def integers(minimum: int, maximum: int) -> Integers:
     """Random integers, both bounds included. Raises ValueError for bounds in the wrong order."""
     if not -_LARGEST <= minimum <= maximum <= _LARGEST:
-        msg = f"`minimum` and `maximum` are integers in this order; got {minimum!r} and {maximum!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"`minimum` and `maximum` are integers in this order; got {minimum!r} and {maximum!r}"
+        )
     return Integers(minimum, maximum)
 
 
 def uniform(low: float, high: float) -> Uniform:
     """Random floats, each as likely as another. Raises ValueError for bounds in the wrong order."""
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        msg = f"`low` and `high` are numbers in this order; got {low!r} and {high!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`low` and `high` are numbers in this order; got {low!r} and {high!r}")
     return Uniform(float(low), float(high))
 
 
 def normal(mean: float, deviation: float) -> Normal:
     """Random floats of a normal distribution. Raises ValueError for a negative deviation."""
     if not (math.isfinite(mean) and math.isfinite(deviation) and deviation >= 0):
-        msg = f"a normal distribution has a mean and a deviation of 0 or more; got {mean!r}, {deviation!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"a normal distribution has a mean and a deviation of 0 or more; got {mean!r}, {deviation!r}"
+        )
     return Normal(float(mean), float(deviation))
 
 
@@ -184,8 +185,9 @@ def choice(options: Sequence[Any], weights: Sequence[float] | None = None) -> Ch
     """
     weights = [1.0] * len(options) if weights is None else [float(weight) for weight in weights]
     if not options or len(weights) != len(options) or min(weights) < 0 or not 0 < sum(weights) < math.inf:
-        msg = f"`choice` takes values, and a weight for each, 0 or more; got {options!r} and {weights!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"`choice` takes values, and a weight for each, 0 or more; got {options!r} and {weights!r}"
+        )
     return Choice(tuple(options), tuple(weights))
 
 

@@ -81,8 +81,9 @@ def sine(mean: float, amplitude: float, *, period: float | str) -> Sine:
     """
     seconds = parse_duration(period)
     if not (0 <= amplitude <= mean < math.inf) or not seconds:
-        msg = f"`sine` takes a mean, an amplitude up to it, and a period; got {mean}, {amplitude}, {period!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"`sine` takes a mean, an amplitude up to it, and a period; got {mean}, {amplitude}, {period!r}"
+        )
     return Sine(float(mean), float(amplitude), seconds)
 
 
@@ -93,8 +94,9 @@ def steps(rates: Mapping[float | str, float]) -> Steps:
     """
     ordered = sorted((parse_duration(begin), float(rate)) for begin, rate in rates.items())
     if not ordered or ordered[0][0] or not all(0 <= rate < math.inf for _, rate in ordered):
-        msg = f"`steps` takes records a second by when they begin, the first at 0; got {dict(rates)!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"`steps` takes records a second by when they begin, the first at 0; got {dict(rates)!r}"
+        )
     return Steps(tuple(begin for begin, _ in ordered), tuple(rate for _, rate in ordered))
 
 
@@ -106,6 +108,5 @@ def burst(base: float, peak: float, *, every: float | str, lasting: float | str)
     distance, length = parse_duration(every), parse_duration(lasting)
     if not (0 <= base < math.inf and 0 <= peak < math.inf and 0 < length <= distance):
         given = f"{base}, {peak}, {every!r} and {lasting!r}"
-        msg = f"`burst` takes two rates, and `lasting` up to `every`; got {given}"
-        raise ValueError(msg)
+        raise ValueError(f"`burst` takes two rates, and `lasting` up to `every`; got {given}")
     return Burst(float(base), float(peak), distance, length)

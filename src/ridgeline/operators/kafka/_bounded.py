@@ -43,8 +43,7 @@ class Bounded:
 
         self._calls.put(made)
         if not over.wait(seconds):
-            msg = f"the client of Kafka has not returned for {seconds:.0f} s"
-            raise HungError(msg)
+            raise HungError(f"the client of Kafka has not returned for {seconds:.0f} s")
         if raised:
             raise raised[0]
         return found[0]

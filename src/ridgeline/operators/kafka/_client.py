@@ -49,8 +49,7 @@ def library() -> Any:
     try:
         import confluent_kafka
     except ImportError as error:
-        msg = f"Kafka needs confluent-kafka, which is not installed; {REMEDY}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"Kafka needs confluent-kafka, which is not installed; {REMEDY}") from error
     return confluent_kafka
 
 
@@ -173,8 +172,9 @@ def made(kind: str, configured: Mapping[str, Any], operator: str) -> Any:
         return getattr(module, kind)(dict(configured))
     except (library().KafkaException, TypeError, ValueError) as error:
         what = text_of(error)
-        msg = f"`{operator}`: the client of Kafka refuses its options: {what}; correct `options`"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`{operator}`: the client of Kafka refuses its options: {what}; correct `options`"
+        ) from None
 
 
 def codes(*names: str) -> frozenset[int]:

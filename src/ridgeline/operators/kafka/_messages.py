@@ -51,22 +51,24 @@ class MessageMaker(NamedTuple):
             for name in names:
                 if name not in columns.names:
                     hint = did_you_mean(name, columns.names)
-                    msg = f"`{operator}`: `{what}` names `{name}`, which the stream does not have; {hint}"
-                    raise RidgelineError(msg)
+                    raise RidgelineError(
+                        f"`{operator}`: `{what}` names `{name}`, which the stream does not have; {hint}"
+                    )
         for what, (column, fits, wanted) in single.items():
             if column is not None and not fits(kind := columns.field(column).type):
-                msg = f"`{operator}`: `{what}` names `{column}`, which is {kind}, not {wanted}"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"`{operator}`: `{what}` names `{column}`, which is {kind}, not {wanted}"
+                )
         for header, name in self.headers.items():
             kind = columns.field(name).type
             if not (is_text(kind) or is_bytes(kind)):
-                msg = f"`{operator}`: header `{header}` is column `{name}` of {kind}; give text or bytes"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"`{operator}`: header `{header}` is column `{name}` of {kind}; give text or bytes"
+                )
         if not self.value_names(columns):
-            msg = (
+            raise RidgelineError(
                 f"`{operator}`: no column is left for the value of messages; keep one beside key and headers"
             )
-            raise RidgelineError(msg)
 
     def value_names(self, columns: pa.Schema) -> list[str]:
         """The columns of the value: all but those of headers, topic, partition and tombstones.

@@ -35,8 +35,7 @@ def pattern_of(text: str) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except re.error as error:
-        msg = f"`{text}` is no regular expression: {error}"
-        raise ValueError(msg) from None
+        raise ValueError(f"`{text}` is no regular expression: {error}") from None
 
 
 def chosen(wanted: Iterable[str], known: Iterable[str]) -> tuple[set[str], list[str]]:

@@ -116,8 +116,9 @@ class KafkaReader(SourceReader):
             elif self._clock.monotonic() - answered > _GIVE_UP_SECONDS:
                 waiting = ", ".join(f"{part.partition} from {part.start} on" for part in wanted.values())
                 why = self._trouble.because("no answer")
-                msg = f"Kafka at {self._set.servers} sends nothing of {waiting}: {why}"
-                raise SourceUnavailableError(msg)
+                raise SourceUnavailableError(
+                    f"Kafka at {self._set.servers} sends nothing of {waiting}: {why}"
+                )
         self._found = {}
         for part in parts:
             if (place := self._places.get(part.partition)) is not None:

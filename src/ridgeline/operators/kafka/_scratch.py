@@ -96,8 +96,9 @@ class ScratchTopics:
                 future.result(_SECONDS)
             except library().KafkaException as error:
                 if code_of(error) not in gone:
-                    msg = f"Kafka keeps `{name}`: {reason(error, self._trouble)}; remove it by hand"
-                    raise RidgelineError(msg) from None
+                    raise RidgelineError(
+                        f"Kafka keeps `{name}`: {reason(error, self._trouble)}; remove it by hand"
+                    ) from None
 
 
 class KafkaScratch(ScratchPlace):
@@ -168,8 +169,9 @@ class KafkaScratch(ScratchPlace):
         while len(ended) < len(partitions):
             message = consumer.poll(_SECONDS)
             if message is None:
-                msg = f"topic `{self._name}` cannot be read: Kafka has not answered for {_SECONDS:g} s"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"topic `{self._name}` cannot be read: Kafka has not answered for {_SECONDS:g} s"
+                )
             error = message.error()
             if error is None:
                 row = json.loads(message.value())

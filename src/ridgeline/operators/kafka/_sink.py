@@ -249,8 +249,7 @@ class KafkaSink(Sink):
             with contextlib.suppress(Exception):
                 client.poll(0)  # it says then why
         refuse((error, self._trouble.error), self._context.operator, what)
-        msg = f"cannot {what}: {reason(error, self._trouble)}"
-        raise SinkUnavailableError(msg) from None
+        raise SinkUnavailableError(f"cannot {what}: {reason(error, self._trouble)}") from None
 
     # The mark -----------------------------------------------------------------------------------------------
 
@@ -259,8 +258,7 @@ class KafkaSink(Sink):
         place = library().TopicPartition(self._maker.topic, 0)
         [found] = self._do("read its mark", lambda: self._reader.committed([place], timeout=_SECONDS))
         if found.error is not None:
-            msg = f"cannot read its mark: {text_of(found.error)}"
-            raise SinkUnavailableError(msg)
+            raise SinkUnavailableError(f"cannot read its mark: {text_of(found.error)}")
         self._mark = None if found.offset < 0 else Mark(found.offset, int(found.metadata or 0))
         return self._mark
 
@@ -315,8 +313,7 @@ class KafkaSink(Sink):
                 self._singly = True
                 continue
             if not refused:
-                msg = f"a transaction failed: {text_of(failed)}"
-                raise SinkUnavailableError(msg)
+                raise SinkUnavailableError(f"a transaction failed: {text_of(failed)}")
             self._leave_out(refused, left_out)
         self._mark = mark
 
@@ -355,8 +352,9 @@ class KafkaSink(Sink):
             return self._ended(lambda: bounded.call(send, _SECONDS + _HANGS_SECONDS))
         except HungError as error:
             self._producer = self._prepared = None  # to close it may hang, too
-            msg = f"cannot commit a transaction: {error}; a new client takes over"
-            raise SinkUnavailableError(msg) from None
+            raise SinkUnavailableError(
+                f"cannot commit a transaction: {error}; a new client takes over"
+            ) from None
 
     def _commit(self) -> Any:
         """Commit the transaction. Returns and raises as `_ended`."""
@@ -419,11 +417,11 @@ class KafkaSink(Sink):
                 self._singly = True
                 return False
             if not refused:
-                msg = text_of(self._errors[0][0])
-                raise SinkUnavailableError(msg)
+                raise SinkUnavailableError(text_of(self._errors[0][0]))
         if left:
-            msg = f"{left} messages are not acknowledged: {self._trouble.because('no answer')}"
-            raise SinkUnavailableError(msg)
+            raise SinkUnavailableError(
+                f"{left} messages are not acknowledged: {self._trouble.because('no answer')}"
+            )
         self._leave_out(refused, left_out)
         return len(refused) < _MOST_SEEN and (not self._errors or self._singly)
 
@@ -446,8 +444,7 @@ class KafkaSink(Sink):
                         continue
                     except (errors, TypeError, ValueError, OverflowError) as error:
                         if isinstance(error, errors) and code_of(error) not in codes(*_BAD_ROW, *_NO_TOPIC):
-                            msg = f"cannot write: {text_of(error)}"
-                            raise SinkUnavailableError(msg) from None
+                            raise SinkUnavailableError(f"cannot write: {text_of(error)}") from None
                         refused.append(_Refused(batch, row, error))
                         if not self._context.skips or len(refused) >= _MOST_SEEN:
                             return refused

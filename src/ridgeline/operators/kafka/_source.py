@@ -230,8 +230,9 @@ class KafkaSource(Source):
         if not self._ids.made_again:
             return ends
         if self._clock.monotonic() - min(self._ids.made_again.values()) >= _SETTLE_SECONDS:
-            msg = f"topic {', '.join(sorted(self._ids.made_again))} was deleted and made again"
-            raise SourceUnavailableError(msg)
+            raise SourceUnavailableError(
+                f"topic {', '.join(sorted(self._ids.made_again))} was deleted and made again"
+            )
         held = {name for name in ends if parts_of(name)[0] in self._ids.made_again}
         known = {name: self._ends[name] for name in held if name in self._ends}
         return {name: end for name, end in ends.items() if name not in held} | known
@@ -252,8 +253,7 @@ class KafkaSource(Source):
             else:  # `resume` says so, or finds where to go on
                 self._ends.pop(name, None)
                 self._below.pop(name, None)
-                msg = f"partition {name} ends at {end} now, and ended at {before}"
-                raise SourceUnavailableError(msg)
+                raise SourceUnavailableError(f"partition {name} ends at {end} now, and ended at {before}")
         return found
 
     def start(self, partitions: Sequence[str], begin: Any) -> Mapping[str, int]:
@@ -293,8 +293,7 @@ class KafkaSource(Source):
                 what = f"partition {name} ends at {end}, and was read up to {position}: "
                 what += "it was made again, or cut"
             if self._set.when_lost == "fail":
-                msg = f"`{self._context.operator}`: {what}; {_CONTINUE}"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"`{self._context.operator}`: {what}; {_CONTINUE}")
             self._context.warn(f"{what}; it continues with record {first}")
             found[name] = first
         self._positions = found
@@ -316,8 +315,7 @@ class KafkaSource(Source):
         found = self._offsets(names, spec)
         for name in names:
             if name not in found:
-                msg = f"Kafka at {self._set.servers}: partition {name} has no leader"
-                raise SourceUnavailableError(msg)
+                raise SourceUnavailableError(f"Kafka at {self._set.servers}: partition {name} has no leader")
         return found
 
     def _offsets(
@@ -350,8 +348,7 @@ class KafkaSource(Source):
         if not found and last is not None and code_of(last) not in unknown:
             raise unavailable(last, self._set.servers, self._trouble)
         if not found and last is None:
-            msg = f"Kafka at {self._set.servers}: no answer within {_SECONDS:g} s"
-            raise SourceUnavailableError(msg)
+            raise SourceUnavailableError(f"Kafka at {self._set.servers}: no answer within {_SECONDS:g} s")
         return found
 
     # Commits to the user's group ----------------------------------------------------------------------------

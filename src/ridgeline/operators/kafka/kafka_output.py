@@ -169,8 +169,7 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
         try:
             return make(batch, self.context.batch_times())
         except ValueError as error:
-            msg = f"`{self.context.name}`: {error}; correct it upstream"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"`{self.context.name}`: {error}; correct it upstream") from error
 
     def _maker(self) -> MessageMaker:
         """How rows become messages."""

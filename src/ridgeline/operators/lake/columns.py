@@ -50,8 +50,9 @@ def _common_type(kind: pa.DataType, convert: Convert) -> pa.DataType:  # noqa: P
         return pa.float32()
     if is_.is_decimal(kind):
         if kind.precision > _MOST_DIGITS or not 0 <= kind.scale <= kind.precision:
-            msg = f"{kind} has more than {_MOST_DIGITS} digits, or a scale that tables do not have"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{kind} has more than {_MOST_DIGITS} digits, or a scale that tables do not have"
+            )
         return pa.decimal128(kind.precision, kind.scale)
     if is_.is_timestamp(kind):
         return pa.timestamp("us", None if kind.tz is None else "UTC")
@@ -61,13 +62,11 @@ def _common_type(kind: pa.DataType, convert: Convert) -> pa.DataType:  # noqa: P
         return pa.map_(convert(kind.key_type), convert(kind.item_type))
     if is_.is_struct(kind):
         if not kind.num_fields:
-            msg = "a struct without fields has no column in Parquet"
-            raise ValueError(msg)
+            raise ValueError("a struct without fields has no column in Parquet")
         return pa.struct([(field.name, convert(field.type)) for field in kind])
     if is_.is_nested(kind):
         if not hasattr(kind, "value_type"):
-            msg = f"{kind} is a type that tables do not have"
-            raise ValueError(msg)
+            raise ValueError(f"{kind} is a type that tables do not have")
         return pa.list_(pa.field("element", convert(kind.value_type)))
     if is_.is_fixed_size_binary(kind) or is_.is_large_binary(kind) or is_.is_binary_view(kind):
         return pa.binary()
@@ -98,8 +97,9 @@ def _cast(column: pa.Array, name: str, convert: Convert) -> pa.Array:
         safe = not (pa.types.is_nested(kind) or fine)
         return column.cast(target, safe=safe)  # nanoseconds are cut to microseconds
     except (ValueError, NotImplementedError) as error:
-        msg = f"column `{name}` ({kind}) has a value that the table cannot hold: {error}; convert it upstream"
-        raise ValueError(msg) from error
+        raise ValueError(
+            f"column `{name}` ({kind}) has a value that the table cannot hold: {error}; convert it upstream"
+        ) from error
 
 
 def refuse_null_lists(batch: pa.RecordBatch) -> None:

@@ -48,8 +48,9 @@ class DeltaLog:
     def _check_names(self, configuration: Mapping[str, str]) -> None:
         """Raise RidgelineError for a table whose files have columns under other names."""
         if configuration.get("delta.columnMapping.mode", "none") != "none":
-            what = "it maps columns to other names"
-            raise self._refused(what, "write a table without `delta.columnMapping.mode`")
+            raise self._refused(
+                "it maps columns to other names", "write a table without `delta.columnMapping.mode`"
+            )
 
     def _load(self, version: int | None = None) -> Any:
         """The table as of a version. Raises SourceUnavailableError, RidgelineError."""
@@ -64,8 +65,7 @@ class DeltaLog:
             if version is not None and not is_away(error):
                 raise gone(self._place, version, first_line(error)) from error
             text = "there is no table yet" if missing else first_line(error)
-            msg = f"{self._place}: {text}"
-            raise SourceUnavailableError(msg) from error
+            raise SourceUnavailableError(f"{self._place}: {text}") from error
 
     def _refused(self, what: str, remedy: str) -> RidgelineError:
         """The error for a table that cannot be read."""
@@ -83,11 +83,12 @@ class DeltaLog:
             since = [one["version"] for one in history if one["timestamp"] >= begin.timestamp() * 1000]
             first = min(since, default=first)
             if 0 < first == min((one["version"] for one in history), default=0):
-                what = f"commits before version {first} were cleaned up, and may be as new as `begin`"
-                raise self._refused(what, "begin with a later time, or with `earliest`")
+                raise self._refused(
+                    f"commits before version {first} were cleaned up, and may be as new as `begin`",
+                    "begin with a later time, or with `earliest`",
+                )
         if first > self._newest + 1:
-            what = f"it has no version {first}"
-            raise self._refused(what, f"its newest one is {self._newest}")
+            raise self._refused(f"it has no version {first}", f"its newest one is {self._newest}")
         return Point(first - 1, whole=False, last=None, closed=[])
 
     def newest(self) -> int:
@@ -122,8 +123,7 @@ class DeltaLog:
         if "deletionVectors" in (table.protocol().reader_features or ()) and any(
             batch.num_rows for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors())
         ):
-            what = "files have deletion vectors"
-            raise self._refused(what, "purge them, or begin with a later version")
+            raise self._refused("files have deletion vectors", "purge them, or begin with a later version")
         rows = pa.table(table.get_add_actions(flatten=False)).to_pylist()
         rows.sort(key=lambda one: (one["modification_time"], one["path"]))
         return [
@@ -176,8 +176,7 @@ class DeltaLog:
     def _file(self, path: str, rows: int | None, size: int, values: Mapping[str, str | None]) -> LakeFile:
         """A file; one without statistics is asked for its number of rows."""
         if "://" in path or path.startswith("/"):
-            what = f"file `{path}` is not in its folder"
-            raise self._refused(what, "copy the table")
+            raise self._refused(f"file `{path}` is not in its folder", "copy the table")
         name = unquote(path)
         if rows is None:
             with self._files.open_input_file(name) as file:

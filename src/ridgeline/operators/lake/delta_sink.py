@@ -63,8 +63,9 @@ class DeltaSink(LakeSink):
         fields = super().fields(schema)
         for field in fields:
             if not field.name or set(field.name) & _UNFIT:
-                what = f"`{field.name}` is no name of a column in Delta"
-                raise self.check.fault(what, "give it another name upstream")
+                raise self.check.fault(
+                    f"`{field.name}` is no name of a column in Delta", "give it another name upstream"
+                )
         return fields
 
     def _make(self, schema: pa.Schema) -> Any:

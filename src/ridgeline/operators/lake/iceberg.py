@@ -103,5 +103,6 @@ def explaining(operator: str, where: str) -> Iterator[None]:
         remedy = "mend that, then start it again: nothing that was committed is lost"
         if is_hopeless(error):
             remedy = "check `table` and `properties`"
-        msg = f"`{operator}` cannot write to {where}: {capped(text_of(error), 1000)}; {remedy}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"`{operator}` cannot write to {where}: {capped(text_of(error), 1000)}; {remedy}"
+        ) from error

@@ -55,8 +55,7 @@ class IcebergLog:
             if is_hopeless(error) or not (missing or is_away(error)):
                 raise self._refused(text_of(error), "check `table` and `properties`") from error
             text = "there is no table yet" if missing else text_of(error)
-            msg = f"{self._named.place}: {text}"
-            raise SourceUnavailableError(msg) from error
+            raise SourceUnavailableError(f"{self._named.place}: {text}") from error
         self._check_names()
 
     def _check_names(self) -> None:
@@ -67,8 +66,9 @@ class IcebergLog:
             for number in schema.field_ids:
                 name = schema.find_column_name(number)
                 if names.setdefault(number, name) != name or numbers.setdefault(name, number) != number:
-                    what = f"column `{name}` was renamed, or removed and added again"
-                    raise self._refused(what, "copy it into a new table")
+                    raise self._refused(
+                        f"column `{name}` was renamed, or removed and added again", "copy it into a new table"
+                    )
 
     def _refused(self, what: str, remedy: str) -> RidgelineError:
         """The error for a table that cannot be read."""
@@ -95,14 +95,17 @@ class IcebergLog:
         if isinstance(begin, Mapping):
             first = next((one for one in chain if one.snapshot_id == int(begin["version"])), None)
             if first is None:
-                what = f"its main branch has no snapshot {begin['version']}"
-                raise self._refused(what, f"its newest one is {newest}")
+                raise self._refused(
+                    f"its main branch has no snapshot {begin['version']}", f"its newest one is {newest}"
+                )
         elif isinstance(begin, dt.datetime):
             since = [one for one in chain if one.timestamp_ms >= begin.timestamp() * 1000]
             first = since[-1] if since else None
             if since and first is chain[-1] and (first.sequence_number or 0) > 1:
-                what = f"snapshots before {first.snapshot_id} have expired, and may be as new as `begin`"
-                raise self._refused(what, "begin with a later time, or with `earliest`")
+                raise self._refused(
+                    f"snapshots before {first.snapshot_id} have expired, and may be as new as `begin`",
+                    "begin with a later time, or with `earliest`",
+                )
         if first is not None:
             return Point(first.snapshot_id, whole=False, last=-1, closed=[])
         return Point(newest, whole=False, last=None, closed=[])
@@ -135,8 +138,9 @@ class IcebergLog:
         found = []
         for task in self._table.scan(snapshot_id=version).plan_files():
             if task.delete_files:
-                what = "delete files have removed rows"
-                raise self._refused(what, "compact them, or begin with a later snapshot")
+                raise self._refused(
+                    "delete files have removed rows", "compact them, or begin with a later snapshot"
+                )
             found.append(self._file(task.file))
         return sorted(found)
 
@@ -169,6 +173,5 @@ class IcebergLog:
     def _file(self, file: Any) -> LakeFile:
         """A file of the table."""
         if file.file_format.name != "PARQUET":
-            what = f"file `{file.file_path}` is {file.file_format.name}"
-            raise self._refused(what, "write Parquet")
+            raise self._refused(f"file `{file.file_path}` is {file.file_format.name}", "write Parquet")
         return LakeFile(file.file_path, int(file.record_count), int(file.file_size_in_bytes), {})

@@ -84,8 +84,7 @@ class LakeReader(SourceReader):
             yield from self._read(part)
         except RidgelineError as error:
             if error.__cause__ is not None and of_store(error.__cause__):
-                text = first_line(error.__cause__)
-                raise SourceUnavailableError(text) from error
+                raise SourceUnavailableError(first_line(error.__cause__)) from error
             raise
 
     def _read(self, part: SourceRange) -> Iterator[pa.RecordBatch]:
@@ -99,8 +98,9 @@ class LakeReader(SourceReader):
         while reader.place < passed:
             chunk = reader.peek(min(_CHUNK_ROWS, passed - reader.place))
             if not len(chunk):
-                msg = f"file `{part.partition}` has {reader.place} rows, its table says {rows}; mend it"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"file `{part.partition}` has {reader.place} rows, its table says {rows}; mend it"
+                )
             if self._context.skips:
                 sifted = chunk.sift(0, 1)
                 for batch in sifted.batches:

@@ -115,6 +115,11 @@ class LakeSink(Sink):
             batch = batches[row.pop(NUMBER)]
             text = capped(str(row), 300)
             if not self.context.skips:
-                remedy = "mend it upstream or in the table, or set `on_error` to `SKIP`"
-                raise UnwritableError(self.context.operator, batch.window, text, reason, remedy)
+                raise UnwritableError(
+                    self.context.operator,
+                    batch.window,
+                    text,
+                    reason,
+                    "mend it upstream or in the table, or set `on_error` to `SKIP`",
+                )
             self.context.refused(batch, text, reason)

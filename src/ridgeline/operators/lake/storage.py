@@ -153,5 +153,6 @@ def explaining(operator: str, where: str) -> Iterator[None]:
         remedy = "mend that, then start it again: nothing that was committed is lost"
         if is_hopeless(error):
             remedy = "check `path` and `storage`"
-        msg = f"`{operator}` cannot write to {where}: {capped(text, 1000)}; {remedy}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"`{operator}` cannot write to {where}: {capped(text, 1000)}; {remedy}"
+        ) from error

@@ -71,22 +71,22 @@ class Check:
             for name in names:
                 if name not in schema.names:
                     hint = did_you_mean(name, schema.names)
-                    what = f"the stream has no column `{name}`, which `{entry}` names"
-                    raise self.fault(what, hint)
+                    raise self.fault(f"the stream has no column `{name}`, which `{entry}` names", hint)
         fields = []
         for field in target.written(schema):
             try:
                 kind = self._convert(field.type)
             except ValueError as error:
-                what = f"column `{field.name}`: {error}"
-                raise self.fault(what, "convert it upstream") from error
+                raise self.fault(f"column `{field.name}`: {error}", "convert it upstream") from error
             fields.append(pa.field(field.name, kind))
         for name in target.partition_by:
             kind = next(field.type for field in fields if field.name == name)
             is_ = pa.types  # the library writes negative decimals so that it cannot read them
             if is_.is_nested(kind) or is_.is_floating(kind) or is_.is_binary(kind) or is_.is_decimal(kind):
-                what = f"column `{name}` of `partition_by` is {kind}"
-                raise self.fault(what, "take texts, integers, dates or timestamps")
+                raise self.fault(
+                    f"column `{name}` of `partition_by` is {kind}",
+                    "take texts, integers, dates or timestamps",
+                )
         return fields
 
     def table(self, fields: Sequence[pa.Field], table: Columns) -> None:
@@ -95,19 +95,24 @@ class Check:
         for field in fields:
             if field.name not in found:
                 remedy = f"add it to the table ({field.type}), or leave it out upstream"
-                what = f"the table has no column `{field.name}`"
-                raise self.fault(what, remedy)
+                raise self.fault(f"the table has no column `{field.name}`", remedy)
             if not fits(field.type, found[field.name]):
                 kind = found[field.name]
-                what = f"column `{field.name}` is {kind} in the table and {field.type} in the stream"
-                raise self.fault(what, "convert it upstream, or alter the table")
+                raise self.fault(
+                    f"column `{field.name}` is {kind} in the table and {field.type} in the stream",
+                    "convert it upstream, or alter the table",
+                )
         names = {field.name for field in fields}
         for name in table.needed:
             if name not in names:
-                what = f"the table needs a value of column `{name}`, which the stream does not have"
-                raise self.fault(what, "add it upstream, or let the column be null")
+                raise self.fault(
+                    f"the table needs a value of column `{name}`, which the stream does not have",
+                    "add it upstream, or let the column be null",
+                )
         given = self._target.partition_by
         if given and set(given) != set(table.partition_by):
             own = ", ".join(table.partition_by) or "no column"
-            what = f"the table is partitioned by {own}, `partition_by` is {', '.join(given)}"
-            raise self.fault(what, "give the table's own columns")
+            raise self.fault(
+                f"the table is partitioned by {own}, `partition_by` is {', '.join(given)}",
+                "give the table's own columns",
+            )

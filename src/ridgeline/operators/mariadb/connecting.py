@@ -26,8 +26,7 @@ def _number(text: str, kind: Callable[[str], float], most: int) -> float:
     with contextlib.suppress(ValueError):
         if 0 < (number := kind(text)) <= most:
             return number
-    msg = f"is a number above 0, and {most} at most"
-    raise ValueError(msg)
+    raise ValueError(f"is a number above 0, and {most} at most")
 
 
 def _port(text: str) -> float:
@@ -156,8 +155,7 @@ class Server(NamedTuple):
         except ValueError:
             parts, port = urlsplit(""), 0
         if parts.scheme.partition("+")[0] not in {"mariadb", "mysql"} or not parts.username:
-            msg = "`url` is no address of a server; write mariadb://USER@HOST:PORT/DATABASE"
-            raise RidgelineError(msg)
+            raise RidgelineError("`url` is no address of a server; write mariadb://USER@HOST:PORT/DATABASE")
         given: dict[str, Any] = {
             "host": parts.hostname or "localhost",
             "port": port,
@@ -170,13 +168,11 @@ class Server(NamedTuple):
         own = {name: secret_value(value, f"connection.{name}") for name, value in self.settings.items()}
         for name, text in {**_DEFAULTS, **dict(parse_qsl(parts.query)), **own}.items():
             if name not in _SETTINGS:
-                msg = f"`connection` has no setting `{name}`; {did_you_mean(name, _SETTINGS)}"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"`connection` has no setting `{name}`; {did_you_mean(name, _SETTINGS)}")
             try:
                 given[name] = _SETTINGS[name](text)
             except ValueError as error:
-                msg = f"`connection`: `{name}` {error}, not `{text}`"
-                raise RidgelineError(msg) from None
+                raise RidgelineError(f"`connection`: `{name}` {error}, not `{text}`") from None
         return given
 
     def connect(self, operator: str) -> Any:

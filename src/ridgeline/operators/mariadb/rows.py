@@ -92,10 +92,9 @@ def _floats(name: str, column: Any, batch: pa.RecordBatch) -> Any:
     wrong = pc.invert(pc.is_finite(column))
     if pc.any(wrong).as_py():
         row = batch.slice(pc.index(wrong, True).as_py(), 1).to_pylist()[0]
-        msg = (
+        raise ValueError(
             f"column `{name}` is no finite number in row {row}, and MariaDB has no other; replace it upstream"
         )
-        raise ValueError(msg)
     values = [None if one is None else _float(one) for one in column.to_pylist()]
     return pa.array(values, pa.large_string())
 

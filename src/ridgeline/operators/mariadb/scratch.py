@@ -61,8 +61,9 @@ class ScratchDatabases:
         try:
             connection = self._server.connect(WHO)
         except pymysql().OperationalError as error:
-            msg = f"{self._server.place} does not answer: {reason(error)}; start it, or correct `url`"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"{self._server.place} does not answer: {reason(error)}; start it, or correct `url`"
+            ) from None
         with closing(connection), connection.cursor() as cursor:
             yield cursor
 

@@ -233,8 +233,7 @@ class MariaDbSink(Sink):
         """Send a statement. Raises errors of PyMySQL, and `_ChangedError`."""
         statement = self._delete(rows) if rows[0].gone else self._insert(names, rows)
         if len(rows) == 1 and len(statement.encode()) + 1024 > self._packet:  # it would hang up
-            msg = f"it is larger than the server's max_allowed_packet, {self._packet}"
-            raise _ChangedError(msg)
+            raise _ChangedError(f"it is larger than the server's max_allowed_packet, {self._packet}")
         with self._connection.cursor() as cursor:
             cursor.execute(statement)
             warned = cursor.warning_count
@@ -281,8 +280,13 @@ class MariaDbSink(Sink):
         """Leave a row out, if rows may be left out. Raises UnwritableError."""
         context, text = self._context, capped(row, 300)
         if not context.skips:
-            remedy = f"mend it upstream or in table {self._target.name}, or set `on_error` to `SKIP`"
-            raise UnwritableError(context.operator, batch.window, text, why, remedy)
+            raise UnwritableError(
+                context.operator,
+                batch.window,
+                text,
+                why,
+                f"mend it upstream or in table {self._target.name}, or set `on_error` to `SKIP`",
+            )
         context.refused(batch, text, why)
 
     # The table, and errors ----------------------------------------------------------------------------------
@@ -296,8 +300,7 @@ class MariaDbSink(Sink):
             self._columns = columns
 
     def _fault(self, what: str, remedy: str) -> NoReturn:
-        msg = f"`{self._context.operator}` cannot write to {self.place()}: {what}; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{self._context.operator}` cannot write to {self.place()}: {what}; {remedy}")
 
     def _explained(self, error: Exception) -> Exception:
         """An error of the server: itself if it passes, else what it refuses, for reasons that no row has."""

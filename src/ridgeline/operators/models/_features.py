@@ -25,8 +25,7 @@ def check_features(tuples: Schema, features: Sequence[str]) -> list[pa.Field]:
         if not (is_number(field.type) or is_text(field.type)):
             what = f"`features` names `{field.name}`, which is {field.type}"
             rule = "features are numbers, booleans or texts"
-            msg = f"{what}; {rule}; make a number of it before, by `with_columns`"
-            raise SchemaError(msg)
+            raise SchemaError(f"{what}; {rule}; make a number of it before, by `with_columns`")
     return fields
 
 
@@ -81,8 +80,9 @@ def numbers(column: pa.Array, dtype: Any = np.float64) -> npt.NDArray[Any]:
         column = column.cast(pa.float64())
     if column.null_count:
         if not np.issubdtype(dtype, np.floating):
-            msg = f'a null came, which {np.dtype(dtype).name} does not have; give the step `missing="null"`'
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f'a null came, which {np.dtype(dtype).name} does not have; give the step `missing="null"`'
+            )
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         column = column.cast(pa.float64(), safe=False)
@@ -94,8 +94,9 @@ def numbers(column: pa.Array, dtype: Any = np.float64) -> npt.NDArray[Any]:
         changed = np.isinf(made) & np.isfinite(found) if floats else made != found
         if changed.any():
             remedy = "make a number of it before that the model takes, by `with_columns`"
-            msg = f"{found[changed.argmax()]} came, which {np.dtype(dtype).name} does not have; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"{found[changed.argmax()]} came, which {np.dtype(dtype).name} does not have; {remedy}"
+            )
     return made
 
 
@@ -123,16 +124,16 @@ def check_order(needed: Sequence[str], features: Sequence[str], model: str) -> N
         found += [f"has {listed(extra)}, which it does not know"] if extra else []
         remedy = "give the columns that it was trained with"
         what = f"the model `{model}` was trained with {listed(needed)}"
-        msg = f"{what}; `features` {' and '.join(found)}; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what}; `features` {' and '.join(found)}; {remedy}")
 
 
 def check_count(needed: int, features: Sequence[str], model: str) -> None:
     """Raise RidgelineError unless a model takes so many features."""
     if needed != len(features):
         remedy = "give the columns that it was trained with, in that order"
-        msg = f"the model `{model}` takes {needed} features, and `features` has {len(features)}; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"the model `{model}` takes {needed} features, and `features` has {len(features)}; {remedy}"
+        )
 
 
 def row_of(batch: pa.RecordBatch, row: int = 0) -> Mapping[str, Any]:

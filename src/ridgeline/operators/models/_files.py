@@ -50,11 +50,11 @@ def read_model(path: str) -> ModelFile:
         content = _trusted_content(path) if pickled else _content(path)
     except (OSError, pa.ArrowException) as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-        msg = f"the model `{path}` cannot be read: {reason}; every host that runs the step must see it there"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"the model `{path}` cannot be read: {reason}; every host that runs the step must see it there"
+        ) from None
     if not content:
-        msg = f"the model `{path}` is an empty file; write it again"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"the model `{path}` is an empty file; write it again")
     return ModelFile(path, PurePosixPath(path).stem, content, hashlib.sha256(content).hexdigest())
 
 
@@ -67,8 +67,7 @@ def check_same(before: tuple[str, ...], now: tuple[str, ...], remedy: str) -> No
         what = f"the model `{now[0]}` is another file than that of the windows before"
         why = "a window that runs again must have the same model"
         which = f"SHA-256 {before[-1][:12]}..., now {now[-1][:12]}..."
-        msg = f"{what} ({which}): {why}; put the old file back, {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what} ({which}): {why}; put the old file back, {remedy}")
 
 
 def _content(path: str) -> bytes:
@@ -84,8 +83,7 @@ def _trusted_content(path: str) -> bytes:
     remedy = "give an ONNX file, which holds no code"
     if not is_local(path):
         why = "who may write there cannot be seen, and a pickle is code"
-        msg = f"{purpose} is refused: {why}; copy it to a disk of the workers, or {remedy}"
-        raise UntrustedError(msg)
+        raise UntrustedError(f"{purpose} is refused: {why}; copy it to a disk of the workers, or {remedy}")
     place = local_path(path)
     trust.check(place, purpose, remedy)
     with open(place, "rb") as file:  # noqa: PTH123  a plain path
@@ -104,14 +102,14 @@ def unpickled(file: ModelFile, *, other_versions: bool) -> Any:
             warnings.simplefilter("always")
             found = _loader()(io.BytesIO(file.content))
     except ModuleNotFoundError as error:
-        msg = (
+        raise RidgelineError(
             f"the model `{file.path}` needs `{error.name}`, which is not installed; install it where it runs"
-        )
-        raise RidgelineError(msg) from error
+        ) from error
     except Exception as error:
         what = f"the model `{file.path}` cannot be loaded: {type(error).__name__}: {error}"
-        msg = f"{what}; it is damaged, or no pickle: write it again by `joblib.dump` or `pickle.dump`"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"{what}; it is damaged, or no pickle: write it again by `joblib.dump` or `pickle.dump`"
+        ) from error
     others = [one.message for one in warned if one.category.__name__ == "InconsistentVersionWarning"]
     if others and not other_versions:
         raise _other_version(file.path, others[0])

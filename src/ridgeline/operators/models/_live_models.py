@@ -53,8 +53,9 @@ class LiveModels:
             return found
         if found is None or found.count != count or found.content is not content != found.content:
             if count != at:
-                msg = "a model is not there that learned in this window; the window runs again"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    "a model is not there that learned in this window; the window runs again"
+                )
             found = LiveModel(loads(content) if content else self._make(), count, content)
             self._live[key] = found
         return found

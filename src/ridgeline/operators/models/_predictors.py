@@ -63,16 +63,17 @@ def imported(path: str) -> Any:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        msg = f"`{path}` needs the module `{error.name}`, which is not there; put it on PYTHONPATH"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`{path}` needs the module `{error.name}`, which is not there; put it on PYTHONPATH"
+        ) from None
     except Exception as error:
-        msg = f"the module of `{path}` fails when it is imported: {type(error).__name__}: {error}; mend it"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"the module of `{path}` fails when it is imported: {type(error).__name__}: {error}; mend it"
+        ) from error
     for part in name.split("."):
         if not hasattr(found, part):
             names = [known for known in vars(found) if not known.startswith("_")]
-            msg = f"`{module}` has no `{part}`; {did_you_mean(part, names)}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`{module}` has no `{part}`; {did_you_mean(part, names)}")
         found = getattr(found, part)
     return found
 
@@ -113,8 +114,9 @@ class FunctionModel:
         self, function: Callable[[pa.RecordBatch], Any], name: str, digest: str, method: str
     ) -> None:
         if method:
-            msg = f"the model `{name}` is a function, which has no `method`; leave `method={method!r}` out"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"the model `{name}` is a function, which has no `method`; leave `method={method!r}` out"
+            )
         self.function, self.name, self.digest = function, name, digest
 
     def run(self, batch: pa.RecordBatch) -> Any:
@@ -135,8 +137,7 @@ class EstimatorModel:
                 one for one in dir(estimator) if one.startswith(("predict", "decision", "score_", "trans"))
             ]
             what = f"the model `{name}` is a {type(estimator).__name__}, which has no method `{method}`"
-            msg = f"{what}; {did_you_mean(method, known)}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; {did_you_mean(method, known)}")
         self._method: Callable[[Any], Any] = found
         _check_fitted(estimator, name)
         features = [field.name for field in fields]
@@ -187,8 +188,7 @@ def _check_fitted(estimator: Any, name: str) -> None:
         try:
             check_is_fitted(estimator)
         except NotFittedError:
-            msg = f"the model `{name}` was not fitted; call `fit` before"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(f"the model `{name}` was not fitted; call `fit` before") from None
 
 
 def _frames(name: str, *, needed: bool) -> Callable[[Any, Any], Any] | None:
@@ -203,8 +203,9 @@ def _frames(name: str, *, needed: bool) -> Callable[[Any, Any], Any] | None:
         import polars as pl
     except ModuleNotFoundError:
         if needed:
-            msg = f"the model `{name}` was trained with a data frame with texts; install pandas or polars"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"the model `{name}` was trained with a data frame with texts; install pandas or polars"
+            ) from None
         return None
     return lambda values, columns: pl.DataFrame(values, schema=columns)
 
@@ -228,8 +229,9 @@ class OnnxModel:
         try:
             import onnxruntime
         except ModuleNotFoundError:
-            msg = f"the model `{file.path}` needs ONNX Runtime, which is not installed; {EXTRA}"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"the model `{file.path}` needs ONNX Runtime, which is not installed; {EXTRA}"
+            ) from None
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
@@ -239,12 +241,14 @@ class OnnxModel:
             )
         except Exception as error:
             what = f"the model `{file.path}` cannot be loaded: {shorten(str(error))}"
-            msg = f"{what}; it is damaged, no ONNX file, or newer than the ONNX Runtime that is installed"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                f"{what}; it is damaged, no ONNX file, or newer than the ONNX Runtime that is installed"
+            ) from error
         outputs = [one.name for one in self._session.get_outputs()]
         if method and method not in outputs:
-            msg = f"the model `{self.name}` has no output `{method}`; {did_you_mean(method, outputs)}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"the model `{self.name}` has no output `{method}`; {did_you_mean(method, outputs)}"
+            )
         self._outputs = [method or outputs[0]]
         self._inputs = self._session.get_inputs()
         # One input may have the name of a feature and still take all of them.
@@ -256,8 +260,7 @@ class OnnxModel:
         for one in self._inputs:
             if one.type not in _DTYPES:
                 what = f"the input `{one.name}` of the model `{self.name}` is {one.type}, which no column is"
-                msg = f"{what}; convert the model again, with inputs of numbers or texts"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"{what}; convert the model again, with inputs of numbers or texts")
         features = [field.name for field in fields]
         if self._by_name:
             check_order([one.name for one in self._inputs], features, self.name)
@@ -273,8 +276,7 @@ class OnnxModel:
             what = (
                 f"the model `{self.name}` takes {pairs[0][1].type}, and columns are others: {listed(wrong)}"
             )
-            msg = f"{what}; convert the model with an input for each column"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; convert the model with an input for each column")
 
     def run(self, batch: pa.RecordBatch) -> Any:
         """Run the model on the features of some rows."""

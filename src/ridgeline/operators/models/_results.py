@@ -122,8 +122,7 @@ class ResultColumns:
         return found
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
-        msg = f"the model `{self._model}` {what}; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"the model `{self._model}` {what}; {remedy}")
 
 
 def result_fields(declared: Results, *, nullable: bool) -> list[pa.Field]:
@@ -134,8 +133,9 @@ def result_fields(declared: Results, *, nullable: bool) -> list[pa.Field]:
         kind = given
         if isinstance(given, str):
             if given.lower() not in _TEXTS:
-                msg = f"`result` gives `{name}` the type {given!r}; {did_you_mean(given, _TEXTS)}"
-                raise SchemaError(msg)
+                raise SchemaError(
+                    f"`result` gives `{name}` the type {given!r}; {did_you_mean(given, _TEXTS)}"
+                )
             kind = _TEXTS[given.lower()]
         found.append(pa.field(name, to_arrow(kind, name), nullable=nullable or is_optional(kind)))
     return found
@@ -158,8 +158,9 @@ def _as_numpy(result: Any) -> Any:
         return result.to_numpy()
     if isinstance(result, (np.ndarray, tuple)):
         return np.asarray(result)
-    msg = f"the model returned {type(result).__name__}; return one value for each row: a list or an array"
-    raise RidgelineError(msg)
+    raise RidgelineError(
+        f"the model returned {type(result).__name__}; return one value for each row: a list or an array"
+    )
 
 
 def _are_bits(array: pa.Array) -> bool:

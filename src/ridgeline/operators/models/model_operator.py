@@ -129,8 +129,9 @@ class ModelOperator(Operator):
         for field in added:
             if field.name in columns.names:
                 where = "version_column" if field.name == self.version_column else "result"
-                msg = f"`{where}` names `{field.name}`, which the stream has already; give another name"
-                raise SchemaError(msg)
+                raise SchemaError(
+                    f"`{where}` names `{field.name}`, which the stream has already; give another name"
+                )
         return pa.schema([*columns, *added])
 
     def setup(self, context: OperatorContext) -> None:
@@ -179,8 +180,9 @@ class ModelOperator(Operator):
                 row, name = first_gap(rows, there)
                 what = f"`{name}` has no value (null or NaN) in {dict(row_of(batch, row))}"
                 remedy = 'give the step `missing="null"` or `missing="pass"`, or fill it before'
-                msg = f"the model `{self.predictor.name}` needs each feature; {what}; {remedy}"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"the model `{self.predictor.name}` needs each feature; {what}; {remedy}"
+                )
             rows = rows.filter(pa.array(there))
         added = self._results(rows)
         if there is not None:
@@ -208,8 +210,9 @@ class ModelOperator(Operator):
         except Exception as error:
             count = f"{len(rows):,} rows, the first" if len(rows) > 1 else "the row"
             what = f"the model `{self.predictor.name}` failed with {type(error).__name__}: {error}"
-            msg = f"{what}; it got {count} {dict(row_of(rows))}; mend the rows before, or leave them out"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                f"{what}; it got {count} {dict(row_of(rows))}; mend the rows before, or leave them out"
+            ) from error
         return self.columns.arrays(result, len(rows))
 
 

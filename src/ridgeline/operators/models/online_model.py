@@ -193,17 +193,17 @@ class OnlineModel(DividedOperator):
         if self.target is not None:
             check_columns(stream, [self.target], "`target`")
             if self.target in self.features:
-                msg = (
+                raise SchemaError(
                     f"`features` has the target `{self.target}`, which the model is to predict; leave it out"
                 )
-                raise SchemaError(msg)
         check_columns(stream, columns_of(self.key), "`key`")
         columns = stream_columns(stream)
         nullable = self.default is None or self.missing == "null"
         (field,) = result_fields(self.result, nullable=nullable)
         if field.name in columns.names:
-            msg = f"`result` names `{field.name}`, which the stream has already; give another name"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`result` names `{field.name}`, which the stream has already; give another name"
+            )
         return pa.schema([*columns, field])
 
     def setup(self, context: OperatorContext) -> None:
@@ -226,8 +226,9 @@ class OnlineModel(DividedOperator):
             content = dumps(found)
             return lambda: loads(content)
         if not callable(found):
-            msg = f"{shorten(found)} is no model that learns: it has no `learn_one`; give one of river"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"{shorten(found)} is no model that learns: it has no `learn_one`; give one of river"
+            )
         make: Callable[[], Any] = found
         return make
 
@@ -253,8 +254,7 @@ class OnlineModel(DividedOperator):
             row, name = first_gap(rows, there)
             what = f"`{name}` has no value (null or NaN) in {rows.slice(row, 1).to_pylist()[0]}"
             remedy = 'give the step `missing="null"` or `missing="pass"`, or fill it before'
-            msg = f"a model needs each feature; {what}; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"a model needs each feature; {what}; {remedy}")
         features = rows.to_pylist()
         if there is not None and self.missing == "pass":
             for row in (~there).nonzero()[0].tolist():
@@ -382,8 +382,7 @@ class OnlineModel(DividedOperator):
         if isinstance(value, Mapping):
             if self.pick is None:
                 remedy = f"choose the class by `pick`, one of {list(value)}"
-                msg = f"the model returned a value for each class; {remedy}"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"the model returned a value for each class; {remedy}")
             value = value.get(self.pick)
         return self.default if value is None else value
 
@@ -414,8 +413,7 @@ def _method(model: Any, name: str) -> Callable[..., Any]:
     if callable(found):
         return found
     known = [one for one in dir(model) if one.endswith(("_one", "_many"))]
-    msg = f"a {type(model).__name__} has no method `{name}`; {did_you_mean(name, known)}"
-    raise RidgelineError(msg)
+    raise RidgelineError(f"a {type(model).__name__} has no method `{name}`; {did_you_mean(name, known)}")
 
 
 def _class_of(target: pa.Field | None) -> Callable[[str], Any]:

@@ -77,8 +77,9 @@ class ScriptOperator(Operator):
         if port != "output" or "input" not in inputs:
             return None
         if inputs["input"].pickled:
-            msg = "tuples of `object` have no columns for a script; give the port before it a schema"
-            raise SchemaError(msg)
+            raise SchemaError(
+                "tuples of `object` have no columns for a script; give the port before it a schema"
+            )
         return columns_of(inputs["input"])
 
     def setup(self, context: OperatorContext) -> None:
@@ -109,8 +110,9 @@ class ScriptOperator(Operator):
         if found is None:
             return
         if not isinstance(found, (pa.RecordBatch, pa.Table)) and not hasattr(found, "__arrow_c_stream__"):
-            msg = f"`{BATCHES}` returned {shorten(found)}; return an Arrow batch, a data frame or None"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`{BATCHES}` returned {shorten(found)}; return an Arrow batch, a data frame or None"
+            )
         self.output.emit_batch(found)
 
     def _rows(self, found: Any) -> list[Any]:
@@ -123,8 +125,9 @@ class ScriptOperator(Operator):
         if isinstance(self.output.schema.type, pa.Schema):
             for row in rows:
                 if not isinstance(row, Mapping):
-                    msg = f"`{ROWS}` returned {shorten(row)}; return a dictionary, several of them, or None"
-                    raise RidgelineError(msg)
+                    raise RidgelineError(
+                        f"`{ROWS}` returned {shorten(row)}; return a dictionary, several of them, or None"
+                    )
         return rows
 
 
@@ -154,21 +157,18 @@ def function_of(text: str) -> str:
     }
     if len(defined) != 1:
         found = "both functions" if defined else "no function"
-        msg = f"defines {found}; define one, `def {ROWS}(row):` or `def {BATCHES}(batch):`"
-        raise ScriptError(msg)
+        raise ScriptError(f"defines {found}; define one, `def {ROWS}(row):` or `def {BATCHES}(batch):`")
     ((name, node),) = defined.items()
     given = node.args
     if isinstance(node, ast.AsyncFunctionDef):
-        msg = f"line {node.lineno}: `{name}` is `async`; make it a plain function"
-        raise ScriptError(msg)
+        raise ScriptError(f"line {node.lineno}: `{name}` is `async`; make it a plain function")
     least = len(given.posonlyargs) + len(given.args) - len(given.defaults)
     most = len(given.posonlyargs) + len(given.args)
     needed = [
         one for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None
     ]
     if needed or least > 1 or (most < 1 and given.vararg is None):
-        msg = f"line {node.lineno}: `{name}` must take one argument"
-        raise ScriptError(msg)
+        raise ScriptError(f"line {node.lineno}: `{name}` must take one argument")
     return name
 
 
@@ -180,8 +180,10 @@ def _compiled(text: str, file: str) -> tuple[ast.Module, Any]:
             return ast.parse(text, file), compile(text, file, "exec", dont_inherit=True)
     except SyntaxError as error:
         line = (error.text or "").strip()
-        msg = f"line {error.lineno}: {error.msg}{f' in `{line}`' if line else ''}; mend this line"
-        raise ScriptError(msg) from None
+        raise ScriptError(
+            f"line {error.lineno}: {error.msg}{f' in `{line}`' if line else ''}; mend this line"
+        ) from None
     except (ValueError, MemoryError, RecursionError) as error:
-        msg = f"cannot be compiled: {type(error).__name__}: {error}; write plain, shorter Python"
-        raise ScriptError(msg) from None
+        raise ScriptError(
+            f"cannot be compiled: {type(error).__name__}: {error}; write plain, shorter Python"
+        ) from None

@@ -80,6 +80,5 @@ def ewma(column: str, limit: float = 3.0, *, alpha: float = 0.1, least: int = 10
     at_least(limit, 0, "limit")
     at_least(least, 1, "least")
     if not 0 < alpha < 1:
-        msg = f"`alpha` must be between 0 and 1; got {alpha!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`alpha` must be between 0 and 1; got {alpha!r}")
     return Ewma(column, limit, alpha, least)

@@ -46,6 +46,5 @@ def hysteresis(
     Hysteresis(column='celsius', above=80, below=70, low=False, cleared=False)
     """
     if not above >= below:
-        msg = f"`above` must not be less than `below`; got {above} and {below}"
-        raise ValueError(msg)
+        raise ValueError(f"`above` must not be less than `below`; got {above} and {below}")
     return Hysteresis(column, above, below, low, cleared)

@@ -61,8 +61,9 @@ class Pattern:
         for name in self.names():
             if name not in schema.names:
                 hint = did_you_mean(name, schema.names)
-                msg = f"`{type(self).__name__}` reads the column `{name}`, which the stream lacks; {hint}"
-                raise SchemaError(msg)
+                raise SchemaError(
+                    f"`{type(self).__name__}` reads the column `{name}`, which the stream lacks; {hint}"
+                )
 
     def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
         """For each record what `step` gets of it; None for one that says nothing."""
@@ -111,13 +112,11 @@ def _read(value: object) -> Pattern:
     own = dict(value) if isinstance(value, Mapping) else {}
     kind = _kinds().get(str(own.pop("kind", "")))
     if kind is None:
-        msg = f"a pattern such as `hysteresis(...)`; got {shorten(value)}"
-        raise ValueError(msg)
+        raise ValueError(f"a pattern such as `hysteresis(...)`; got {shorten(value)}")
     try:
         return kind(**{name: tuple(one) if isinstance(one, list) else one for name, one in own.items()})
     except TypeError as error:
-        msg = f"fields of `{kind.__name__}`: {error}"
-        raise ValueError(msg) from None
+        raise ValueError(f"fields of `{kind.__name__}`: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -135,8 +134,9 @@ class NumberPattern(Pattern):
         super().check(schema)
         kind = schema.field(self.column).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            msg = f"`{type(self).__name__}` reads numbers, but `{self.column}` is {kind}; convert it before"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`{type(self).__name__}` reads numbers, but `{self.column}` is {kind}; convert it before"
+            )
 
     def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
         """The numbers."""
@@ -148,13 +148,11 @@ def microseconds(value: float | str, what: str) -> int:
     """A duration in microseconds. Raises ValueError for what is none, or not more than 0."""
     found = round(parse_duration(value) * 1_000_000)
     if found <= 0:
-        msg = f"`{what}` must be more than 0; got {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`{what}` must be more than 0; got {value!r}")
     return found
 
 
 def at_least(value: float, least: float, what: str) -> None:
     """Raise ValueError for a number less than `least`, or a NaN."""
     if not value >= least:
-        msg = f"`{what}` must be at least {least}; got {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`{what}` must be at least {least}; got {value!r}")

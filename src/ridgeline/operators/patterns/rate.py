@@ -110,8 +110,7 @@ def burst(factor: float, within: float | str, over: float | str, *, least: int =
     """
     slice_, before = microseconds(within, "within"), microseconds(over, "over")
     if before < slice_ or before % slice_:
-        msg = f"`over` must be a multiple of `within`; got {over!r} and {within!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`over` must be a multiple of `within`; got {over!r} and {within!r}")
     at_least(factor, 1, "factor")
     at_least(least, 1, "least")
     return Burst(factor, slice_, before // slice_, least)

@@ -90,16 +90,16 @@ def sequence(*conditions: Condition, within: float | str) -> Sequence_:
     600000000
     """
     if not 2 <= len(conditions) <= _MOST_STEPS:  # noqa: PLR2004  a sequence
-        msg = f"a sequence has 2 to {_MOST_STEPS} conditions; got {len(conditions)}"
-        raise ValueError(msg)
+        raise ValueError(f"a sequence has 2 to {_MOST_STEPS} conditions; got {len(conditions)}")
     return Sequence_(tuple(own_condition(one) for one in conditions), microseconds(within, "within"))
 
 
 def own_condition(condition: Condition) -> Condition:
     """The condition, of a mapping a copy. Raises ValueError for what is none."""
     if not (isinstance(condition, (Mapping, str)) or callable(condition) or is_expression(condition)):
-        msg = f"a condition is values by column, SQL, an expression or a function; got {shorten(condition)}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"a condition is values by column, SQL, an expression or a function; got {shorten(condition)}"
+        )
     return dict(condition) if isinstance(condition, Mapping) else condition
 
 
@@ -120,8 +120,9 @@ def check_condition(condition: Condition, schema: pa.Schema) -> None:
         if not type(error).__module__.startswith("polars"):
             raise
         reason = str(error).partition("\n")[0]
-        msg = f"the condition {shorten(condition)} does not fit the stream {schema.names}: {reason}"
-        raise SchemaError(msg) from None
+        raise SchemaError(
+            f"the condition {shorten(condition)} does not fit the stream {schema.names}: {reason}"
+        ) from None
 
 
 def _none(schema: pa.Schema) -> pa.RecordBatch:
@@ -146,8 +147,9 @@ def holds(condition: Condition, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
             import polars as pl
         except ImportError:
             remedy = "install polars: `pip install 'ridgeline[frames]'`"
-            msg = f"a condition as text or expression needs polars, which is not installed; {remedy}"
-            raise SchemaError(msg) from None
+            raise SchemaError(
+                f"a condition as text or expression needs polars, which is not installed; {remedy}"
+            ) from None
         expression = pl.sql_expr(condition) if isinstance(condition, str) else condition
         frame: Any = pl.from_arrow(batch)
         mask = frame.select(expression.alias("mask")).to_series().fill_null(value=False)

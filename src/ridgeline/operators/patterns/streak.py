@@ -72,6 +72,5 @@ def streak(condition: Condition, count: int, *, cleared: bool = False) -> Streak
     Streak(condition='celsius > 80', count=3, cleared=False)
     """
     if count < 1:
-        msg = f"`count` must be at least 1; got {count}"
-        raise ValueError(msg)
+        raise ValueError(f"`count` must be at least 1; got {count}")
     return Streak(own_condition(condition), count, cleared)

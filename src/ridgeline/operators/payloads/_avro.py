@@ -28,8 +28,7 @@ def _fastavro() -> Any:
     try:
         import fastavro
     except ImportError as error:
-        msg = f"Avro needs fastavro, which is not installed; {REMEDY}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"Avro needs fastavro, which is not installed; {REMEDY}") from error
     return fastavro
 
 
@@ -46,8 +45,7 @@ def parsed_schema(declared: Any, before: Sequence[str] = ()) -> Any:
         found = json.loads(declared) if isinstance(declared, str) else declared
         return fastavro.parse_schema(found, named)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
-        msg = f"this is no Avro schema: {error}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"this is no Avro schema: {error}") from error
 
 
 class AvroDecoder:
@@ -99,25 +97,23 @@ class AvroDecoder:
         try:
             record = self._read(source, schema, None)
         except (EOFError, IndexError, StopIteration, UnicodeDecodeError, ValueError, OverflowError) as error:
-            msg = f"it is no Avro of its schema: {type(error).__name__} {error}".rstrip()
-            raise ValueError(msg) from error
+            raise ValueError(
+                f"it is no Avro of its schema: {type(error).__name__} {error}".rstrip()
+            ) from error
         if source.tell() != len(value):
-            msg = f"it has {len(value) - source.tell()} bytes more than its Avro schema says"
-            raise ValueError(msg)
+            raise ValueError(f"it has {len(value) - source.tell()} bytes more than its Avro schema says")
         if isinstance(record, dict):
             return record
         if self._single is not None:
             return {self._single: record}
-        msg = "it is no record of Avro"
-        raise ValueError(msg)
+        raise ValueError("it is no record of Avro")
 
     def _schema_of(self, schema_id: int) -> Any:
         """The schema of an id of the registry. Raises ValueError if it is none of Avro."""
         assert self._registry is not None  # noqa: S101  `__call__` has looked
         found = self._registry.by_id(schema_id)
         if found.kind != "AVRO":
-            msg = f"its schema, id {schema_id}, is {found.kind}, not Avro"
-            raise ValueError(msg)
+            raise ValueError(f"its schema, id {schema_id}, is {found.kind}, not Avro")
         return _parsed_of(self._registry, found)
 
 
@@ -141,8 +137,9 @@ class AvroEncoder:
             names = [field["name"] for field in fields or ()]
             lacking = next((name for name in columns.names if name not in names), None)
             if lacking is not None:
-                msg = f"the Avro schema has no field `{lacking}`; {did_you_mean(lacking, names)}"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"the Avro schema has no field `{lacking}`; {did_you_mean(lacking, names)}"
+                )
 
     def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
         """The values of all rows. Raises ValueError that names the first row which does not fit."""
@@ -155,8 +152,7 @@ class AvroEncoder:
             try:
                 self._write(sink, self._schema, record if self._single is None else record[self._single])
             except Exception as error:  # what fastavro raises has many classes
-                msg = f"row {row} does not fit the Avro schema: {error}"
-                raise ValueError(msg) from error
+                raise ValueError(f"row {row} does not fit the Avro schema: {error}") from error
             yield sink.getvalue()
 
 
@@ -198,8 +194,7 @@ def _record(name: str, fields: Sequence[tuple[pa.Field, bool]]) -> dict[str, Any
     made = []
     for field, optional in fields:
         if not _NAME.fullmatch(field.name):
-            msg = f"`{field.name}` is no name of a field in Avro; rename the column"
-            raise SchemaError(msg)
+            raise SchemaError(f"`{field.name}` is no name of a field in Avro; rename the column")
         kind = _type(field.type, f"{name}_{field.name}")
         if optional:
             made.append({"name": field.name, "type": ["null", kind], "default": None})
@@ -225,8 +220,7 @@ def _type(kind: Any, name: str) -> Any:
         return _record(name, [(field, field.nullable) for field in kind])
     found = next((avro(kind) for fits, avro in _TYPES if fits(kind)), None)
     if found is None:
-        msg = f"Avro has no type for {kind}; cast the column, or leave it out"
-        raise SchemaError(msg)
+        raise SchemaError(f"Avro has no type for {kind}; cast the column, or leave it out")
     return found
 
 

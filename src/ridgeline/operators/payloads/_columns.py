@@ -42,8 +42,7 @@ class RecordColumns:
             try:
                 arrays.append(make(values))
             except (TypeError, OverflowError, ArithmeticError, AttributeError) as error:
-                msg = f"column `{name}`: {error}"
-                raise ValueError(msg) from error
+                raise ValueError(f"column `{name}`: {error}") from error
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)

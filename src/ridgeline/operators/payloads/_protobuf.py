@@ -31,15 +31,15 @@ def message_class(declared: Any) -> Any:
     try:
         from google.protobuf import descriptor, message, message_factory
     except ImportError as error:
-        msg = f"Protobuf needs protobuf, which is not installed; {REMEDY}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"Protobuf needs protobuf, which is not installed; {REMEDY}") from error
     found = _imported(declared) if isinstance(declared, str) else declared
     if isinstance(found, descriptor.Descriptor):
         return message_factory.GetMessageClass(found)
     if isinstance(found, type) and issubclass(found, message.Message):
         return found
-    msg = f"{declared!r} is no class of Protobuf messages; give a generated class, or `module:Class`"
-    raise RidgelineError(msg)
+    raise RidgelineError(
+        f"{declared!r} is no class of Protobuf messages; give a generated class, or `module:Class`"
+    )
 
 
 def _imported(name: str) -> Any:
@@ -50,8 +50,7 @@ def _imported(name: str) -> Any:
         for part in path.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
-        msg = f"`{name}` cannot be imported: {error}; write it as `module:Class`"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"`{name}` cannot be imported: {error}; write it as `module:Class`") from error
     return found
 
 
@@ -73,8 +72,9 @@ class ProtobufDecoder:
         names = descriptor.fields_by_name
         for name in schema.arrow.names:
             if name not in names:
-                msg = f"the message {descriptor.full_name} has no field `{name}`; {did_you_mean(name, names)}"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"the message {descriptor.full_name} has no field `{name}`; {did_you_mean(name, names)}"
+                )
         self._getters = [(field.name, _getter(names[field.name], field.type)) for field in schema.arrow]
 
     def __call__(self, values: Sequence[bytes]) -> pa.RecordBatch:
@@ -88,8 +88,7 @@ class ProtobufDecoder:
         try:
             message = self._class.FromString(body)
         except (DecodeError, RuntimeError) as error:
-            msg = f"it is no {self._class.DESCRIPTOR.full_name}: {error}"
-            raise ValueError(msg) from error
+            raise ValueError(f"it is no {self._class.DESCRIPTOR.full_name}: {error}") from error
         return {name: get(message) for name, get in self._getters}
 
     def _unframed(self, value: bytes) -> memoryview | bytes:
@@ -97,8 +96,9 @@ class ProtobufDecoder:
         indexes, start = read_indexes(value, _FRAMED)
         if indexes != self._indexes:
             name = self._class.DESCRIPTOR.full_name
-            msg = f"its message has the indexes {indexes} in its schema, not {self._indexes} of {name}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"its message has the indexes {indexes} in its schema, not {self._indexes} of {name}"
+            )
         return value[start:]
 
 
@@ -157,8 +157,7 @@ class ProtobufEncoder:
         for name in columns.names:
             if name not in descriptor.fields_by_name:
                 known = did_you_mean(name, descriptor.fields_by_name)
-                msg = f"the message {descriptor.full_name} has no field `{name}`; {known}"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"the message {descriptor.full_name} has no field `{name}`; {known}")
         self._frame = b"" if schema_id is None else frame(schema_id) + written_indexes(indexes_of(descriptor))
 
     def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
@@ -173,8 +172,7 @@ class ProtobufEncoder:
                 value = message.SerializeToString()
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 name = self._class.DESCRIPTOR.full_name
-                msg = f"row {row} does not fit the message {name}: {error}"
-                raise ValueError(msg) from error
+                raise ValueError(f"row {row} does not fit the message {name}: {error}") from error
             yield self._frame + value
 
 
@@ -302,5 +300,4 @@ def _read_varint(value: bytes, place: int) -> tuple[int, int]:
                 break
             return number >> 1, place
         shift += 7
-    msg = "it ends within the indexes of its message, or has a wrong one"
-    raise ValueError(msg)
+    raise ValueError("it ends within the indexes of its message, or has a wrong one")

@@ -65,8 +65,7 @@ class Registry:
         if schema_id not in self._schemas:
             found = self._ask("GET", f"/schemas/ids/{schema_id}")
             if found is None:
-                msg = f"the registry {self.url} has no schema of id {schema_id}"
-                raise ValueError(msg)
+                raise ValueError(f"the registry {self.url} has no schema of id {schema_id}")
             self._schemas[schema_id] = _schema(schema_id, found)
         return self._schemas[schema_id]
 
@@ -82,8 +81,7 @@ class Registry:
             subject, version = urllib.parse.quote(str(reference["subject"]), safe=""), reference["version"]
             answer = self._ask("GET", f"/subjects/{subject}/versions/{version}")
             if answer is None:
-                msg = f"the registry {self.url} lacks `{reference['subject']}`, version {version}"
-                raise ValueError(msg)
+                raise ValueError(f"the registry {self.url} lacks `{reference['subject']}`, version {version}")
             one = _schema(int(answer["id"]), answer)
             for other in self.referred(one):
                 found.setdefault(other.id, other)
@@ -95,8 +93,9 @@ class Registry:
         body = {"schema": text} if kind == "AVRO" else {"schema": text, "schemaType": kind}
         found = self._ask("POST", f"/subjects/{urllib.parse.quote(subject, safe='')}/versions", body)
         if found is None:
-            msg = f"the registry {self.url} does not know the subject `{subject}`, and makes none"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"the registry {self.url} does not know the subject `{subject}`, and makes none"
+            )
         return int(found["id"])
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -135,8 +134,9 @@ def framed_id(value: bytes) -> int:
     """The schema's id in the framing of a message. Raises ValueError if it has none."""
     if len(value) < _FRAMED or value[0] != 0:
         start = value[:_FRAMED].hex(" ")
-        msg = f"it does not begin with a schema id (a zero and four bytes), but with {start or 'nothing'}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"it does not begin with a schema id (a zero and four bytes), but with {start or 'nothing'}"
+        )
     return int.from_bytes(value[1:_FRAMED], "big")
 
 

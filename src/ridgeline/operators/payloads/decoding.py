@@ -53,8 +53,9 @@ def decoder_of(
     if format == "protobuf":
         return ProtobufDecoder(schema, message, framed=registry is not None)
     if len(schema.arrow) != 1:
-        msg = f"a payload of {format} is one column; {schema.describe()} has {len(schema.arrow)}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"a payload of {format} is one column; {schema.describe()} has {len(schema.arrow)}"
+        )
     return _texts(schema) if format == "text" else _bytes(schema)
 
 
@@ -123,8 +124,9 @@ def _texts(schema: Schema) -> Decoder:
 def _bytes(schema: Schema) -> Decoder:
     kind = schema.arrow.field(0).type
     if not is_bytes(kind):
-        msg = f"the column `{schema.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"the column `{schema.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
+        )
     return lambda values: _checked(schema, pa.array(values, kind))
 
 

@@ -48,12 +48,14 @@ def encoder_of(
             return _protobuf.registered_encoder(columns, subject, registry, message)
         return _protobuf.ProtobufEncoder(columns.arrow, message)
     if len(columns.arrow) != 1:
-        msg = f"a payload of {format} is one column; {columns.describe()} has {len(columns.arrow)}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"a payload of {format} is one column; {columns.describe()} has {len(columns.arrow)}"
+        )
     kind = columns.arrow.field(0).type
     if format == "bytes" and not is_bytes(kind):
-        msg = f"the column `{columns.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"the column `{columns.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
+        )
     return _texts
 
 

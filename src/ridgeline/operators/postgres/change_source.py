@@ -79,8 +79,10 @@ class ChangeSource(Source):
         """Continue after what is staged from there on. Raises RidgelineError if the slot has moved on."""
         here = self._connected
         if self._name not in positions:
-            what = f"the checkpoint has changes of {', '.join(map(repr, positions))}"
-            raise here.catalog.trouble.fault(what, f"correct `table`, or {FRESH}")
+            raise here.catalog.trouble.fault(
+                f"the checkpoint has changes of {', '.join(map(repr, positions))}",
+                f"correct `table`, or {FRESH}",
+            )
         if self._staged is None:
             staged = Staged(here, place_of(positions[self._name]), self._session)
             staged.load()

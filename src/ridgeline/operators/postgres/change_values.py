@@ -104,8 +104,7 @@ def converter(column: Column, field: pa.Field, oid: int) -> Convert:
 def _booleans(texts: pa.Array) -> pa.Array:
     odd = pc.invert(pc.is_in(texts, pa.array(["t", "f", None])))
     if pc.any(odd).as_py():
-        msg = f"{texts[pc.index(odd, True).as_py()].as_py()!r} is no boolean"
-        raise ValueError(msg)
+        raise ValueError(f"{texts[pc.index(odd, True).as_py()].as_py()!r} is no boolean")
     return pc.equal(texts, "t")
 
 

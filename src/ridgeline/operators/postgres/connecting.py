@@ -70,8 +70,9 @@ class Server(NamedTuple):
         try:
             given = dict(library.conninfo.conninfo_to_dict(secret_value(self.dsn, "dsn")))
         except library.Error:
-            msg = "`dsn` is no connection string; write postgresql://USER@HOST:PORT/DATABASE"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                "`dsn` is no connection string; write postgresql://USER@HOST:PORT/DATABASE"
+            ) from None
         if self.password is not None:
             given["password"] = secret_value(self.password, "password")
         own = {name: secret_value(value, f"connection.{name}") for name, value in self.settings.items()}

@@ -82,8 +82,10 @@ class Preparing:
         catalog.check_identity(found, settings.schema)
         own = sorted({column.name for column in found.relation.columns} & set(settings.others))
         if own:
-            what = f"the table has a column `{own[0]}` of its own, which `deleted` or `metadata` names"
-            raise catalog.trouble.fault(what, "give that another name")
+            raise catalog.trouble.fault(
+                f"the table has a column `{own[0]}` of its own, which `deleted` or `metadata` names",
+                "give that another name",
+            )
         if text := misfit(found.relation, settings.schema, settings.columns):
             raise catalog.trouble.fault(text, "then start again")
         large = [name for name in found.large if name in settings.columns]

@@ -133,8 +133,9 @@ class Replication:
         if now - self._asked >= _ASKED_EVERY:
             self._say(asks=True)
         if now - self._answered > _SILENT_SECONDS:
-            msg = f"{self._trouble.place} has sent nothing for {_SILENT_SECONDS:g} s, not even an answer"
-            raise SourceUnavailableError(msg)
+            raise SourceUnavailableError(
+                f"{self._trouble.place} has sent nothing for {_SILENT_SECONDS:g} s, not even an answer"
+            )
         return found
 
     def rest(self) -> None:
@@ -196,8 +197,7 @@ class Replication:
         answer, library = self._connection.pgconn.get_result(), psycopg()
         if answer is not None and answer.error_message:
             raise library.errors.error_from_result(answer)
-        msg = "the server has ended the replication"
-        raise library.OperationalError(msg)
+        raise library.OperationalError("the server has ended the replication")
 
     def _take(self, frame: bytes) -> Part | None:
         """Take a frame. Returns changes if there are many, or if the columns change."""
@@ -227,15 +227,19 @@ class Replication:
         self._answered = self._clock.monotonic()
         self._begin, self._seen = begin, 0
         if self._left_out and begin.transaction != self.place.transaction:
-            what = (
-                f"the slot gives transaction {begin.transaction}, and {self.place.transaction} is half read"
+            raise self._trouble.fault(
+                (
+                    f"the slot gives transaction {begin.transaction}, "
+                    f"and {self.place.transaction} is half read"
+                ),
+                FRESH,
             )
-            raise self._trouble.fault(what, FRESH)
 
     def _on_commit(self, end: int) -> None:
         if self._left_out:
-            what = f"transaction {self.place.transaction} has fewer changes than were read of it"
-            raise self._trouble.fault(what, FRESH)
+            raise self._trouble.fault(
+                f"transaction {self.place.transaction} has fewer changes than were read of it", FRESH
+            )
         begin, self._begin = self._begin, None
         assert begin is not None  # noqa: S101  a commit follows a begin
         self.received = max(self.received, end)

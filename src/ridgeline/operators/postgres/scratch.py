@@ -55,8 +55,9 @@ class ScratchSchemas:
         try:
             return self._server.connect(WHO)
         except library.OperationalError as error:
-            msg = f"{self._server.place} does not answer: {first_line(error)}; start it, or correct `dsn`"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"{self._server.place} does not answer: {first_line(error)}; start it, or correct `dsn`"
+            ) from None
 
 
 class PostgresScratch(ScratchPlace):

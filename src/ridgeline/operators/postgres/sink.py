@@ -147,8 +147,13 @@ class PostgresSink(Sink):
             context, row = self._context, capped(rows[0].decode().rstrip("\n"), 300)
             reason = first_line(error)
             if not context.skips:
-                remedy = f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`"
-                raise UnwritableError(context.operator, batch.window, row, reason, remedy) from error
+                raise UnwritableError(
+                    context.operator,
+                    batch.window,
+                    row,
+                    reason,
+                    f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`",
+                ) from error
             context.refused(batch, row, reason)
 
     def _copy(self, table: str, names: Sequence[str], texts: Any) -> None:
@@ -303,8 +308,7 @@ class PostgresSink(Sink):
         return psycopg().sql.SQL(text).format(**used)
 
     def _fault(self, what: str, remedy: str) -> None:
-        msg = f"`{self._context.operator}` cannot write to {self.place()}: {what}; {remedy}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{self._context.operator}` cannot write to {self.place()}: {what}; {remedy}")
 
     def _refused(self, error: Exception) -> RidgelineError:
         """The error for a statement that the server refuses for reasons that no row has."""

@@ -243,8 +243,9 @@ class Catalog:
                 pass
             except library.errors.InsufficientPrivilege as error:
                 remedy = f"let the owner of the table run `{text}`, then start again"
-                what = f"the publication cannot be made: {first_line(error)}"
-                raise self.trouble.fault(what, remedy) from None
+                raise self.trouble.fault(
+                    f"the publication cannot be made: {first_line(error)}", remedy
+                ) from None
 
     def is_published(self, oid: int) -> bool:
         """Whether the table is the one that was found at the start, and still published."""

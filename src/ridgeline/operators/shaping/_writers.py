@@ -60,11 +60,9 @@ def _check_flat(format: str, columns: pa.Schema) -> None:
     for field in columns:
         if not csv_reads(field.type):
             what = f"`{field.name}` is {field.type}, which {format} does not have"
-            msg = f"{what}; flatten or explode it before, or take json"
-            raise SchemaError(msg)
+            raise SchemaError(f"{what}; flatten or explode it before, or take json")
         if format == "key_value" and (not field.name or _NO_NAME.search(field.name)):
-            msg = f"`{field.name}` cannot be a key; rename the column"
-            raise SchemaError(msg)
+            raise SchemaError(f"`{field.name}` cannot be a key; rename the column")
 
 
 def _lines(batch: pa.RecordBatch) -> list[list[str | None]]:
@@ -76,8 +74,7 @@ def _lines(batch: pa.RecordBatch) -> list[list[str | None]]:
         texts = value_texts(column)
         wrong = next((one for one in texts if one is not None and _ENDS.search(one)), None)
         if wrong is not None:
-            msg = f"column `{name}`: {wrong!r} has the end of a line in it"
-            raise ValueError(msg)
+            raise ValueError(f"column `{name}`: {wrong!r} has the end of a line in it")
         found.append(texts)
     return found
 
@@ -112,16 +109,17 @@ def _template(template: str, columns: pa.Schema) -> Writer:
     try:
         for literal, name, spec, conversion in Formatter().parse(template):
             if conversion:
-                msg = f"`!{conversion}` is no part of a template; give a format such as `{{{name}:>5}}`"
-                raise SchemaError(msg)
+                raise SchemaError(
+                    f"`!{conversion}` is no part of a template; give a format such as `{{{name}:>5}}`"
+                )
             pieces.append((literal, name, spec or ""))
     except ValueError as error:
-        msg = f"{template!r} is no template: {error}; a brace is `{{{{`"
-        raise SchemaError(msg) from error
+        raise SchemaError(f"{template!r} is no template: {error}; a brace is `{{{{`") from error
     for _, name, _ in pieces:
         if name is not None and name not in columns.names:
-            msg = f"`template` names `{name}`, which is no column; {did_you_mean(name, columns.names)}"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`template` names `{name}`, which is no column; {did_you_mean(name, columns.names)}"
+            )
 
     def write(batch: pa.RecordBatch) -> list[str]:
         parts: list[Sequence[str]] = []

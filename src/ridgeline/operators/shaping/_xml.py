@@ -53,8 +53,7 @@ def read_element(text: str | bytes) -> Element:
         above.append(found)
 
     def refuse(*_: object) -> None:
-        msg = "it declares a document type, which could expand to anything"
-        raise ValueError(msg)
+        raise ValueError("it declares a document type, which could expand to anything")
 
     def read(data: str) -> None:
         above[-1].pieces.append(data)
@@ -66,8 +65,7 @@ def read_element(text: str | bytes) -> Element:
     try:
         parser.Parse(text, True)  # noqa: FBT003  it is the last piece
     except expat.ExpatError as error:
-        msg = f"it is no XML: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"it is no XML: {error}") from error
     ((found,),) = root.children.values()
     return found
 
@@ -96,8 +94,7 @@ class XmlParser:
             try:
                 arrays.append(_column(elements, field, optional=field.name in self._optional))
             except (pa.ArrowException, ValueError) as error:
-                msg = f"column `{field.name}`: {error}"
-                raise ValueError(msg) from error
+                raise ValueError(f"column `{field.name}`: {error}") from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
         refuse_nulls(self._schema, batch)
         return batch
@@ -124,8 +121,7 @@ def _of(element: Element, name: str) -> Element | str | None:
             return element.text or None
         return text
     if len(found) > 1:
-        msg = f"there are {len(found)} elements `{name}`; read them as a list"
-        raise ValueError(msg)
+        raise ValueError(f"there are {len(found)} elements `{name}`; read them as a list")
     return found[0]
 
 
@@ -135,8 +131,7 @@ def _values(found: Sequence[Element | str | None], kind: Any) -> pa.Array:
         return _values(found, kind.value_type).cast(kind)
     if pa.types.is_struct(kind):
         if any(isinstance(one, str) for one in found):
-            msg = f"{kind} is an element with others in it; there is an attribute"
-            raise ValueError(msg)
+            raise ValueError(f"{kind} is an element with others in it; there is an attribute")
         elements: Any = found
         parts = [_column(elements, field, optional=field.nullable) for field in kind]
         missing = pa.array([one is None for one in found], pa.bool_())
@@ -156,8 +151,7 @@ def _parsed(bare: Sequence[str | None], kind: Any) -> pa.Array:
     if pa.types.is_boolean(kind):
         wrong = next((one for one in bare if one is not None and one not in _TRUTHS), None)
         if wrong is not None:
-            msg = f"{wrong!r} is neither true nor false"
-            raise ValueError(msg)
+            raise ValueError(f"{wrong!r} is neither true nor false")
         return pa.array([None if one is None else _TRUTHS[one] for one in bare], pa.bool_())
     column = pa.array(bare, pa.string())
     return convert(column.cast(pa.decimal128(38, 9)) if pa.types.is_duration(kind) else column, kind)
@@ -167,8 +161,7 @@ def _text(found: Element | str | None, kind: pa.DataType) -> str | None:
     if not isinstance(found, Element):
         return found
     if found.children:
-        msg = f"{kind} is a text, but there is an element `{next(iter(found.children))}` in it"
-        raise ValueError(msg)
+        raise ValueError(f"{kind} is a text, but there is an element `{next(iter(found.children))}` in it")
     return found.text
 
 
@@ -182,20 +175,19 @@ def _check(field: pa.Field, *, written: bool) -> None:
     """As `check_xml`, of one field at any depth."""
     kind = field.type
     if written and not _NAME.fullmatch(field.name):
-        msg = f"`{field.name}` is no name of an element; rename the column"
-        raise SchemaError(msg)
+        raise SchemaError(f"`{field.name}` is no name of an element; rename the column")
     if is_list(kind):
         inner = kind.value_type
         if is_list(inner):
-            msg = f"`{field.name}` is a list of lists, which XML does not have; put a struct between them"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`{field.name}` is a list of lists, which XML does not have; put a struct between them"
+            )
         _check(pa.field(field.name, inner), written=written)
     elif pa.types.is_struct(kind):
         for part in kind:
             _check(part, written=written)
     elif pa.types.is_nested(kind):
-        msg = f"`{field.name}` is {kind}, which XML does not have; take a list of structs"
-        raise SchemaError(msg)
+        raise SchemaError(f"`{field.name}` is {kind}, which XML does not have; take a list of structs")
 
 
 def xml_lines(batch: pa.RecordBatch, root: str) -> list[str]:
@@ -226,8 +218,7 @@ def _elements(name: str, column: pa.Array) -> list[str]:
         plain = value_texts(column)
         wrong = next((one for one in plain if one is not None and _ILLEGAL.search(one)), None)
         if wrong is not None:
-            msg = f"column `{name}`: {wrong!r} has a character that XML does not have"
-            raise ValueError(msg)
+            raise ValueError(f"column `{name}`: {wrong!r} has a character that XML does not have")
         texts = [None if one is None else one.translate(_ESCAPES) for one in plain]
         valid = [one is not None for one in plain]
     return [f"<{name}>{text}</{name}>" if there else "" for text, there in zip(texts, valid, strict=True)]

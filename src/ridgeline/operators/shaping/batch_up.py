@@ -100,8 +100,7 @@ class BatchUp(DividedOperator):
             return None
         given, names = inputs["input"], columns_of(self.key)
         if given.pickled:
-            msg = "tuples of `object` have no columns; give the port before it a schema"
-            raise SchemaError(msg)
+            raise SchemaError("tuples of `object` have no columns; give the port before it a schema")
         check_columns(given, names, "`key`")
         item = pa.field("item", pa.struct(list(given.arrow)), nullable=False)
         rows = pa.field(self.column, pa.list_(item), nullable=False)
@@ -118,8 +117,9 @@ class BatchUp(DividedOperator):
     def take(self, batch: pa.RecordBatch) -> None:
         """Hold the tuples of a batch. Raises SchemaError for `object`."""
         if holds_pickles(batch):
-            msg = f"`{self.context.name}` cannot collect tuples of `object`; give the port before it a schema"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`{self.context.name}` cannot collect tuples of `object`; give the port before it a schema"
+            )
         if not len(batch):
             return
         if self.names:

@@ -146,8 +146,7 @@ class Format(Operator):
         if not self.bad.connected:
             row = shorten(batch.slice(rows[0], 1).to_pylist()[0])
             remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
-            msg = f"{row} cannot be written as {self.format}: {reasons[rows[0]]}; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{row} cannot be written as {self.format}: {reasons[rows[0]]}; {remedy}")
         columns = [column.take(pa.array(rows)) for column in batch.columns]
         columns.append(pa.array([reasons[row] for row in rows], pa.string()))
         schema = self.bad.schema.arrow

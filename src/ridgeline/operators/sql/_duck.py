@@ -27,10 +27,9 @@ def imported() -> ModuleType:
     try:
         import duckdb
     except ImportError as error:
-        msg = (
+        raise SchemaError(
             "SQL steps need DuckDB, which is not installed here; install it: `pip install 'ridgeline[query]'`"
-        )
-        raise SchemaError(msg) from error
+        ) from error
     return duckdb
 
 
@@ -80,8 +79,7 @@ class Duck:
         except Exception as error:
             text = first_line(error)
             remedy = "; allow more by `memory_mb`" if type(error).__name__ == "OutOfMemoryException" else ""
-            msg = f"the SQL failed: {text}{remedy}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(f"the SQL failed: {text}{remedy}") from error
         finally:
             self._forget(tables)
 
@@ -115,17 +113,16 @@ class Duck:
             try:
                 self.connection.register(name, for_duckdb(table, name))
             except QueryError as error:
-                msg = f"{error}; cast the column before"
-                raise SchemaError(msg) from error
+                raise SchemaError(f"{error}; cast the column before") from error
         statements = self.connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type is not self.select_type:
             kinds = ", ".join(one.type.name for one in statements) or "nothing"
-            msg = f"the SQL must be one SELECT, but it is {kinds}; write the one SELECT that makes the rows"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"the SQL must be one SELECT, but it is {kinds}; write the one SELECT that makes the rows"
+            )
         relation = self.connection.sql(sql)
         if relation is None:
-            msg = "the SQL makes no rows; write one SELECT"
-            raise SchemaError(msg)
+            raise SchemaError("the SQL makes no rows; write one SELECT")
         return relation
 
     def _forget(self, tables: Mapping[str, Any]) -> None:

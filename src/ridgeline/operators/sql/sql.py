@@ -197,8 +197,7 @@ class Sql(DividedOperator, Generic[T]):
                 fault = division_fault(select, by_table, duck.aggregates())
                 if fault is not None:
                     what = f"partitions by `key` would change the result: {fault}"
-                    msg = f"{what}; change the SQL, or leave `key` out"
-                    raise SchemaError(msg)
+                    raise SchemaError(f"{what}; change the SQL, or leave `key` out")
         finally:
             duck.close()
         sure = never_null(select, tables, len(found))
@@ -285,8 +284,9 @@ class Sql(DividedOperator, Generic[T]):
     def _take(self, number: int, batch: pa.RecordBatch) -> None:
         """Hold a batch until its window is over. Raises SchemaError for tuples without columns."""
         if holds_pickles(batch):
-            msg = f"`{self.context.name}` cannot read a stream of `object`; give the port before it a schema"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"`{self.context.name}` cannot read a stream of `object`; give the port before it a schema"
+            )
         names = self.keys_of(vars(self))[f"input_{number}"]
         if names:
             self.refuse_strays(batch, names)
@@ -368,8 +368,9 @@ def field_of(field: pa.Field, kind: str) -> pa.Field:
     if kind == "INTERVAL":
         return pa.field(field.name, pa.duration("us"))
     if pa.types.is_null(field.type):
-        msg = f"column `{field.name}` is null in all rows; give it a type: `cast(null as varchar)`"
-        raise SchemaError(msg)
+        raise SchemaError(
+            f"column `{field.name}` is null in all rows; give it a type: `cast(null as varchar)`"
+        )
     return field.remove_metadata()
 
 
@@ -377,31 +378,28 @@ def checked(columns: pa.Schema) -> pa.Schema:
     """Columns with different names. Raises SchemaError for two of one name."""
     for name in columns.names:
         if columns.names.count(name) > 1:
-            msg = f"the result has column `{name}` twice; name one otherwise: `as ...`"
-            raise SchemaError(msg)
+            raise SchemaError(f"the result has column `{name}` twice; name one otherwise: `as ...`")
     return columns
 
 
 def check_fits(columns: pa.Schema, schema: Schema) -> None:
     """Raise SchemaError for columns of the result that are not those of a schema."""
     if schema.pickled:
-        msg = "`schema` has no columns; give a class or a schema that has"
-        raise SchemaError(msg)
+        raise SchemaError("`schema` has no columns; give a class or a schema that has")
     for name in schema.arrow.names:
         if name not in columns.names:
             hint = did_you_mean(name, columns.names)
-            msg = f"`schema` has column `{name}`, which the SQL does not make; {hint}"
-            raise SchemaError(msg)
+            raise SchemaError(f"`schema` has column `{name}`, which the SQL does not make; {hint}")
     for field in columns:
         if field.name not in schema.arrow.names:
-            msg = (
+            raise SchemaError(
                 f"the SQL makes column `{field.name}`, which `schema` does not have; leave it out, or add it"
             )
-            raise SchemaError(msg)
         wanted = schema.arrow.field(field.name).type
         if _family(field.type) != _family(wanted):
-            msg = f"column `{field.name}` is {field.type}, but {wanted} in `schema`; cast it in the SQL"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"column `{field.name}` is {field.type}, but {wanted} in `schema`; cast it in the SQL"
+            )
 
 
 def _family(kind: pa.DataType) -> str:

@@ -105,8 +105,9 @@ def _stored(column: Any, name: str) -> Any:
         try:
             return column.cast(pa.int64())
         except pa.ArrowInvalid as error:
-            msg = f"column `{name}` has an integer above 2**63 - 1, which SQLite cannot store ({error})"
-            raise ValueError(msg) from error
+            raise ValueError(
+                f"column `{name}` has an integer above 2**63 - 1, which SQLite cannot store ({error})"
+            ) from error
     if is_.is_boolean(kind):
         return column.cast(pa.int8())
     if is_.is_duration(kind):
@@ -301,8 +302,13 @@ class SqliteSink(Sink):
         """Leave a row out, if rows may be left out. Raises UnwritableError."""
         text = capped(repr(row), 300)
         if not self._context.skips:
-            remedy = f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`"
-            raise UnwritableError(self._context.operator, batch.window, text, why, remedy) from error
+            raise UnwritableError(
+                self._context.operator,
+                batch.window,
+                text,
+                why,
+                f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`",
+            ) from error
         self._context.refused(batch, text, why)
 
     def close(self) -> None:

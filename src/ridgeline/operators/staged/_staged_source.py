@@ -151,8 +151,9 @@ class StagedSource(Source):
         try:
             return self._encode(items)
         except SchemaError as error:
-            msg = f"`{self._context.operator}`: an item does not fit: {error}; mend it, or give `schema`"
-            raise SchemaError(msg) from error
+            raise SchemaError(
+                f"`{self._context.operator}`: an item does not fit: {error}; mend it, or give `schema`"
+            ) from error
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)

@@ -93,13 +93,12 @@ class Columns:
             if not fits:
                 name = list(self.values)[number]
                 what = f"the sum `{name}` of key {shorten(key[0] if len(key) == 1 else key)}"
-                message = (
+                raise RidgelineError(
                     f"{what} in `{self.operator.context.name}` does not fit its type "
                     f"{self._field(number).type}; got values of column "
                     f"`{self.values[name].column}` that are too large; "
                     "leave them out before, scale them, or use `mean`"
                 )
-                raise RidgelineError(message)
         return parts
 
     def _field(self, number: int) -> pa.Field:

@@ -33,11 +33,11 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: object)
     name, dot, key = path.partition(".")
     known = set(operator_type(type(operator)).properties) - {"context"}
     if name not in known:
-        what = f"`{kind}` has no property `{name}`"
-        raise NoEntryError(what, did_you_mean(name, known))
+        raise NoEntryError(f"`{kind}` has no property `{name}`", did_you_mean(name, known))
     if not dot or not key:
-        what = f"`{path}` of `{kind}` names no entry"
-        raise NoEntryError(what, f"write `-D {operator_name}.{name}.key=value`")
+        raise NoEntryError(
+            f"`{path}` of `{kind}` names no entry", f"write `-D {operator_name}.{name}.key=value`"
+        )
     try:
         annotation = property_types(type(operator))[name]
     except NameError:  # a fault of its own, see `check_properties`
@@ -45,8 +45,10 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: object)
     try:
         return name, _with(annotation, vars(operator).get(name), key, value, f"property `{name}` of `{kind}`")
     except TypeError as error:
-        what = f"property `{name}` of `{kind}` has no entries"
-        raise NoEntryError(what, f"give it as a whole, `-D {operator_name}.{name}=...`") from error
+        raise NoEntryError(
+            f"property `{name}` of `{kind}` has no entries",
+            f"give it as a whole, `-D {operator_name}.{name}=...`",
+        ) from error
 
 
 def _with(annotation: object, current: Any, key: str, value: object, where: str) -> dict[str, Any]:
@@ -65,8 +67,7 @@ def _with(annotation: object, current: Any, key: str, value: object, where: str)
     field, dot, rest = key.partition(".")
     fields = model.model_fields
     if field not in fields and model.model_config.get("extra") != "allow":
-        what = f"{where} has no field `{field}`"
-        raise NoEntryError(what, did_you_mean(field, fields))
+        raise NoEntryError(f"{where} has no field `{field}`", did_you_mean(field, fields))
     values = dict(current) if current is not None else {}
     inner = f"{where.replace('` of', f'.{field}` of', 1)}"
     values[field] = _with(fields[field].annotation, values.get(field), rest, value, inner) if dot else value

@@ -61,12 +61,16 @@ def own_attributes(part: Partition) -> dict[str, Any]:
     found = {}
     for name, value in dict(part.attributes).items():
         if name not in _OF_PARTITIONS:
-            what = f"a partition has no attribute {_named(name)} of its own"
-            raise PartitionValueError(what, did_you_mean(str(name), _OF_PARTITIONS))
+            raise PartitionValueError(
+                f"a partition has no attribute {_named(name)} of its own",
+                did_you_mean(str(name), _OF_PARTITIONS),
+            )
         found[name], rule = ATTRIBUTES[name].check(value)
         if rule is not None:
-            what = f"attribute `{name}` {rule}; got {shown(name, value)}"
-            raise PartitionValueError(what, f"give another value ({ATTRIBUTES[name].help})")
+            raise PartitionValueError(
+                f"attribute `{name}` {rule}; got {shown(name, value)}",
+                f"give another value ({ATTRIBUTES[name].help})",
+            )
     return found
 
 

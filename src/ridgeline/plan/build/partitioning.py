@@ -58,11 +58,13 @@ def define_partitions(
         return (Partition(),) * count
     partitioner = given or StickyPartitioner()
     if not isinstance(partitioner, Partitioner):
-        what = (
-            f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}, "
-            "which is no `Partitioner`"
+        raise PartitioningError(
+            (
+                f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}, "
+                "which is no `Partitioner`"
+            ),
+            "give an instance of a subclass of `Partitioner`",
         )
-        raise PartitioningError(what, "give an instance of a subclass of `Partitioner`")
     ports = [
         PortInfo(name, port.codec is not None, name in connected)
         for name, port in inputs.items()
@@ -72,13 +74,17 @@ def define_partitions(
         partitions = partitioner.define_partitions(count, ports)
     except Exception as error:
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        what = f"{shorten(partitioner)} cannot make {count} partitions: {reason}"
-        raise PartitioningError(what, "choose another partitioner or number of partitions") from error
+        raise PartitioningError(
+            f"{shorten(partitioner)} cannot make {count} partitions: {reason}",
+            "choose another partitioner or number of partitions",
+        ) from error
     try:
         _check(partitioner, partitions, count if fixed else None, ports)
     except (TypeError, AttributeError) as error:
-        what = f"{shorten(partitioner)} gave partitions that are none: {error}"
-        raise PartitioningError(what, "return a list of `Partition(keys, round_robin)`") from error
+        raise PartitioningError(
+            f"{shorten(partitioner)} gave partitions that are none: {error}",
+            "return a list of `Partition(keys, round_robin)`",
+        ) from error
     open_ports = {port.name for port in ports if port.connected}
     return tuple(
         _settled(partitioner, operator, number, part, open_ports) for number, part in enumerate(partitions)
@@ -92,8 +98,9 @@ def _settled(
     try:
         properties, attributes = own_properties(operator, part), own_attributes(part)
     except PartitionValueError as error:
-        what = f"{shorten(partitioner)} gave partition {number} wrong values: {error.what}"
-        raise PartitioningError(what, error.remedy) from error
+        raise PartitioningError(
+            f"{shorten(partitioner)} gave partition {number} wrong values: {error.what}", error.remedy
+        ) from error
     keys = {name: keys for name, keys in part.keys.items() if name in open_ports}
     return Partition(keys, frozenset(part.round_robin) & frozenset(open_ports), properties, attributes)
 
@@ -139,8 +146,9 @@ def _check(
             )
         if sticky and not known[port].keyed:
             what = f"{name} divides port `{port}` by key, but the port has none"
-            remedy = f"declare `{port} = InputPort(..., key=...)`, or divide it round robin"
-            raise PartitioningError(what, remedy)
+            raise PartitioningError(
+                what, f"declare `{port} = InputPort(..., key=...)`, or divide it round robin"
+            )
         if sticky:
             check_cover(name, port, [part.keys[port] for part in partitions])
 
@@ -154,17 +162,23 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
     for part in keys:
         mask |= part.mask
         if not 0 <= part.mask <= _GREATEST_MASK:
-            what = f"{name} gave port `{port}` the mask {part.mask}"
-            raise PartitioningError(what, f"use masks from 0 to {_GREATEST_MASK}")
+            raise PartitioningError(
+                f"{name} gave port `{port}` the mask {part.mask}", f"use masks from 0 to {_GREATEST_MASK}"
+            )
         beyond = sorted(key for key in part.keys | part.shared if key & ~part.mask)
         if beyond:
-            what = (
-                f"{name} gave port `{port}` the key {beyond[0]}, which no hash has under the mask {part.mask}"
+            raise PartitioningError(
+                (
+                    f"{name} gave port `{port}` the key {beyond[0]}, "
+                    f"which no hash has under the mask {part.mask}"
+                ),
+                "use keys within the mask",
             )
-            raise PartitioningError(what, "use keys within the mask")
         if part.shared and (not part.keys or not part.shared.isdisjoint(part.keys)):
-            what = f"{name} gave port `{port}` shared keys without, or among, those of one partition alone"
-            raise PartitioningError(what, "give each partition keys of its own that no other one gets")
+            raise PartitioningError(
+                f"{name} gave port `{port}` shared keys without, or among, those of one partition alone",
+                "give each partition keys of its own that no other one gets",
+            )
     size = 1 << mask.bit_length()
     taken, values = np.zeros(size, np.int32), np.arange(size)
     shared = sum((np.isin(values & part.mask, list(part.shared)) for part in keys), taken)
@@ -183,8 +197,10 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
                 if value & part.mask in part.keys or value & part.mask in part.shared
             ]
             by = f"by partitions {', '.join(map(str, takers))}" if takers else "by no partition"
-            what = f"{name}: tuples of port `{port}` whose hash ends in {value} (mask {mask}) are taken {by}"
-            raise PartitioningError(what, "give every key to exactly one partition")
+            raise PartitioningError(
+                f"{name}: tuples of port `{port}` whose hash ends in {value} (mask {mask}) are taken {by}",
+                "give every key to exactly one partition",
+            )
 
 
 def _is_whole(mask: int) -> bool:

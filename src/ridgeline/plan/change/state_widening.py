@@ -38,8 +38,7 @@ def as_float(value: Any) -> Any:
     except OverflowError:
         found = float("inf")
     if found != value:
-        msg = f"{value} cannot be a float: none is equal to it; convert it by a function"
-        raise ValueError(msg)
+        raise ValueError(f"{value} cannot be a float: none is equal to it; convert it by a function")
     return found
 
 
@@ -110,8 +109,7 @@ def _literals_of(new: Any, old: Any = ANY) -> Function | None:
     def looked(value: Any) -> Any:
         values = allowed.get("None" if value is None else class_name(type(value)))
         if values is not None and literal_text(value) not in values:
-            msg = f"{shorten(value)} is none of `{text}`; {_REMEDY}"
-            raise ValueError(msg)
+            raise ValueError(f"{shorten(value)} is none of `{text}`; {_REMEDY}")
         return value
 
     return looked
@@ -134,8 +132,7 @@ def narrower(new: Any) -> Function | None:
             return as_float(value)
         is_bool = type(value) is bool and bool not in kinds
         if is_bool or not isinstance(value, kinds):
-            msg = f"{shorten(value)} is no `{text}`; {_REMEDY}"
-            raise ValueError(msg)
+            raise ValueError(f"{shorten(value)} is no `{text}`; {_REMEDY}")
         return value if look is None else look(value)
 
     return checked

@@ -71,11 +71,10 @@ def _set_property(editor: Editor, edit: SetProperty) -> None:
     if editor.find(edit.operator, edit.property) is None:
         return
     if named_by_command(edit.value):
-        msg = (
+        raise ChangeError(
             f"property `{edit.property}` of `{edit.operator}` names a command, which a change may not: it "
             "would run as code; give it at the start (`-D`, a configuration file), or name `env:` or `file:`"
         )
-        raise ChangeError(msg)
     value = editor.value(f"{edit.operator}.{edit.property}", edit.value)
     given = editor.overrides.properties.setdefault(edit.operator, {})
     for name in [name for name in given if name.startswith(f"{edit.property}.")]:
@@ -339,15 +338,13 @@ def partitioner_of(text: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
-        msg = f"`--partitioner` is no JSON: {error}; write it as JSON"
-        raise ChangeError(msg) from None
+        raise ChangeError(f"`--partitioner` is no JSON: {error}; write it as JSON") from None
     return found
 
 
 def _repartition_verb(operator: str, partitions: str, partitioner: str = "") -> Repartition:
     if not partitions.isdecimal():
-        msg = f"`{partitions}` is no number of partitions; give a whole number"
-        raise ChangeError(msg)
+        raise ChangeError(f"`{partitions}` is no number of partitions; give a whole number")
     return Repartition(operator, int(partitions), partitioner_of(partitioner) if partitioner else None)
 
 

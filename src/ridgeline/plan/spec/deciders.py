@@ -42,13 +42,13 @@ def make_decider(path: str, properties: Mapping[str, Any], method: str) -> Any:
         raise ValueFaultError(error.what, error.remedy) from error
     if not (isinstance(kind, type) and callable(getattr(kind, method, None))):
         base = "Policy" if method == "decide" else "StatsListener"
-        what = f"`{path}` has no method `{method}`"
-        raise ValueFaultError(what, f"name a subclass of `{base}`")
+        raise ValueFaultError(f"`{path}` has no method `{method}`", f"name a subclass of `{base}`")
     try:
         return kind(**properties)
     except Exception as error:
-        what = f"`{kind.__name__}` cannot be made of its properties: {described(error)}"
-        raise ValueFaultError(what, "give other properties") from error
+        raise ValueFaultError(
+            f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
+        ) from error
 
 
 def write_decider(decider: Any) -> dict[str, Any]:
@@ -56,11 +56,15 @@ def write_decider(decider: Any) -> dict[str, Any]:
     kind = type(decider)
     path = path_of(kind)
     if path is None:
-        what = f"its class `{kind.__name__}` cannot be imported by name"
-        raise ValueFaultError(what, "define it at the top of a module that can be imported")
+        raise ValueFaultError(
+            f"its class `{kind.__name__}` cannot be imported by name",
+            "define it at the top of a module that can be imported",
+        )
     if not isinstance(decider, BaseModel):
-        what = f"`{kind.__name__}` does not say what its properties are"
-        raise ValueFaultError(what, "make it a subclass of `Policy` or `StatsListener`")
+        raise ValueFaultError(
+            f"`{kind.__name__}` does not say what its properties are",
+            "make it a subclass of `Policy` or `StatsListener`",
+        )
     given = decider.model_dump(exclude_defaults=True)
     properties = {name: write_value(name, value, Any) for name, value in given.items()}
     return {"class": path, "properties": properties} if properties else {"class": path}
@@ -76,21 +80,20 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
     kind = words.pop("kind", None)
     make = _PROMISES.get(kind) if isinstance(kind, str) else None  # type: ignore[call-overload]
     if make is None:
-        what = f"no promise is called {shorten(kind)}"
-        raise ValueFaultError(what, f"give one of {', '.join(_PROMISES)}")
+        raise ValueFaultError(f"no promise is called {shorten(kind)}", f"give one of {', '.join(_PROMISES)}")
     known = [
         name for name, one in inspect.signature(make).parameters.items() if one.kind is not one.VAR_KEYWORD
     ]
     known += ["on_broken", "on_kept"]
     for name in words:
         if name not in known:
-            what = f"a promise `{kind}` has no `{name}`"
-            raise ValueFaultError(what, did_you_mean(name, known))
+            raise ValueFaultError(f"a promise `{kind}` has no `{name}`", did_you_mean(name, known))
     try:
         return make(**words)
     except Exception as error:
-        what = f"the promise `{kind}` cannot be made of this: {described(error)}"
-        raise ValueFaultError(what, f"it takes {', '.join(known)}") from error
+        raise ValueFaultError(
+            f"the promise `{kind}` cannot be made of this: {described(error)}", f"it takes {', '.join(known)}"
+        ) from error
 
 
 def write_promise(promise: Promise) -> dict[str, Any]:

@@ -58,8 +58,10 @@ def check_tree(document: object) -> None:
         if depth > DEEPEST:
             raise too_deep()
         if count > MOST_VALUES:
-            what = f"the document has more than {MOST_VALUES:,} values"
-            raise FormError(what, "split the application, or make it in Python")
+            raise FormError(
+                f"the document has more than {MOST_VALUES:,} values",
+                "split the application, or make it in Python",
+            )
         if isinstance(value, dict):
             waiting.extend(
                 (part, f"{path}.{key}" if path else str(key), depth + 1) for key, part in value.items()
@@ -67,5 +69,4 @@ def check_tree(document: object) -> None:
         elif isinstance(value, list):
             waiting.extend((part, f"{path}.{index}", depth + 1) for index, part in enumerate(value))
         elif isinstance(value, float) and not math.isfinite(value):
-            msg = f"`{path}` is {value}, which is no number"
-            raise FormError(msg, "give a finite number, or a text")
+            raise FormError(f"`{path}` is {value}, which is no number", "give a finite number, or a text")

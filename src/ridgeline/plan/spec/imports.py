@@ -46,8 +46,7 @@ def import_path(path: str) -> Any:
                 raise ImportPathError(what, "run the script that defines it, or put it into a module")
             raise ImportPathError(what, did_you_mean(part, names) if names else "look at the module")
         if not hasattr(found, part):
-            msg = f"`{'.'.join(parts[: number - 1])}` has no `{part}`"
-            raise ImportPathError(msg, "look at the module")
+            raise ImportPathError(f"`{'.'.join(parts[: number - 1])}` has no `{part}`", "look at the module")
         found = getattr(found, part)
     return found
 
@@ -62,8 +61,9 @@ def _module(name: str, path: str) -> ModuleType:
             if name.startswith(APP_PREFIX):
                 what = f"there is no file `{name.removeprefix(APP_PREFIX)}.py`, which `{path}` names"
                 raise ImportPathError(what, "put it beside the specification, or on PYTHONPATH") from None
-            remedy = f"put it beside the specification, on PYTHONPATH, or install what has it{_near(name)}"
-            raise ImportPathError(what, remedy) from None
+            raise ImportPathError(
+                what, f"put it beside the specification, on PYTHONPATH, or install what has it{_near(name)}"
+            ) from None
         what = f"the module `{name}` needs `{error.name}`, which is not installed"
         raise ImportPathError(what, f"install what has `{error.name}`") from None
     except (Exception, SystemExit) as error:

@@ -25,20 +25,22 @@ def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
     path, arguments, properties = spec.get("class"), spec.get("arguments", []), spec.get("properties", {})
     sound = isinstance(path, str) and isinstance(arguments, (list, tuple)) and isinstance(properties, Mapping)
     if spec.keys() - _KEYS or not sound:
-        what = f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}"
-        raise ValueFaultError(what, "name its class: `payments.ByRegion`")
+        raise ValueFaultError(
+            f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}",
+            "name its class: `payments.ByRegion`",
+        )
     try:
         kind = import_path(str(path))
     except ImportPathError as error:
         raise ValueFaultError(error.what, error.remedy) from error
     if not (isinstance(kind, type) and issubclass(kind, Partitioner)):
-        what = f"`{path}` is no `Partitioner`"
-        raise ValueFaultError(what, "name a subclass of `Partitioner`")
+        raise ValueFaultError(f"`{path}` is no `Partitioner`", "name a subclass of `Partitioner`")
     try:
         return kind(*arguments, **properties)
     except Exception as error:
-        what = f"`{kind.__name__}` cannot be made of its properties: {described(error)}"
-        raise ValueFaultError(what, "give other properties") from error
+        raise ValueFaultError(
+            f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
+        ) from error
 
 
 def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
@@ -46,8 +48,10 @@ def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
     kind, values = type(partitioner), vars(partitioner)
     path = path_of(kind)
     if path is None:
-        what = f"`{kind.__name__}` cannot be imported by name"
-        raise ValueFaultError(what, "define it at the top of a module that can be imported")
+        raise ValueFaultError(
+            f"`{kind.__name__}` cannot be imported by name",
+            "define it at the top of a module that can be imported",
+        )
     found: dict[str, Any] = {"class": path}
     for name, parameter in inspect.signature(kind).parameters.items():
         if name in values and parameter.kind is parameter.VAR_POSITIONAL:
@@ -55,6 +59,8 @@ def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
         elif name in values:
             found.setdefault("properties", {})[name] = write_value(name, values[name], Any)
     if not same_value(read_partitioner(found), partitioner):
-        what = f"a `{kind.__name__}` is not made anew by what it was given"
-        raise ValueFaultError(what, "keep the arguments of `__init__` under their names")
+        raise ValueFaultError(
+            f"a `{kind.__name__}` is not made anew by what it was given",
+            "keep the arguments of `__init__` under their names",
+        )
     return found

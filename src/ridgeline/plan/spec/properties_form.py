@@ -29,13 +29,13 @@ def read_pairs(text: str) -> dict[str, str]:
         for element in javaproperties.parse(text):
             if isinstance(element, javaproperties.KeyValue):
                 if element.key in found:
-                    msg = f"the key `{element.key}` is there twice"
-                    raise FormError(msg, "keep one of them", line)
+                    raise FormError(f"the key `{element.key}` is there twice", "keep one of them", line)
                 found[element.key] = element.value
             line += max(1, element.source.count("\n"))
     except javaproperties.InvalidUEscapeError as error:
-        msg = f"`{error.escape}` is no character"
-        raise FormError(msg, "write `\\uXXXX` with four digits", line) from None
+        raise FormError(
+            f"`{error.escape}` is no character", "write `\\uXXXX` with four digits", line
+        ) from None
     return found
 
 
@@ -45,8 +45,11 @@ def _check_lines(text: str) -> None:
     for number, line in enumerate(text.split("\n"), 1):
         length += len(line)
         if length > _LONGEST_LINE:
-            what = f"a line, with those that continue it, has more than {_LONGEST_LINE:,} characters"
-            raise FormError(what, "write a shorter value", number)
+            raise FormError(
+                f"a line, with those that continue it, has more than {_LONGEST_LINE:,} characters",
+                "write a shorter value",
+                number,
+            )
         if not line.endswith("\\"):
             length = 0
 
@@ -71,12 +74,10 @@ def _put(document: Document, key: str, text: str) -> None:
     for part in parts[:-1]:
         inner = place.setdefault(part, {})
         if not isinstance(inner, dict):
-            what = f"`{key}` is part of `{part}`, which has a value of its own"
-            raise FormError(what, "give one of them")
+            raise FormError(f"`{key}` is part of `{part}`, which has a value of its own", "give one of them")
         place = inner
     if parts[-1] in place:
-        msg = f"`{key}` has a value, and parts with values"
-        raise FormError(msg, "give one of them")
+        raise FormError(f"`{key}` has a value, and parts with values", "give one of them")
     value = value_of(text)
     if parts[0] == "streams" and parts[-1] == "to" and isinstance(value, str):
         value = [sink.strip() for sink in value.split(",")]

@@ -27,8 +27,9 @@ def decode(data: bytes) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        msg = f"byte {data[error.start]:#04x} is no UTF-8"
-        raise FormError(msg, "save the file as UTF-8", line) from None
+        raise FormError(
+            f"byte {data[error.start]:#04x} is no UTF-8", "save the file as UTF-8", line
+        ) from None
     return text.replace("\r\n", "\n")
 
 
@@ -36,12 +37,10 @@ def read_document(text: str, form: Form) -> Document:
     """Read a text as a mapping of plain values. Raises FormError, with the line where it is known."""
     found = _READERS[form](text)
     if found is None:
-        msg = "the file is empty"
-        raise FormError(msg, "write an application, or a configuration, into it")
+        raise FormError("the file is empty", "write an application, or a configuration, into it")
     if not isinstance(found, dict):
         kind = "a list" if isinstance(found, list) else "a single value"
-        msg = f"the document is {kind}"
-        raise FormError(msg, "begin with a mapping: `application: ...`")
+        raise FormError(f"the document is {kind}", "begin with a mapping: `application: ...`")
     check_tree(found)
     return found
 
@@ -62,21 +61,27 @@ def _read_json(text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        what = f"this is no JSON: {error.msg[0].lower()}{error.msg[1:]}, column {error.colno}"
-        raise FormError(what, "mend the line", error.lineno) from None
+        raise FormError(
+            f"this is no JSON: {error.msg[0].lower()}{error.msg[1:]}, column {error.colno}",
+            "mend the line",
+            error.lineno,
+        ) from None
     except RecursionError:
         raise too_deep() from None
     except _TwiceError as error:
         key = error.args[0]
-        what = f"the key `{key}` is there twice in one object"
-        raise FormError(what, "keep one of them", _line_of(text, json.dumps(key), 2)) from None
+        raise FormError(
+            f"the key `{key}` is there twice in one object",
+            "keep one of them",
+            _line_of(text, json.dumps(key), 2),
+        ) from None
     except _ConstantError as error:
         name = error.args[0]
-        what = f"`{name}` is no number of JSON"
-        raise FormError(what, "give a finite number, or a text", _line_of(text, name, 1)) from None
+        raise FormError(
+            f"`{name}` is no number of JSON", "give a finite number, or a text", _line_of(text, name, 1)
+        ) from None
     except ValueError as error:  # a number with more digits than Python reads
-        msg = f"this is no JSON: {error}"
-        raise FormError(msg, "give a shorter number, or a text") from None
+        raise FormError(f"this is no JSON: {error}", "give a shorter number, or a text") from None
 
 
 class _TwiceError(Exception):
@@ -113,21 +118,18 @@ def _read_toml(text: str) -> object:
     """A TOML table; None for an empty text. Raises FormError."""
     if found := _TOML_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        msg = f"a key has more than {_MOST_PARTS} parts"
-        raise FormError(msg, "give a shorter one", line)
+        raise FormError(f"a key has more than {_MOST_PARTS} parts", "give a shorter one", line)
     try:
         return tomllib.loads(text) if text.strip() else None
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
         number = re.match(r"line (\d+)", place)
         at = int(number[1]) if number is not None else None
-        msg = f"this is no TOML: {what[0].lower()}{what[1:]}"
-        raise FormError(msg, "mend the line", at) from None
+        raise FormError(f"this is no TOML: {what[0].lower()}{what[1:]}", "mend the line", at) from None
     except RecursionError:
         raise too_deep() from None
     except ValueError as error:  # a date that is none, a number with too many digits
-        msg = f"this is no TOML: {error}"
-        raise FormError(msg, "mend the value") from None
+        raise FormError(f"this is no TOML: {error}", "mend the value") from None
 
 
 _READERS = {

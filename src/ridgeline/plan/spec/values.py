@@ -43,8 +43,7 @@ def read_value(value: object, environment: Mapping[str, str]) -> Any:
         return {key: read_value(part, environment) for key, part in value.items()}
     (mark, name), *_ = value.items()
     if not isinstance(name, str):
-        msg = f"`{mark}` takes a text; got {name!r}"
-        raise ValueFaultError(msg, "write a text behind it")
+        raise ValueFaultError(f"`{mark}` takes a text; got {name!r}", "write a text behind it")
     if mark == IMPORT:
         try:
             return import_path(name)
@@ -52,14 +51,12 @@ def read_value(value: object, environment: Mapping[str, str]) -> Any:
             raise ValueFaultError(error.what, error.remedy) from error
     if mark == ENVIRONMENT:
         if name not in environment:
-            msg = f"`{name}` is not in the environment"
-            raise ValueFaultError(msg, f"set it: `export {name}=...`")
+            raise ValueFaultError(f"`{name}` is not in the environment", f"set it: `export {name}=...`")
         return environment[name]
     try:
         return json.loads(name)
     except (ValueError, RecursionError) as error:
-        msg = f"the text of `{JSON}` is no JSON: {error}"
-        raise ValueFaultError(msg, "mend it") from None
+        raise ValueFaultError(f"the text of `{JSON}` is no JSON: {error}", "mend it") from None
 
 
 def write_value(name: str, value: object, kind: Any) -> object:
@@ -69,8 +66,7 @@ def write_value(name: str, value: object, kind: Any) -> object:
     """
     if (is_secret_type(kind) and value is not None) or any(secrets_in(name, value)):
         remedy = f"leave it out, and write `{name}: {{{ENVIRONMENT}: NAME}}` into the file"
-        msg = "it is a secret, which belongs into no file"
-        raise ValueFaultError(msg, remedy)
+        raise ValueFaultError("it is a secret, which belongs into no file", remedy)
     try:
         return _plain(value)
     except _NotPlainError:
@@ -119,12 +115,10 @@ def _typed(value: object, kind: Any) -> object:
     """The JSON that pydantic writes of a value, if it reads back equal. Raises ValueFaultError."""
     if getattr(value, "__name__", "") == "<lambda>":
         remedy = "make it a function of a module, and name that"
-        msg = "a lambda has no import path"
-        raise ValueFaultError(msg, remedy)
+        raise ValueFaultError("a lambda has no import path", remedy)
     if callable(value):
         remedy = "define it at the top of a module that can be imported"
-        msg = f"{_kind(value)} cannot be imported by name"
-        raise ValueFaultError(msg, remedy)
+        raise ValueFaultError(f"{_kind(value)} cannot be imported by name", remedy)
     what = f"{_kind(value)} has no form in a specification"
     remedy = "give plain values, or a class or function that can be imported"
     try:

@@ -35,15 +35,16 @@ def read_yaml(text: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else None
-        msg = f"this is no YAML: {error.problem}"
-        raise FormError(msg, "mend the line", line) from None
+        raise FormError(f"this is no YAML: {error.problem}", "mend the line", line) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        what = f"this is no YAML: {error.reason} (`\\u{ord(str(error.character)[:1] or chr(0)):04x}`)"
-        raise FormError(what, "remove the character", line) from None
+        raise FormError(
+            f"this is no YAML: {error.reason} (`\\u{ord(str(error.character)[:1] or chr(0)):04x}`)",
+            "remove the character",
+            line,
+        ) from None
     except yaml.YAMLError as error:
-        msg = f"this is no YAML: {error}"
-        raise FormError(msg, "mend the file") from None
+        raise FormError(f"this is no YAML: {error}", "mend the file") from None
 
 
 class _Reader:
@@ -70,8 +71,11 @@ class _Reader:
         """The value that begins with this event, and how many levels it has."""
         self._count += 1
         if self._count > MOST_VALUES:
-            what = f"the document has more than {MOST_VALUES:,} values with its aliases written out"
-            raise _error(event, what, "write it smaller")
+            raise _error(
+                event,
+                f"the document has more than {MOST_VALUES:,} values with its aliases written out",
+                "write it smaller",
+            )
         if depth > DEEPEST:
             raise too_deep()
         if isinstance(event, yaml.AliasEvent):
@@ -94,13 +98,19 @@ class _Reader:
     def _alias(self, event: Any, depth: int) -> tuple[object, int]:
         """A value that was read before; it counts as if it were written out."""
         if event.anchor not in self._anchors:
-            what = f"`*{event.anchor}` stands for nothing, or for what it is part of"
-            raise _error(event, what, f"put `&{event.anchor}` before it")
+            raise _error(
+                event,
+                f"`*{event.anchor}` stands for nothing, or for what it is part of",
+                f"put `&{event.anchor}` before it",
+            )
         value, size, levels = self._anchors[event.anchor]
         self._count += size - 1  # aliases of aliases would else make gigabytes of a few lines
         if self._count > MOST_VALUES:
-            what = f"the document has more than {MOST_VALUES:,} values with its aliases written out"
-            raise _error(event, what, "write it smaller")
+            raise _error(
+                event,
+                f"the document has more than {MOST_VALUES:,} values with its aliases written out",
+                "write it smaller",
+            )
         if depth + levels > DEEPEST:
             raise too_deep()
         return value, levels

@@ -63,8 +63,7 @@ class AuditLog:
         clock: Clock | None = None,
     ) -> None:
         if not path.endswith(SUFFIX):
-            msg = f"the audit log `{path}` must end in `{SUFFIX}`; give another name"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"the audit log `{path}` must end in `{SUFFIX}`; give another name")
         self.path = Path(path)
         self._application = application
         self._say = say
@@ -80,8 +79,9 @@ class AuditLog:
         try:
             self._file = self._open()
         except OSError as error:
-            msg = f"the audit log `{path}` cannot be written: {_why(error)}; give another `--audit-log`"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"the audit log `{path}` cannot be written: {_why(error)}; give another `--audit-log`"
+            ) from None
 
     # Lines --------------------------------------------------------------------------------------------------
 
@@ -159,8 +159,7 @@ class AuditLog:
     def _write(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
         """Append one line, as a whole or not at all. Raises OSError."""
         if self._file < 0:
-            message = "it is closed"
-            raise OSError(message)
+            raise OSError("it is closed")
         self._look()
         self._write_left_out()
         self._append(line)

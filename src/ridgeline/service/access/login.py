@@ -83,8 +83,9 @@ class Login:
             from authlib.integrations.requests_client import OAuth2Session
             from authlib.oidc.core import CodeIDToken
         except ImportError as error:
-            msg = "`--oidc-client-id` needs authlib and requests; install the extra `ridgeline[oidc]`"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                "`--oidc-client-id` needs authlib and requests; install the extra `ridgeline[oidc]`"
+            ) from error
         from joserfc import jwk
 
         self._session, self._id_token = OAuth2Session, CodeIDToken
@@ -130,25 +131,21 @@ class Login:
         state = answer.get("state", "")
         begun = self._opened(cookies.get(cookie_of(state), ""))
         if not state or begun is None or not secrets.compare_digest(begun["state"].encode(), state.encode()):
-            msg = "this browser has not begun this sign-in, or too long ago"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError("this browser has not begun this sign-in, or too long ago")
         if answer.get("iss", self._issuer.url) != self._issuer.url:
-            msg = "the answer is of another issuer"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError("the answer is of another issuer")
         if "error" in answer:
             error = answer["error"]
-            msg = f"the issuer refuses: {error if _ERROR.fullmatch(error) else 'it does not say why'}"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError(
+                f"the issuer refuses: {error if _ERROR.fullmatch(error) else 'it does not say why'}"
+            )
         code = answer.get("code", "")
         if not 0 < len(code) <= _LONGEST:
-            msg = "the answer of the issuer has no code"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError("the answer of the issuer has no code")
         if self._is_used(state):
-            msg = "this sign-in was finished already"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError("this sign-in was finished already")
         if not self._places.acquire(blocking=False):
-            msg = "too many sign in at this moment; try again"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError("too many sign in at this moment; try again")
         try:
             identity = self._exchanged(code, begun)
             self._use(state)
@@ -181,19 +178,17 @@ class Login:
                     allow_redirects=False,
                 )
         except RequestException as error:
-            msg = f"the issuer does not answer ({type(error).__name__}); try again"
-            raise LoginRefusedError(msg) from None
+            raise LoginRefusedError(
+                f"the issuer does not answer ({type(error).__name__}); try again"
+            ) from None
         except AuthlibBaseError as error:
             said = error.error if _ERROR.fullmatch(str(error.error)) else "it does not say why"
-            msg = f"the issuer refuses the code: {said}"
-            raise LoginRefusedError(msg) from None
+            raise LoginRefusedError(f"the issuer refuses the code: {said}") from None
         except (ValueError, KeyError, TypeError, RecursionError):
-            msg = "the issuer's answer to the code is none"
-            raise LoginRefusedError(msg) from None
+            raise LoginRefusedError("the issuer's answer to the code is none") from None
         token = found.get("id_token")
         if not isinstance(token, str):
-            msg = "the issuer gave no ID token"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError("the issuer gave no ID token")
         return self._identity(token, begun["nonce"], found.get("access_token"))
 
     def _identity(self, token: str, nonce: str, access_token: object) -> Identity:
@@ -216,19 +211,15 @@ class Login:
             checked = self._id_token(dict(claims), dict(header), options, params)
             checked.validate(now=int(now), leeway=int(SKEW_SECONDS))
         except TokenRefusedError as error:
-            msg = f"the ID token is refused: {error}"
-            raise LoginRefusedError(msg) from None
+            raise LoginRefusedError(f"the ID token is refused: {error}") from None
         except (AuthlibBaseError, JoseError) as error:
             said = printable(str(getattr(error, "description", "") or error))[:200]
-            msg = f"the ID token is refused: {said or type(error).__name__}"
-            raise LoginRefusedError(msg) from None
+            raise LoginRefusedError(f"the ID token is refused: {said or type(error).__name__}") from None
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            msg = "the ID token is refused: its claims are of wrong kinds"
-            raise LoginRefusedError(msg) from None
+            raise LoginRefusedError("the ID token is refused: its claims are of wrong kinds") from None
         subject = claims["sub"]
         if not isinstance(subject, str) or not subject:
-            msg = "the ID token names nobody (`sub`)"
-            raise LoginRefusedError(msg)
+            raise LoginRefusedError("the ID token names nobody (`sub`)")
         mail = claims.get("email")
         name = mail if isinstance(mail, str) and claims.get("email_verified") is True else subject
         return Identity(printable(name)[:200], "oidc", subject, (), claims, now + self._longest)
@@ -260,8 +251,7 @@ class Login:
                 return address
         except RidgelineError as error:
             raise LoginRefusedError(str(error)) from None
-        msg = f"the issuer names no `{name}`"
-        raise LoginRefusedError(msg)
+        raise LoginRefusedError(f"the issuer names no `{name}`")
 
     def _is_used(self, state: str) -> bool:
         """Whether a sign-in is over already; those that are too old to count are forgotten."""
@@ -306,8 +296,7 @@ def _read(answer: Response, **_: Any) -> None:
     for piece in answer.iter_content(1):  # more at a time would be waited for
         data += piece
         if len(data) > _LARGEST:
-            msg = "it is too large"
-            raise ValueError(msg)
+            raise ValueError("it is too large")
         if SystemClock().monotonic() - begun > MOST_SECONDS:
             raise Timeout
     answer._content = bytes(data)  # noqa: SLF001  as its `content` does

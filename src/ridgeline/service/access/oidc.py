@@ -56,8 +56,9 @@ class Issuer:
         try:
             from joserfc import jwk, jwt
         except ImportError as error:
-            msg = "`--oidc-issuer` needs joserfc; install the extra `ridgeline[oidc]`"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                "`--oidc-issuer` needs joserfc; install the extra `ridgeline[oidc]`"
+            ) from error
         self._jwk, self._jwt = jwk, jwt
         check_address(url, "--oidc-issuer")
         self.url, self.audience = url, audience
@@ -69,10 +70,9 @@ class Issuer:
         self._fetched = self._tried = float("-inf")
         self._fetch()
         if self._keys is None:
-            msg = (
+            raise RidgelineError(
                 f"the keys of `--oidc-issuer {url}` cannot be fetched: {self._failure}; is the address right?"
             )
-            raise RidgelineError(msg)
 
     _failure = ""
     _fetching = False
@@ -87,8 +87,7 @@ class Issuer:
         May take seconds where keys are fetched. Raises TokenRefusedError.
         """
         if len(token) > _LONGEST_TOKEN or token.count(b".") != 2:  # noqa: PLR2004  a JWS has three parts
-            msg = "it is no signed token"
-            raise TokenRefusedError(msg)
+            raise TokenRefusedError("it is no signed token")
         self._refresh()
         try:
             return self._verified(token)
@@ -97,8 +96,7 @@ class Issuer:
             try:
                 return self._verified(token)
             except _UnknownKeyError:
-                msg = "it is signed by a key that the issuer does not have"
-                raise TokenRefusedError(msg) from None
+                raise TokenRefusedError("it is signed by a key that the issuer does not have") from None
 
     def _verified(self, token: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Header and claims of a token whose signature is the issuer's."""
@@ -107,19 +105,18 @@ class Issuer:
         with self._lock:
             keys, age = self._keys, self._clock.monotonic() - self._fetched
         if age > STALE_SECONDS:
-            msg = f"the issuer has not answered for {STALE_SECONDS / 3600:g} hours, so its keys count no more"
-            raise TokenRefusedError(msg)
+            raise TokenRefusedError(
+                f"the issuer has not answered for {STALE_SECONDS / 3600:g} hours, so its keys count no more"
+            )
         try:
             found = self._jwt.decode(token.decode("ascii"), keys, algorithms=list(ALGORITHMS))
         except InvalidKeyIdError:
             raise _UnknownKeyError from None
         except (JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
             kind = type(error).__name__.removesuffix("Error")
-            msg = f"its signature or form is not right ({kind})"
-            raise TokenRefusedError(msg) from None
+            raise TokenRefusedError(f"its signature or form is not right ({kind})") from None
         if not isinstance(found.claims, dict):
-            msg = "its claims are no object"
-            raise TokenRefusedError(msg)
+            raise TokenRefusedError("its claims are no object")
         return found.header, found.claims
 
     def _checked(self, claims: Mapping[str, Any]) -> Identity:
@@ -176,12 +173,10 @@ class Issuer:
         """The public keys that the issuer has now. Raises OSError, ValueError, RidgelineError."""
         found = _json(f"{self.url.rstrip('/')}/.well-known/openid-configuration")
         if found.get("issuer") != self.url:
-            msg = f"it calls itself `{str(found.get('issuer'))[:200]}`: give the same address"
-            raise ValueError(msg)
+            raise ValueError(f"it calls itself `{str(found.get('issuer'))[:200]}`: give the same address")
         address = found.get("jwks_uri")
         if not isinstance(address, str):
-            msg = "it names no `jwks_uri`"
-            raise ValueError(msg)  # noqa: TRY004  a wrong answer of the issuer
+            raise ValueError("it names no `jwks_uri`")  # noqa: TRY004  a wrong answer of the issuer
         check_address(address, "jwks_uri")
         given = _json(address).get("keys")
         own = [
@@ -190,8 +185,7 @@ class Issuer:
             if isinstance(key, dict) and key.get("kty") in _KINDS and key.get("use", "sig") == "sig"
         ]
         if not own:
-            msg = "it has no public key that signs"
-            raise ValueError(msg)
+            raise ValueError("it has no public key that signs")
         keys = self._jwk.KeySet.import_key_set({"keys": own})
         self.metadata = found
         return keys
@@ -207,8 +201,7 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e12:  # noqa: PLR2004
-        msg = f"its `{name}` is no time"
-        raise TokenRefusedError(msg)
+        raise TokenRefusedError(f"its `{name}` is no time")
     return float(value)
 
 
@@ -217,8 +210,9 @@ def check_address(url: str, option: str) -> None:
     parts = urllib.parse.urlsplit(url)
     local = parts.hostname in {"localhost", "127.0.0.1", "::1"}
     if parts.scheme != "https" and not (parts.scheme == "http" and local):
-        msg = f"`{option} {url}` must begin with `https://`; without TLS anybody could send keys of their own"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`{option} {url}` must begin with `https://`; without TLS anybody could send keys of their own"
+        )
 
 
 def _read(answer: HTTPResponse) -> bytes:
@@ -227,8 +221,7 @@ def _read(answer: HTTPResponse) -> bytes:
     while len(data) <= _LARGEST and (piece := answer.read1(65_536)):
         data += piece
         if SystemClock().monotonic() - begun > MOST_SECONDS:
-            msg = f"its answer was not whole after {MOST_SECONDS:g} s"
-            raise TimeoutError(msg)
+            raise TimeoutError(f"its answer was not whole after {MOST_SECONDS:g} s")
     return data
 
 
@@ -243,6 +236,5 @@ def _json(url: str) -> dict[str, Any]:
     except RecursionError:
         found = None
     if not isinstance(found, dict):
-        msg = f"`{url}` answers no JSON object"
-        raise ValueError(msg)  # noqa: TRY004  a wrong answer of the issuer
+        raise ValueError(f"`{url}` answers no JSON object")  # noqa: TRY004  a wrong answer of the issuer
     return found

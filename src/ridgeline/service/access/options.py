@@ -159,12 +159,10 @@ class AccessOptions(TlsOptions):
         for option, (value, others) in needs.items():
             missing = [name for name, other in others.items() if not other]
             if value and missing:
-                msg = f"`{option}` does nothing without `{missing[0]}`; give both"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"`{option}` does nothing without `{missing[0]}`; give both")
         _ = self.audit_rotation, self.oidc_seconds, self._mapped()
         if self.public_url and not urlsplit(self.public_url).hostname:
-            msg = f"`--public-url {self.public_url}` is no address; give `https://HOST/PATH/`"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`--public-url {self.public_url}` is no address; give `https://HOST/PATH/`")
 
     @property
     def audit_rotation(self) -> Rotation:
@@ -173,8 +171,7 @@ class AccessOptions(TlsOptions):
             return Rotation.of(self.audit_log_rotate, self.audit_log_keep)
         except ValueError as error:
             given = f"`--audit-log-rotate {self.audit_log_rotate}`, `--audit-log-keep {self.audit_log_keep}`"
-            msg = f"{given}: {error}"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(f"{given}: {error}") from None
 
     @property
     def oidc_seconds(self) -> tuple[float, float]:
@@ -183,11 +180,13 @@ class AccessOptions(TlsOptions):
         try:
             found = parse_duration(idle), parse_duration(most or idle)
         except ValueError as error:
-            msg = f"`--oidc-session {self.oidc_session}`: {error}; give two times, such as `1h-12h`"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"`--oidc-session {self.oidc_session}`: {error}; give two times, such as `1h-12h`"
+            ) from None
         if not 0 < found[0] <= found[1]:
-            msg = f"`--oidc-session {self.oidc_session}`: the first time is above zero, the second no shorter"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`--oidc-session {self.oidc_session}`: the first time is above zero, the second no shorter"
+            )
         return found
 
     def _mapped(self) -> Rules:
@@ -199,13 +198,11 @@ class AccessOptions(TlsOptions):
             claim, _, word = text.rpartition(":")
             name, _, value = claim.partition("=")
             if not name or not value:
-                msg = f"`--oidc-role {text}` names no claim; give `CLAIM=VALUE:ROLE`"
-                raise RidgelineError(msg)
+                raise RidgelineError(f"`--oidc-role {text}` names no claim; give `CLAIM=VALUE:ROLE`")
             try:
                 rules.append(Rule(f"claim:{claim}", Role.of(word)))
             except ValueError as error:
-                msg = f"`--oidc-role {text}`: {error}"
-                raise RidgelineError(msg) from None
+                raise RidgelineError(f"`--oidc-role {text}`: {error}") from None
         return Rules.of(rules)
 
     def _login(self, issuer: Issuer) -> Login | None:

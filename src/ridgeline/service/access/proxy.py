@@ -34,11 +34,13 @@ class TrustedProxy:
         """From `X-Forwarded-User,X-Forwarded-Groups` and addresses or networks. Raises RidgelineError."""
         names = [name.strip() for name in headers.split(",")]
         if not 1 <= len(names) <= 2 or not all(map(_HEADER.fullmatch, names)):  # noqa: PLR2004
-            msg = f"`--trust-header {headers}` is no header; give `X-Forwarded-User[,X-Forwarded-Groups]`"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`--trust-header {headers}` is no header; give `X-Forwarded-User[,X-Forwarded-Groups]`"
+            )
         if not addresses:
-            msg = "`--trust-header` trusts no one without `--trusted-proxy ADDRESS`; give the proxy's address"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                "`--trust-header` trusts no one without `--trusted-proxy ADDRESS`; give the proxy's address"
+            )
         encoded = [name.lower().encode() for name in names]
         return cls(encoded[0], encoded[1] if len(encoded) > 1 else b"", tuple(map(_network, addresses)))
 
@@ -83,5 +85,6 @@ def _network(text: str) -> Network:
     try:
         return ipaddress.ip_network(text.strip())
     except ValueError as error:
-        msg = f"`--trusted-proxy {text}` is no address or network: {error}; give `10.0.0.5` or `10.0.0.0/24`"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`--trusted-proxy {text}` is no address or network: {error}; give `10.0.0.5` or `10.0.0.0/24`"
+        ) from None

@@ -26,8 +26,7 @@ class Role(IntEnum):
             return cls[word.upper()]
         except KeyError:
             known = ", ".join(one.word for one in cls)
-            msg = f"`{word}` is no role; give one of {known}"
-            raise ValueError(msg) from None
+            raise ValueError(f"`{word}` is no role; give one of {known}") from None
 
 
 MAY: Mapping[Role, str] = {

@@ -142,8 +142,7 @@ def _at(claims: Mapping[str, object], path: str, deep: int) -> Iterator[object]:
 def read_rules(text: str) -> Rules:
     """The rules of a file's text. Raises ValueError naming the first line that is wrong."""
     if not text.strip():
-        msg = "it is empty; without tokens it has a comment at least"
-        raise ValueError(msg)
+        raise ValueError("it is empty; without tokens it has a comment at least")
     rules: list[Rule] = []
     names: dict[str, int] = {}
     digests: dict[bytes, int] = {}
@@ -151,15 +150,15 @@ def read_rules(text: str) -> Rules:
         try:
             rule = _rule(line)
         except ValueError as error:
-            msg = f"line {number}: {error}"
-            raise ValueError(msg) from None
+            raise ValueError(f"line {number}: {error}") from None
         if rule is None:
             continue
         if rule.digest:
             before = names.setdefault(rule.subject, number), digests.setdefault(rule.digest, number)
             if before != (number, number):
-                msg = f"line {number}: `{rule.subject}` has the name or the secret of line {min(before)}"
-                raise ValueError(msg)
+                raise ValueError(
+                    f"line {number}: `{rule.subject}` has the name or the secret of line {min(before)}"
+                )
         rules.append(rule)
     return Rules.of(rules)
 
@@ -171,8 +170,7 @@ def _rule(line: str) -> Rule | None:
         return None
     subject, words = _subject(line)
     if not words:
-        msg = f"`{subject[:100]}` has no role; write `NAME ROLE sha256:...`"
-        raise ValueError(msg)
+        raise ValueError(f"`{subject[:100]}` has no role; write `NAME ROLE sha256:...`")
     role, digest, applications, expires = Role.of(words[0]), b"", [], None
     for word in words[1:]:
         name, equals, value = word.partition("=")
@@ -183,8 +181,9 @@ def _rule(line: str) -> Rule | None:
         elif name == "expires" and equals:
             expires = read_time(value)
         else:  # it may be a token that someone wrote in the clear, so it is not shown
-            msg = "a word after the role is no `sha256:` with 64 digits, `application=` or `expires=`"
-            raise ValueError(msg)
+            raise ValueError(
+                "a word after the role is no `sha256:` with 64 digits, `application=` or `expires=`"
+            )
     _check_subject(subject, has_secret=bool(digest))
     return Rule(subject, role, digest, tuple(applications), expires)
 
@@ -195,8 +194,7 @@ def _subject(line: str) -> tuple[str, list[str]]:
         return words[0], words[1:]
     subject, quote, rest = line[1:].partition('"')
     if not quote:
-        msg = "a quotation mark is not closed"
-        raise ValueError(msg)
+        raise ValueError("a quotation mark is not closed")
     return subject, rest.split()
 
 
@@ -205,19 +203,15 @@ def _check_subject(subject: str, *, has_secret: bool) -> None:
     kind, colon, what = subject.partition(":")
     if not colon:
         if not NAME.fullmatch(subject):
-            msg = f"`{subject[:100]}` is no name of a token; use letters, digits and `._@-`"
-            raise ValueError(msg)
+            raise ValueError(f"`{subject[:100]}` is no name of a token; use letters, digits and `._@-`")
         if not has_secret:
-            msg = f"the token `{subject}` has no `sha256:`; `ridgeline token add` makes one"
-            raise ValueError(msg)
+            raise ValueError(f"the token `{subject}` has no `sha256:`; `ridgeline token add` makes one")
         return
     if kind not in KINDS:
-        msg = f"`{kind[:100]}:` is none of {', '.join(f'`{one}:`' for one in KINDS)}"
-        raise ValueError(msg)
+        raise ValueError(f"`{kind[:100]}:` is none of {', '.join(f'`{one}:`' for one in KINDS)}")
     if has_secret or not what or (kind == "claim" and not all(what.partition("="))):
         form = "claim:NAME=VALUE" if kind == "claim" else f"{kind}:NAME"
-        msg = f"`{subject[:100]}` must be `{form}`, a role, and no `sha256:`"
-        raise ValueError(msg)
+        raise ValueError(f"`{subject[:100]}` must be `{form}`, a role, and no `sha256:`")
 
 
 def read_time(text: str) -> float:
@@ -229,8 +223,7 @@ def read_time(text: str) -> float:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        msg = f"`{text[:100]}` is no time; write `2027-01-01` or `2027-01-01T12:00:00Z`"
-        raise ValueError(msg) from None
+        raise ValueError(f"`{text[:100]}` is no time; write `2027-01-01` or `2027-01-01T12:00:00Z`") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 

@@ -97,14 +97,15 @@ def read_rules_file(path: str) -> Rules:
     try:
         return read_rules(_text(path))
     except FileNotFoundError:
-        msg = f"there is no file `{path}`; `ridgeline token add NAME --role ROLE --file {path}` makes it"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"there is no file `{path}`; `ridgeline token add NAME --role ROLE --file {path}` makes it"
+        ) from None
     except OSError as error:
-        msg = f"the tokens file `{path}` cannot be read: {error.strerror}; {_REMEDY}"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"the tokens file `{path}` cannot be read: {error.strerror}; {_REMEDY}"
+        ) from None
     except ValueError as error:
-        msg = f"the tokens file `{path}` is broken, {error}"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(f"the tokens file `{path}` is broken, {error}") from None
 
 
 def _text(path: str) -> str:
@@ -121,33 +122,29 @@ def _text(path: str) -> str:
             if _version(before) == _version(os.fstat(descriptor)):
                 break
     else:
-        msg = f"{purpose} changes while it is read; it is read again later"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{purpose} changes while it is read; it is read again later")
     if len(data) > _LARGEST:
-        msg = f"it has more than {_LARGEST:,} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"it has more than {_LARGEST:,} bytes")
     if data.strip() and not data.endswith(b"\n"):  # a cut line may have lost its limits
-        msg = (
+        raise ValueError(
             "its last line has no newline, so it may have been cut while it was written; check that line, "
             f"and end it with `echo >> {path}`"
         )
-        raise ValueError(msg)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        msg = "it is no text in UTF-8"
-        raise ValueError(msg) from None
+        raise ValueError("it is no text in UTF-8") from None
 
 
 def _check_form(found: os.stat_result, path: str) -> None:
     """Raise RidgelineError for what is no file, or can be read by others."""
     if not stat.S_ISREG(found.st_mode):
-        msg = f"`{path}` is no file; {_REMEDY}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{path}` is no file; {_REMEDY}")
     if stat.S_IMODE(found.st_mode) & 0o077 and not trust.is_exempt(path):
         mode = stat.S_IMODE(found.st_mode)
-        msg = f"the tokens file `{path}` can be read by others (mode {mode:04o}); run `chmod 600 {path}`"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"the tokens file `{path}` can be read by others (mode {mode:04o}); run `chmod 600 {path}`"
+        )
 
 
 # Writing ----------------------------------------------------------------------------------------------------
@@ -162,11 +159,10 @@ def add_rule(path: str, rule: Rule) -> None:
     """Add a line. Raises RidgelineError, also if the name is there already."""
     with _changing(path) as lines:
         if rule.digest and any(one.subject == rule.subject for one in _rules_in(lines)):
-            msg = (
+            raise RidgelineError(
                 f"`{path}` has a token `{rule.subject}` already; "
                 f"run `ridgeline token remove {rule.subject} --file {path}` first, or use another name"
             )
-            raise RidgelineError(msg)
         lines.append(rule.line())
 
 
@@ -205,8 +201,9 @@ def _changing(path: str, *, must_exist: bool = False) -> Iterator[list[str]]:
             if lines != before:
                 _replace(target, "\n".join(lines) + "\n")
     except OSError as error:
-        msg = f"the tokens file `{path}` cannot be written: {error.strerror}; give another `--file`"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"the tokens file `{path}` cannot be written: {error.strerror}; give another `--file`"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -60,11 +60,10 @@ class OtelExporter:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         except ImportError as error:
-            msg = (
+            raise RidgelineError(
                 "export by OTLP needs OpenTelemetry, which is not installed; install it: `pip install "
                 "'ridgeline[otel]'`"
-            )
-            raise RidgelineError(msg) from error
+            ) from error
         self.failures = 0
         """How many exports were not delivered."""
         self._watch = watch

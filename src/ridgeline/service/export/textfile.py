@@ -22,16 +22,18 @@ class MetricsFile:
         self._path = Path(path)
         self._hidden = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         if self._path.suffix != ".prom":
-            msg = f"`--metrics-file {path}` must end in `.prom`: collectors read no other files"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"`--metrics-file {path}` must end in `.prom`: collectors read no other files"
+            )
         try:
             self._hidden.touch()
             self._hidden.unlink()
             self._path.unlink(missing_ok=True)
         except OSError as error:
             remedy = "give one in a folder that exists"
-            msg = f"`--metrics-file {path}` cannot be written: {error.strerror}; {remedy}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                f"`--metrics-file {path}` cannot be written: {error.strerror}; {remedy}"
+            ) from error
 
     def write(self, watch: Answers, failed: Callable[[str], None]) -> None:
         """Write the metrics as of now, at once. `failed` is called with the reason if it cannot be."""

@@ -294,8 +294,7 @@ def _exporter(endpoint: str | None, headers: Mapping[str, str] | None, refusals:
         import requests
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        msg = f"traces need OpenTelemetry, which is not installed; {INSTALL}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"traces need OpenTelemetry, which is not installed; {INSTALL}") from error
     session = requests.Session()
     session.hooks["response"].append(refusals.look)
     try:
@@ -303,5 +302,6 @@ def _exporter(endpoint: str | None, headers: Mapping[str, str] | None, refusals:
             endpoint=endpoint, headers=None if headers is None else dict(headers), session=session
         )
     except (ValueError, OSError) as error:
-        msg = f"a variable `OTEL_EXPORTER_OTLP_...` cannot be used: {printable(mask_text(str(error)))}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"a variable `OTEL_EXPORTER_OTLP_...` cannot be used: {printable(mask_text(str(error)))}"
+        ) from error

@@ -54,12 +54,10 @@ def trace_settings(
     if ratio is None:
         ratio, sampler = _sampled(environment), "`OTEL_TRACES_SAMPLER_ARG`"
     if not 0 <= ratio <= 1:
-        msg = f"{sampler} is a share of all windows, from 0 to 1; got {ratio:g}"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{sampler} is a share of all windows, from 0 to 1; got {ratio:g}")
     slow = SLOW if slow is None else slow
     if not slow >= 1:
-        msg = f"`--trace-slow` counts medians, at least 1; got {slow:g}; 3 is usual"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`--trace-slow` counts medians, at least 1; got {slow:g}; 3 is usual")
     return TraceSettings(None if otlp is None else signal_url(otlp, "traces"), ratio, slow)
 
 
@@ -76,8 +74,9 @@ def signal_url(endpoint: str, signal: str) -> str:
     except ValueError:
         whole, path = False, ""
     if not whole:
-        msg = f"an OTLP endpoint is a URL; got `{mask_text(endpoint)}`; did you mean `http://localhost:4318`?"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"an OTLP endpoint is a URL; got `{mask_text(endpoint)}`; did you mean `http://localhost:4318`?"
+        )
     return endpoint.rstrip("/") + f"/v1/{signal}" if path in {"", "/"} else endpoint
 
 
@@ -87,8 +86,7 @@ def _check_protocol(environment: Mapping[str, str]) -> None:
         spoken = environment.get(name, "").strip()
         if spoken and spoken != _SPOKEN:
             remedy = f"set `{name}={_SPOKEN}` and the endpoint's port for it, mostly 4318"
-            msg = f"`{name}={spoken}`: traces are sent by `{_SPOKEN}` only; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"`{name}={spoken}`: traces are sent by `{_SPOKEN}` only; {remedy}")
         if spoken:
             return
 
@@ -104,5 +102,6 @@ def _sampled(environment: Mapping[str, str]) -> float:
     try:
         return float(given)
     except ValueError:
-        msg = f"`OTEL_TRACES_SAMPLER_ARG={given}` is no number; give a share from 0 to 1"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`OTEL_TRACES_SAMPLER_ARG={given}` is no number; give a share from 0 to 1"
+        ) from None

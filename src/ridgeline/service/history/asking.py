@@ -43,16 +43,14 @@ class LogAsks:
 
     def log(self, limit: int) -> Any:
         """Raise RidgelineError: an event log has no lines of operators."""
-        msg = f"an event log has none of the last {limit} lines that operators printed"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"an event log has none of the last {limit} lines that operators printed")
 
     def _find(self, path: str) -> tuple[Endpoint, dict[str, str]]:
         """The endpoint of a path, and the values in it. Raises RidgelineError."""
         for pattern, endpoint in self._patterns:
             if (found := pattern.fullmatch(path)) is not None:
                 return endpoint, {name: unquote(text) for name, text in found.groupdict().items()}
-        msg = f"there is no `{path}`"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"there is no `{path}`")
 
 
 def _pattern(endpoint: Endpoint) -> re.Pattern[str]:

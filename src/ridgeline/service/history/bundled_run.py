@@ -59,11 +59,15 @@ class BundledRun:
         except OSError as error:
             raise AnswerError(409, f"`{self.path.name}` cannot be read: {error.strerror}") from error
         if index is None:
-            what = f"`{self.path.name}` is no bundle"
-            raise AnswerError(409, what, "give what `ridgeline bundle` has written")
+            raise AnswerError(
+                409, f"`{self.path.name}` is no bundle", "give what `ridgeline bundle` has written"
+            )
         if index.get("format") != FORMAT:
-            what = f"`{self.path.name}` is of another version of bundles than this one, which is {FORMAT}"
-            raise AnswerError(409, what, "open it with the version of Ridgeline that made it, or a newer one")
+            raise AnswerError(
+                409,
+                f"`{self.path.name}` is of another version of bundles than this one, which is {FORMAT}",
+                "open it with the version of Ridgeline that made it, or a newer one",
+            )
 
     def share(self) -> float:
         """All of it is read."""
@@ -137,8 +141,7 @@ def _read(bundle: zipfile.ZipFile, name: str, most: int) -> bytes:
     with bundle.open(name) as entry:
         data = entry.read(most + 1)
     if len(data) > most:
-        msg = f"`{name}` has more than {most:,} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` has more than {most:,} bytes")
     return data
 
 

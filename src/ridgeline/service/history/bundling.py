@@ -69,8 +69,7 @@ def make_bundle(asks: Asks, file: Path, *, made: float, windows: int = WINDOWS) 
         RidgelineError: If the file exists or cannot be written, or if the application does not answer.
     """
     if file.exists():
-        msg = f"`{file}` exists already; give another name with `-o`"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{file}` exists already; give another name with `-o`")
     whole = asks.whole()
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)

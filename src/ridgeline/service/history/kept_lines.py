@@ -30,8 +30,7 @@ def lines_of(run: LoggedRun | BundledRun, asked: Mapping[str, Any]) -> Any:
     if isinstance(run, LoggedRun):
         raise AnswerError(404, _NONE, "make a bundle while the application runs: `ridgeline bundle APP`")
     if asked.get("container") is not None:
-        what = "a bundle does not know lines by container"
-        raise AnswerError(400, what, "give `operator` and `partition`")
+        raise AnswerError(400, "a bundle does not know lines by container", "give `operator` and `partition`")
     if not has_lines(run):
         raise AnswerError(404, _NONE, "`index.json` in the bundle says why")
     answer = run.kept(LOG, {})
@@ -39,8 +38,11 @@ def lines_of(run: LoggedRun | BundledRun, asked: Mapping[str, Any]) -> Any:
         lines = [line for line in answer["lines"] if _is_wanted(line, asked)]
         return {**answer, "lines": lines[-(asked.get("limit") or _MOST) :]}
     except (KeyError, TypeError, AttributeError) as error:
-        what = f"the lines of the bundle are damaged: {type(error).__name__} {error}"
-        raise AnswerError(409, what, "make it again with `ridgeline bundle`") from None
+        raise AnswerError(
+            409,
+            f"the lines of the bundle are damaged: {type(error).__name__} {error}",
+            "make it again with `ridgeline bundle`",
+        ) from None
 
 
 def _is_wanted(line: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:

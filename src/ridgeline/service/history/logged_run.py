@@ -71,8 +71,7 @@ class LoggedRun:
     def plan(self) -> KeptPlan:
         """The plan of the run's last windows. Raises NotALogError before the first event is read."""
         if self._plan is None:
-            msg = f"`{self.path.name}` has no run yet"
-            raise NotALogError(msg)
+            raise NotALogError(f"`{self.path.name}` has no run yet")
         return self._plan
 
     @property
@@ -112,8 +111,9 @@ class LoggedRun:
             self._read()
             if self._plan is None:
                 why = self.problem or "it has no events"
-                msg = f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
-                raise NotALogError(msg)
+                raise NotALogError(
+                    f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
+                )
             if self._ended:
                 return
             written = not self.problem and self._is_written()
@@ -153,11 +153,10 @@ class LoggedRun:
         if isinstance(event, ApplicationPlanned):
             self._plan, self._id = plan_of(event), event.application_id or self._id
         elif first:
-            msg = (
+            raise NotALogError(
                 f"`{self.path.name}` begins with `{type(event).__name__}`, in the middle of a run; its first "
                 "part is missing"
             )
-            raise NotALogError(msg)
         if isinstance(event, ApplicationEnded):
             self._ended = True
         self._at = max(self._at, event.at)

@@ -116,5 +116,8 @@ def _of_bundle(run: BundledRun) -> Side:
             lines=ask("/lines").get("operators", []),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        what = f"the bundle `{run.path.name}` is damaged: {type(error).__name__} {error}"
-        raise AnswerError(_NEEDS_RUNNING, what, "make it again with `ridgeline bundle`") from None
+        raise AnswerError(
+            _NEEDS_RUNNING,
+            f"the bundle `{run.path.name}` is damaged: {type(error).__name__} {error}",
+            "make it again with `ridgeline bundle`",
+        ) from None

@@ -112,8 +112,7 @@ class Tail:
                 event = from_dict(data)
             except (ValueError, AttributeError, RecursionError) as error:
                 why = str(error).partition("; known are")[0][:200]
-                msg = f"`{file.path.name}`, {where} is no event: {why}"
-                raise RidgelineError(msg) from error
+                raise RidgelineError(f"`{file.path.name}`, {where} is no event: {why}") from error
             if self._repeats.is_new(event):
                 yield event
 
@@ -132,8 +131,9 @@ class _Lines:
             at = self._opened.tell()
             line = self._opened.readline(_LONGEST)
             if len(line) == _LONGEST:
-                msg = f"`{self.path.name}`, line {self._number + 1} has more than {_LONGEST:,} bytes"
-                raise RidgelineError(msg)
+                raise RidgelineError(
+                    f"`{self.path.name}`, line {self._number + 1} has more than {_LONGEST:,} bytes"
+                )
             if not line.endswith(b"\n"):
                 self._opened.seek(at)
                 return

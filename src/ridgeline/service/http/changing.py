@@ -287,8 +287,11 @@ def _start(call: Call) -> ChangeAnswer:
     default = StartRecording("")
     if call.get("exact"):
         if call.get("operator") is not None or call.get("port") is not None:
-            error = "`exact` records all operators, and the body names one"
-            raise AnswerError(400, error, "leave `operator` and `port` out, or `exact`")
+            raise AnswerError(
+                400,
+                "`exact` records all operators, and the body names one",
+                "leave `operator` and `port` out, or `exact`",
+            )
         windows, limit = call.get("windows") or default.windows, call.get("maxMb")
         return _ask(call, StartExactRecording(windows, limit * _MB if limit else default.limit_bytes))
     if call.get("operator") is None:
@@ -338,8 +341,11 @@ def _check_role(call: Call, needed: Role) -> None:
     """Raise AnswerError (403) for who has too little a role."""
     if not call.caller.may(needed):
         word = "none" if call.caller.role is None else call.caller.role.word
-        what = f"`{call.caller.identity.name}` has the role {word}; this change needs {needed.word}"
-        raise AnswerError(403, what, "it can run code, or read the driver's environment")
+        raise AnswerError(
+            403,
+            f"`{call.caller.identity.name}` has the role {word}; this change needs {needed.word}",
+            "it can run code, or read the driver's environment",
+        )
 
 
 def _noted_edits(call: Call) -> Any:
@@ -410,8 +416,11 @@ def _set_physical_properties(call: Call) -> ChangeAnswer | DifferenceAnswer:
     row = found(call.watch.operator, call["id"])
     name = row["logicalName"]
     if row["unifierClass"] or len(call.plan.logical.operator(name).divided) != 1:
-        what = f"`{row['operator']}` is one partition of several, or a unifier, whose properties are alike"
-        raise AnswerError(409, what, f"POST to `/logicalPlan/operators/{name}/properties`")
+        raise AnswerError(
+            409,
+            f"`{row['operator']}` is one partition of several, or a unifier, whose properties are alike",
+            f"POST to `/logicalPlan/operators/{name}/properties`",
+        )
     return _change_plan(call, _entries(call, partial(SetProperty, name)))
 
 
@@ -426,8 +435,9 @@ def _known_operator(call: Call) -> str:
     logical = call.plan.logical
     names = [*(one.name for one in logical.operators), *(one.name for one in logical.modules)]
     if call["name"] not in names:
-        what = f"there is no logical operator `{call['name']}`"
-        raise AnswerError(404, what, did_you_mean(call["name"], names))
+        raise AnswerError(
+            404, f"there is no logical operator `{call['name']}`", did_you_mean(call["name"], names)
+        )
     name: str = call["name"]
     return name
 
@@ -443,9 +453,10 @@ def _kill_container(call: Call) -> KilledContainerAnswer:
     together = [one["id"] for one in call.watch.containers() if (one["host"], one["pid"]) == (host, pid)]
     reason = f"the process was killed by {call.by}"
     if host is None or pid is None or not call.running.kill(host, pid, reason):
-        what = f"container {call['id']} lives in no process that can be ended now"
         raise AnswerError(
-            409, what, "it is in the driver's process, or is started again: see `/physicalPlan/containers`"
+            409,
+            f"container {call['id']} lives in no process that can be ended now",
+            "it is in the driver's process, or is started again: see `/physicalPlan/containers`",
         )
     return {"id": container["id"], "host": host, "pid": pid, "containers": together}
 
@@ -454,8 +465,11 @@ def _withdraw(call: Call) -> ChangeAnswer:
     asked = _find(call, call.running.changes.withdraw)
     row = _row(call, asked)
     if row["state"] != WITHDRAWN:
-        what = f"change {call['id']} does not wait any more: it is {row['state']}"
-        raise AnswerError(409, what, row["reason"] or "ask for the opposite")
+        raise AnswerError(
+            409,
+            f"change {call['id']} does not wait any more: it is {row['state']}",
+            row["reason"] or "ask for the opposite",
+        )
     return row
 
 

@@ -30,8 +30,9 @@ def _all(documents: Sequence[object], read: Callable[[object], Edit], what: str)
     if not documents:
         raise AnswerError(400, f"there is no {what}", f"give at least one {what}")
     if len(documents) > MOST_EDITS:
-        many = f"{len(documents):,} {what}s are more than {MOST_EDITS:,}"
-        raise AnswerError(400, many, "send them as several changes")
+        raise AnswerError(
+            400, f"{len(documents):,} {what}s are more than {MOST_EDITS:,}", "send them as several changes"
+        )
     found: list[Edit] = []
     faults: list[str] = []
     for number, document in enumerate(documents, 1):
@@ -53,22 +54,19 @@ def _edit_of_request(document: object) -> Edit:
     """A request of Apex as an edit. Raises ChangeError."""
     name = document.get("requestType") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or not isinstance(name, str):
-        msg = f"a request is an object with `requestType` and its fields; got {shorten(document)}"
-        raise ChangeError(msg)
+        raise ChangeError(
+            f"a request is an object with `requestType` and its fields; got {shorten(document)}"
+        )
     name = name.rpartition(".")[2]  # some clients send the name of Apex's class
     if name not in _REQUESTS:
-        msg = f"there is no request `{name}`; {did_you_mean(name, _REQUESTS)}"
-        raise ChangeError(msg)
+        raise ChangeError(f"there is no request `{name}`; {did_you_mean(name, _REQUESTS)}")
     request = _REQUESTS[name]
     for key in document:
         if key != "requestType" and key not in request.fields:
-            msg = f"`{name}` has no field `{key}`; {did_you_mean(str(key), request.fields)}"
-            raise ChangeError(msg)
+            raise ChangeError(f"`{name}` has no field `{key}`; {did_you_mean(str(key), request.fields)}")
     for key in request.fields:
         if key not in document:
-            msg = f"`{name}` needs the field `{key}`"
-            raise ChangeError(msg)
+            raise ChangeError(f"`{name}` needs the field `{key}`")
         if key not in _ANY_VALUE and not isinstance(document[key], str):
-            msg = f"`{key}` of `{name}` is a text; got {shorten(document[key])}"
-            raise ChangeError(msg)
+            raise ChangeError(f"`{key}` of `{name}` is a text; got {shorten(document[key])}")
     return request.edit(*(document[key] for key in request.fields))

@@ -55,11 +55,15 @@ class Parameter:
         if number is None or too_low or too_high:
             limits = [f"at least {self.least}"] if self.least is not None else []
             limits += [f"at most {self.most}"] if self.most is not None else []
-            rule = (
-                f"`{self.name}` must be a whole number{', ' if limits else ''}{' and '.join(limits)}; got "
-                f"`{text[:100]}`"
+            raise AnswerError(
+                400,
+                (
+                    f"`{self.name}` must be a whole number"
+                    f"{', ' if limits else ''}{' and '.join(limits)}; got "
+                    f"`{text[:100]}`"
+                ),
+                self.help,
             )
-            raise AnswerError(400, rule, self.help)
         return number
 
     def _truth(self, text: str) -> bool:
@@ -74,8 +78,7 @@ class Parameter:
         if self.kind in _FORMS:
             form, called = _FORMS[self.kind]
             if not isinstance(value, form):
-                what = f"`{self.name}` must be {called}; got {shorten(value)}"
-                raise AnswerError(400, what, self.help)
+                raise AnswerError(400, f"`{self.name}` must be {called}; got {shorten(value)}", self.help)
             return value
         return self.parse(value if isinstance(value, str) else json.dumps(value))
 
@@ -167,8 +170,11 @@ class Endpoint:
         known = {parameter.name: parameter for parameter in self.query}
         for name in request.query_params:
             if name not in known:
-                hint = did_you_mean(name, known) if known else "it takes none"
-                raise AnswerError(400, f"`{self.path}` has no parameter `{name[:100]}`", hint)
+                raise AnswerError(
+                    400,
+                    f"`{self.path}` has no parameter `{name[:100]}`",
+                    did_you_mean(name, known) if known else "it takes none",
+                )
         values = {
             parameter.name: parameter.parse(request.path_params[parameter.name])
             for parameter in self.path_parameters

@@ -80,8 +80,11 @@ def audited(
     try:
         number = audit.asked(call.caller, line)
     except AuditError as error:
-        hint = "nothing is changed; make room for the log, or end the application on its own host"
-        raise AnswerError(503, f"the audit log cannot be written: {error}", hint) from None
+        raise AnswerError(
+            503,
+            f"the audit log cannot be written: {error}",
+            "nothing is changed; make room for the log, or end the application on its own host",
+        ) from None
     try:
         answer = handler(call)
     except AnswerError as error:

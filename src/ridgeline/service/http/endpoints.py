@@ -88,8 +88,9 @@ def _logical_operator(call: Call) -> LogicalOperator:
         return call.plan.logical.operator(call["name"])
     except KeyError:
         names = [operator.name for operator in call.plan.logical.operators]
-        what = f"there is no logical operator `{call['name']}`"
-        raise AnswerError(404, what, did_you_mean(call["name"], names)) from None
+        raise AnswerError(
+            404, f"there is no logical operator `{call['name']}`", did_you_mean(call["name"], names)
+        ) from None
 
 
 def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, Any]:

@@ -96,8 +96,9 @@ def _set_levels(call: Call) -> LoggersAnswer:
     for one in call.get("loggers") or ():
         keys = set(one) if isinstance(one, dict) else set()
         if keys != {"target", "logLevel"} or not all(isinstance(value, str) for value in one.values()):
-            what = f"each of `loggers` has the texts `target` and `logLevel`; got {shorten(one)}"
-            raise AnswerError(400, what, hint)
+            raise AnswerError(
+                400, f"each of `loggers` has the texts `target` and `logLevel`; got {shorten(one)}", hint
+            )
         wanted[one["target"]] = one["logLevel"].upper()
     if not wanted:
         raise AnswerError(400, "`loggers` names no logger", hint)
@@ -148,8 +149,11 @@ def _check_region(watch: Answers, region: str) -> None:
     """Raise AnswerError (404) if the application has no region of this name."""
     names = [view.name for view in watch.views] if isinstance(watch, JoinedWatch) else []
     if region not in names:
-        hint = did_you_mean(region, names) if names else "the application has one region"
-        raise AnswerError(404, f"there is no region `{region[:100]}`", hint)
+        raise AnswerError(
+            404,
+            f"there is no region `{region[:100]}`",
+            did_you_mean(region, names) if names else "the application has one region",
+        )
 
 
 def regions_of(watch: Answers) -> Callable[[LogLine], str | None]:

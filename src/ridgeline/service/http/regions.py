@@ -93,8 +93,11 @@ def _stop(call: Call) -> RegionAnswer:
 def _start(call: Call) -> RegionAnswer:
     region: RegionRun = _view(call.watch, call["name"]).region
     if region.is_running:
-        hint = "it is about to end; ask again" if region.stop.is_set() else "stop it first to start it again"
-        raise AnswerError(409, f"region `{region.name}` runs", hint)
+        raise AnswerError(
+            409,
+            f"region `{region.name}` runs",
+            "it is about to end; ask again" if region.stop.is_set() else "stop it first to start it again",
+        )
     region.start()
     region.wait_until_started(_seconds(call))
     return _row(call.watch, region.name)

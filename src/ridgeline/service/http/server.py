@@ -102,8 +102,9 @@ class WebServer:
         self._thread.start()
         if not self._server.up.wait(START_SECONDS):
             self.close()
-            msg = f"the web service did not start within {START_SECONDS:g} s; try again, or do without it"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"the web service did not start within {START_SECONDS:g} s; try again, or do without it"
+            )
 
     def _url_of(self, host: str) -> str:
         return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
@@ -183,11 +184,10 @@ class _Server(uvicorn.Server):
 def _listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises RidgelineError."""
     if not 0 <= port <= _GREATEST_PORT:
-        msg = (
+        raise RidgelineError(
             f"a port is a number from 0 to {_GREATEST_PORT}; got {port}; give another one, or none for a "
             "free one"
         )
-        raise RidgelineError(msg)
     try:
         family, kind, protocol, _, address = _first_address(host, port)
         listening = socket.socket(family, kind, protocol)

@@ -280,8 +280,12 @@ async def parsed_body(endpoint: Endpoint, request: Request) -> Mapping[str, Any]
         async with asyncio.timeout(BODY_SECONDS):
             document = await _document(request)
     except TimeoutError:
-        late = f"the body was not there within {BODY_SECONDS:g} s"
-        raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
+        raise AnswerError(
+            408,
+            f"the body was not there within {BODY_SECONDS:g} s",
+            "send it at once",
+            {"connection": "close"},
+        ) from None
     return endpoint.parse_body(document, request.headers.get("content-type", ""))
 
 

@@ -147,16 +147,18 @@ def _client(target: str | None) -> Any:
     try:
         from openlineage.client import OpenLineageClient
     except ImportError as error:
-        msg = f"OpenLineage events need its client, which is not installed; {INSTALL}"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"OpenLineage events need its client, which is not installed; {INSTALL}"
+        ) from error
     try:
         client = OpenLineageClient(transport=None if target is None else _transport(target))
     except RidgelineError:
         raise
     except Exception as error:
         what = "the configuration of OpenLineage cannot be used"
-        msg = f"{what}: {printable(mask_text(str(error)))}; see `OPENLINEAGE_CONFIG`, `OPENLINEAGE_URL`"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"{what}: {printable(mask_text(str(error)))}; see `OPENLINEAGE_CONFIG`, `OPENLINEAGE_URL`"
+        ) from error
     transport: Any = _Masked(client.transport)
     client.transport = transport
     return client
@@ -173,10 +175,9 @@ def _transport(target: str) -> Any:
             with path.open("a"):
                 pass
         except OSError as error:
-            msg = (
+            raise RidgelineError(
                 f"`--openlineage {target}` cannot be written: {error.strerror}; give a file or a server's URL"
-            )
-            raise RidgelineError(msg) from error
+            ) from error
         return FileTransport(FileConfig(log_file_path=str(path), append=True))
     try:
         parts = urlsplit(target)
@@ -185,8 +186,9 @@ def _transport(target: str) -> Any:
     except ValueError:
         whole, server, path_of = False, "", ""
     if not whole:
-        msg = f"`--openlineage {mask_text(target)}` is no URL; did you mean `http://localhost:5000`?"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`--openlineage {mask_text(target)}` is no URL; did you mean `http://localhost:5000`?"
+        )
     settings: dict[str, Any] = {
         "url": server,
         "endpoint": path_of or os.environ.get("OPENLINEAGE_ENDPOINT") or _ENDPOINT,

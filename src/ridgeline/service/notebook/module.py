@@ -75,8 +75,7 @@ class _Bundle:
         """The name of the constant that has what a module exports. `importers`: who leads to it."""
         if name in importers:
             circle = " -> ".join([*importers[importers.index(name) :], name])
-            msg = f"modules of the page import each other in a circle: {circle}"
-            raise ValueError(msg)
+            raise ValueError(f"modules of the page import each other in a circle: {circle}")
         if name not in self._places:
             text = self._style(name) if name.endswith(".css") else self._module(name, importers)
             self._places[name] = f"$m{len(self._places)}"
@@ -93,8 +92,7 @@ class _Bundle:
             bound = _bound(match["what"], place, is_style=bool(match["style"]))
             missing = _wanted(match["what"]) - self._exports[other]
             if missing:
-                msg = f"{name} imports {min(missing)} of {other}, which does not export it"
-                raise ValueError(msg)
+                raise ValueError(f"{name} imports {min(missing)} of {other}, which does not export it")
             return bound
 
         def declared(match: re.Match[str]) -> str:
@@ -122,8 +120,7 @@ class _Bundle:
             text = pattern.sub(replacement, text)
         left = _LEFT.search(_WORKER.sub("", text))
         if left:
-            msg = f"a notebook's widget cannot have this of {name}: {left[0][:100]}"
-            raise ValueError(msg)
+            raise ValueError(f"a notebook's widget cannot have this of {name}: {left[0][:100]}")
         text = _WORKER.sub(worker, text)
         self._exports[name] = set(exports)
         found = ", ".join(f"{shown}: {own}" for shown, own in exports.items())
@@ -142,8 +139,7 @@ class _Bundle:
         """The name of what a module imports. Raises ValueError if it is not in the folder."""
         found = (self._folder / importer).parent.joinpath(path).resolve()
         if not path.startswith(".") or not found.is_relative_to(self._folder) or not found.is_file():
-            msg = f"{importer} imports {path}, which is no file of the page"
-            raise ValueError(msg)
+            raise ValueError(f"{importer} imports {path}, which is no file of the page")
         return found.relative_to(self._folder).as_posix()
 
 
@@ -165,5 +161,4 @@ def _bound(what: str, place: str, *, is_style: bool) -> str:
         return f"const {what.rpartition(' ')[2]} = {place};\n"
     if is_style or re.fullmatch(r"[\w$]+", what):
         return f"const {what} = {place}.default;\n"
-    msg = f"an import of this form is not known: {what}"
-    raise ValueError(msg)
+    raise ValueError(f"an import of this form is not known: {what}")

@@ -38,8 +38,9 @@ def is_open(widget: Any) -> bool:
 def new_widget(shown: Shown) -> Any:
     """A widget that shows something. Raises RidgelineError without the library."""
     if not is_installed():
-        msg = "a live widget needs `anywidget`; install it: `pip install 'ridgeline[notebook]'`"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            "a live widget needs `anywidget`; install it: `pip install 'ridgeline[notebook]'`"
+        )
     return _widget_class()(shown)
 
 

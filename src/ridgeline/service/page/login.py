@@ -102,12 +102,10 @@ async def _identity(request: Request, login: Login) -> Identity:
     """Who has signed in, with a role here. Raises LoginRefusedError."""
     answer = dict(request.query_params)
     if len(answer) != len(request.query_params.multi_items()):
-        msg = "the answer of the issuer says something twice"
-        raise LoginRefusedError(msg)
+        raise LoginRefusedError("the answer of the issuer says something twice")
     identity = await run_in_threadpool(login.finish, answer, request.cookies)
     if role_of(identity, request.app.state) is None:
-        msg = f"`{identity.name}` has no role here; ask who started the application"
-        raise LoginRefusedError(msg)
+        raise LoginRefusedError(f"`{identity.name}` has no role here; ask who started the application")
     return identity
 
 

@@ -86,8 +86,7 @@ async def begin_session(request: Request) -> Response:
             await state.audit.denied_beside(unknown, noted(request.scope), _FORBIDDEN, why)
         if "code" in document:
             what = "this address was used already, or is too old"
-            hint = "give the token; or open the newest address that was shown"
-            raise AnswerError(_FORBIDDEN, what, hint)
+            raise AnswerError(_FORBIDDEN, what, "give the token; or open the newest address that was shown")
         raise AnswerError(_FORBIDDEN, why, "the driver printed it at start, or `ridgeline token add` did")
     caller = Caller(session.identity, role_of(session.identity, state))
     response = _json({"key": session.key, **shown_rights(caller)})
@@ -155,8 +154,12 @@ async def _body(request: Request) -> dict[str, Any]:
                 if len(document) > _LARGEST:
                     raise AnswerError(413, "the body is too large", "send a code or a token")
     except TimeoutError:
-        late = f"the body was not there within {_BODY_SECONDS:g} s"
-        raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
+        raise AnswerError(
+            408,
+            f"the body was not there within {_BODY_SECONDS:g} s",
+            "send it at once",
+            {"connection": "close"},
+        ) from None
     return read_object(document, request.headers.get("content-type", ""))
 
 

@@ -101,11 +101,10 @@ _ENTRY = pydantic.TypeAdapter(StoreEntry)
 def check_name(name: str) -> str:
     """The name, if an application can have it in a store. Raises RidgelineError."""
     if not _NAME.fullmatch(name):
-        msg = (
+        raise RidgelineError(
             f"`{name}` cannot be the name of an application in a store: it has letters, digits and `._-`, "
             "200 at most, and begins with a letter or digit; give another name"
         )
-        raise RidgelineError(msg)
     return name
 
 
@@ -123,9 +122,7 @@ def decoded(name: str, data: bytes) -> StoreEntry:
     """The entry in a file. Fields of later versions are left out. Raises ValueError for what is none."""
     found = _ENTRY.validate_json(data, strict=True)
     if found.name != name or found.state not in STATES or found.start < 0 or found.epoch < 0:
-        msg = "it is an entry of another name, or has values that no entry has"
-        raise ValueError(msg)
+        raise ValueError("it is an entry of another name, or has values that no entry has")
     if found.format > _FORMAT:
-        msg = f"it has format {found.format}, and this version reads {_FORMAT}"
-        raise ValueError(msg)
+        raise ValueError(f"it has format {found.format}, and this version reads {_FORMAT}")
     return found

@@ -173,8 +173,9 @@ class EntryFolder:
 
     def _local_names(self) -> list[str]:
         if not Path(self.uri).is_dir():
-            msg = f"there is no folder `{self.uri}`; give the `--store` that applications were started with"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"there is no folder `{self.uri}`; give the `--store` that applications were started with"
+            )
         try:
             return sorted(filter(None, map(_name_of, os.listdir(f"{self.uri}/{PLACE}"))))  # noqa: PTH208
         except FileNotFoundError:
@@ -290,10 +291,9 @@ class EntryFolder:
         except (OSError, pyarrow.ArrowException) as error:
             reason = mask_text(printable(str(getattr(error, "strerror", None) or error)))
             store = mask_text(self.uri)
-            msg = (
+            raise RidgelineError(
                 f"the store `{store}` cannot be {what}: {reason}; see that it is there and `--store` is right"
-            )
-            raise RidgelineError(msg) from error
+            ) from error
 
 
 def _name_of(file: str) -> str:

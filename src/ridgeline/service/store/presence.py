@@ -156,8 +156,7 @@ class Presence(Claim):
             if start and self._create(storage, start):
                 break
         else:
-            msg = f"`{name}` is being started by others, again and again; try again later"
-            raise NameTakenError(msg)
+            raise NameTakenError(f"`{name}` is being started by others, again and again; try again later")
         self._entry = replace(self._entry, start=start, checkpoint=mask_text(checkpoint))
         self._folder.write(self._entry)
         with contextlib.suppress(OSError):
@@ -258,8 +257,9 @@ class Presence(Claim):
         """Raise ApplicationKilledError if a user has ended the driver that the cluster has started again."""
         if entry.final or is_end_asked(self._folder, entry):
             why = entry.reason or "a user has ended it"
-            msg = f"`{entry.name}` was ended ({why}), so this attempt of the cluster does not continue it"
-            raise ApplicationKilledError(msg)
+            raise ApplicationKilledError(
+                f"`{entry.name}` was ended ({why}), so this attempt of the cluster does not continue it"
+            )
 
     def _may_be_of_before(self, found: Found) -> bool:
         """Whether a driver of this host may have died with it: wait a second for its next heartbeat.
@@ -312,11 +312,10 @@ class Presence(Claim):
         else:
             there = abs(self._folder.now() - at) <= CLAIM_SECONDS
         if there:
-            msg = (
+            raise NameTakenError(
                 f"`{self._entry.name}` is being started by the process {pid} on `{host}`; wait for it, or "
                 "give another name"
             )
-            raise NameTakenError(msg)
 
     def running(self, run: str, epoch: int, web: WebServer | None, cluster_id: str = "") -> None:
         """Say that it runs, and where its web service is."""

@@ -68,12 +68,11 @@ class Caller:
         if found == renewed:
             self._fingerprint = renewed
             return
-        msg = (
+        raise WrongCertificateError(
             f"`{self.url}` presents the certificate {found}, not {renewed or self._fingerprint}: another "
             "program may answer there, so nothing was sent; if its certificate was changed on purpose, give "
             "the new fingerprint: `--ca sha256:...`"
         )
-        raise WrongCertificateError(msg)
 
 
 def caller_of(url: str, ca: str | None = None, cert: str | None = None) -> Caller:
@@ -148,8 +147,9 @@ def _given_fingerprint(ca: str) -> str:
         return ""
     found = _FINGERPRINT.fullmatch(ca)
     if found is None:
-        msg = f"`--ca {ca}` is no fingerprint; give `sha256:` and 64 hexadecimal digits, or a file in PEM"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`--ca {ca}` is no fingerprint; give `sha256:` and 64 hexadecimal digits, or a file in PEM"
+        )
     return f"sha256:{found[1].replace(':', '').lower()}"
 
 
@@ -159,8 +159,9 @@ def _context(ca: str, cert: str, *, verifies: bool) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca or None)
     except (OSError, ValueError) as error:
-        msg = f"`--ca {ca}` holds no authority: {_words(error)}; give certificates in PEM"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"`--ca {ca}` holds no authority: {_words(error)}; give certificates in PEM"
+        ) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not verifies:  # the fingerprint is compared in their place
         context.check_hostname = False
@@ -169,11 +170,10 @@ def _context(ca: str, cert: str, *, verifies: bool) -> ssl.SSLContext:
         try:
             context.load_cert_chain(cert, password=lambda: "")
         except (OSError, ValueError) as error:
-            msg = (
+            raise RidgelineError(
                 f"`--cert {cert}` is no certificate with its key: {_words(error)}; give both in one file "
                 "in PEM, the key without a password"
-            )
-            raise RidgelineError(msg) from error
+            ) from error
     return context
 
 

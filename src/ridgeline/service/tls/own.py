@@ -54,11 +54,10 @@ def own_certificate(application: str, names: Collection[str], clock: Clock | Non
             if known is None or not _plain(names) <= known:
                 _write(path, _made(application, {*names, *(known or ())}, now))
     except OSError as error:
-        msg = (
+        raise RidgelineError(
             f"the certificate for `--web-tls` cannot be kept in `{place}`: {error.strerror}; set "
             "`RIDGELINE_HOME` to a folder that you may write"
-        )
-        raise RidgelineError(msg) from error
+        ) from error
     return path
 
 
@@ -79,11 +78,10 @@ def _library(module: str) -> Any:
     try:
         return import_module(f"cryptography.{module}")
     except ImportError as error:
-        msg = (
+        raise RidgelineError(
             f"`--web-tls` makes a certificate with cryptography, which cannot be imported ({error}); install "
             "it: pip install 'ridgeline[tls]', or give `--web-cert FILE --web-key FILE`"
-        )
-        raise RidgelineError(msg) from error
+        ) from error
 
 
 def _names_in(path: Path, now: dt.datetime) -> frozenset[str] | None:

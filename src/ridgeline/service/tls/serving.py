@@ -121,11 +121,10 @@ class ServedTls:
             fingerprint = fingerprint_of(Path(self._certificate).read_text("ascii"))
             context.load_cert_chain(self._certificate, self._key, password=lambda: "")  # asks no one
         except (OSError, ValueError) as error:
-            msg = (
+            raise RidgelineError(
                 f"`{self._certificate}` and `{self._key}` are no certificate and its key: {_reason(error)}; "
                 "give two files in PEM that belong together, the key without a password"
-            )
-            raise RidgelineError(msg) from error
+            ) from error
         if self._client_ca is not None:
             _take_clients(context, self._client_ca)
         return fingerprint, context
@@ -138,15 +137,14 @@ def secured(options: TlsOptions, application: str) -> Secured | None:
     """
     given = options.web_cert is not None, options.web_key is not None
     if options.web_tls and any(given):
-        msg = "`--web-tls` makes a certificate, `--web-cert` and `--web-key` name one; give one of both"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            "`--web-tls` makes a certificate, `--web-cert` and `--web-key` name one; give one of both"
+        )
     if given[0] != given[1]:
         present, missing = ("--web-cert", "--web-key") if given[0] else ("--web-key", "--web-cert")
-        msg = f"`{present}` needs `{missing}`: the certificate and its key are given together"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"`{present}` needs `{missing}`: the certificate and its key are given together")
     if options.client_ca is not None and not (options.web_tls or given[0]):
-        msg = "`--client-ca` needs TLS; give `--web-tls`, or `--web-cert` and `--web-key`"
-        raise RidgelineError(msg)
+        raise RidgelineError("`--client-ca` needs TLS; give `--web-tls`, or `--web-cert` and `--web-key`")
     if options.web_tls:
         return partial(_own, application, options.client_ca)
     if options.web_cert is None or options.web_key is None:
@@ -164,8 +162,7 @@ def fingerprint_of(pem: str) -> str:
     """The SHA-256 of the first certificate of a text, as `sha256:` and 64 digits. Raises ValueError."""
     found = _FIRST.search(pem)
     if found is None:
-        msg = "there is no certificate in it"
-        raise ValueError(msg)
+        raise ValueError("there is no certificate in it")
     return fingerprint_of_der(ssl.PEM_cert_to_DER_cert(found[0]))
 
 
@@ -195,11 +192,10 @@ def _check_key(path: str | Path) -> None:
     with contextlib.suppress(OSError):  # what cannot be read is reported where it is read
         found = os.stat(path)  # noqa: PTH116  follows links, as Kubernetes has them
         if found.st_mode & _NOT_OTHERS and not trust.is_exempt(os.path.abspath(path)):  # noqa: PTH100
-            msg = (
+            raise RidgelineError(
                 f"the key `{path}` can be read or written by others (mode {stat.S_IMODE(found.st_mode):04o});"
                 f" run `chmod 600 {path}`, and have it made anew if it may have been read"
             )
-            raise RidgelineError(msg)
 
 
 def _take_clients(context: ssl.SSLContext, path: str | Path) -> None:
@@ -209,8 +205,9 @@ def _take_clients(context: ssl.SSLContext, path: str | Path) -> None:
         context.load_verify_locations(cadata=None, cafile=path)
         fingerprint_of(text)
     except (OSError, ValueError) as error:
-        msg = f"`--client-ca {path}` holds no authority: {_reason(error)}; give certificates in PEM"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(
+            f"`--client-ca {path}` holds no authority: {_reason(error)}; give certificates in PEM"
+        ) from error
     context.verify_mode = ssl.CERT_OPTIONAL
     if "-----BEGIN X509 CRL-----" in text:
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF

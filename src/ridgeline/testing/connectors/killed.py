@@ -115,8 +115,7 @@ def _killed(place: ConnectorTarget, folder: str, windows: int, point: str, numbe
         return True
     if ran.returncode != _ENDED:
         last = ran.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        msg = f"the process has failed with exit code {ran.returncode}: {''.join(last)}"
-        raise AssertionError(msg)
+        raise AssertionError(f"the process has failed with exit code {ran.returncode}: {''.join(last)}")
     return False
 
 

@@ -246,8 +246,7 @@ class Trial:
                 strikes.killed = False
                 continue
             return
-        msg = f"it has not come to its end in {_MOST_STARTS} starts"
-        raise AssertionError(msg)
+        raise AssertionError(f"it has not come to its end in {_MOST_STARTS} starts")
 
     def expect(self, rows: Sequence[ConnectorRow] | None = None) -> None:
         """Compare what is there with what should be. Raises AssertionError."""
@@ -304,8 +303,7 @@ class Trial:
         strikes = Strikes(point, number)
         self.run_to_end(strikes, MemoryStorage())
         if not strikes.struck and not point.startswith("mark"):
-            msg = f"point `{point}` was not reached {number + 1} times"
-            raise AssertionError(msg)
+            raise AssertionError(f"point `{point}` was not reached {number + 1} times")
         self.expect()
 
     def killed_by_line(self) -> None:
@@ -372,8 +370,7 @@ class Trial:
             began = threading.Thread(target=self._run_aside, args=(storage,), daemon=True)
             began.start()
             if not reached.wait(_JOIN_SECONDS):
-                msg = f"point `{point}` was not reached twice"
-                raise AssertionError(msg)
+                raise AssertionError(f"point `{point}` was not reached twice")
         if point == "write: in":  # it may hold a lock that the other one waits for
             freeing = Strikes("write: before", 0, free.set)
         else:
@@ -402,8 +399,7 @@ class Trial:
         strikes.holds, strikes.settled = True, len(self.windows)
         self.run_to_end(strikes, MemoryStorage())
         if seen:
-            msg = f"before the commit of window {seen[0][0]} row {seen[0][1]} was there"
-            raise AssertionError(msg)
+            raise AssertionError(f"before the commit of window {seen[0][0]} row {seen[0][1]} was there")
         self.expect()
 
     def _run_aside_of_tables(self) -> None:
@@ -424,8 +420,7 @@ class Trial:
         self.run_to_end(Strikes(sink_error=error), MemoryStorage())
         self.expect()
         if not any("stuck" in text for text in self.said):
-            msg = f"it has not said that it is stuck; it said {self.said}"
-            raise AssertionError(msg)
+            raise AssertionError(f"it has not said that it is stuck; it said {self.said}")
 
     def down(self) -> None:
         """The other side itself is made unavailable while the application runs, and comes back."""
@@ -513,11 +508,9 @@ class Trial:
             self._run(MemoryStorage())
         except RidgelineError as error:
             if "out" not in str(error):
-                msg = f"the error does not name the output: {error}"
-                raise AssertionError(msg) from error
+                raise AssertionError(f"the error does not name the output: {error}") from error
         else:
-            msg = "it was not refused"
-            raise AssertionError(msg)
+            raise AssertionError("it was not refused")
         del self.windows[3][2]
         rows, part = self._arrived()
         self.expect([*rows, *part])
@@ -529,8 +522,7 @@ class Trial:
         found = {row[0] for row in map(tuple, self.place.rows())}
         last = max(found, default=-1) // _ROWS
         if last > 3:  # noqa: PLR2004  the window with the poison
-            msg = f"rows of window {last} are there, window 3 could not be written"
-            raise AssertionError(msg)
+            raise AssertionError(f"rows of window {last} are there, window 3 could not be written")
         rows = [row for window in self.windows[: min(last + 1, 3)] for row in window]
         return rows, [row for row in self.windows[3] if row.id in found]
 

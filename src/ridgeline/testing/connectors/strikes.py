@@ -98,8 +98,7 @@ class Strikes:
         if strikes and self._strike is not None:
             self._strike()
         elif strikes and point in CONTAINER_POINTS:
-            msg = f"killed {point}"
-            raise ContainerAbortError(msg)
+            raise ContainerAbortError(f"killed {point}")
         elif strikes:
             self.kill(point)
 
@@ -108,8 +107,7 @@ class Strikes:
         self.killed = True
         if threading.current_thread().name.startswith("ridgeline-output-"):
             raise SystemExit
-        msg = f"killed {point}"
-        raise DriverKilledError(msg)
+        raise DriverKilledError(f"killed {point}")
 
     def reached(self, point: str) -> int:
         """How often a point was reached."""
@@ -118,8 +116,7 @@ class Strikes:
     def live(self) -> None:
         """Raise DriverKilledError if another thread has killed the driver."""
         if self.killed:
-            msg = "killed in the thread of the output"
-            raise DriverKilledError(msg)
+            raise DriverKilledError("killed in the thread of the output")
 
     @contextmanager
     def in_place(self, kind: type[WindowOutput] = PartitionedOutput) -> Iterator[None]:

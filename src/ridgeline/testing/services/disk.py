@@ -44,8 +44,7 @@ class SmallDisk:
         self._process = Started(command, log, cwd=service, commands=True)
         if self._process.answer() != "ok":
             self.close()
-            message = f"no small disk: {log.read_text()}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"no small disk: {log.read_text()}")
         pid = self._process.pid
         self.prefix: Sequence[str] = ("nsenter", f"--target={pid}", "--mount", f"--wd={service}")
         """Begins a command that sees the disk."""

@@ -24,8 +24,7 @@ class Proxy:
     def _check(self, answer: str) -> None:
         if answer != "ok":
             self.close()
-            message = f"the proxy has failed; it printed: {self._log.read_text()}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"the proxy has failed; it printed: {self._log.read_text()}")
 
     def cut(self, *, hang: bool) -> None:
         """Drop and refuse connections; with `hang`, keep them, accept others and move nothing."""

@@ -110,8 +110,7 @@ class Relay:
             case ["slow", rate]:
                 self._rate, self._free = int(rate), [0.0, 0.0]
             case _:
-                message = f"no command: {command!r}"
-                raise ValueError(message)
+                raise ValueError(f"no command: {command!r}")
 
     async def _cut(self) -> None:
         for end in self._sockets:

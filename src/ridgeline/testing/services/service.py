@@ -186,8 +186,7 @@ class Service(ABC):
     def folder(self) -> Path:
         """The folder of its data, settings and output."""
         if self._folder is None:
-            message = f"{self.NAME} has no folder before `start` and after `close`"
-            raise ServiceError(message)
+            raise ServiceError(f"{self.NAME} has no folder before `start` and after `close`")
         return self._folder
 
     # --------------------------------------------------------------------------------------------- faults
@@ -278,8 +277,7 @@ class Service(ABC):
 
     def _port(self, name: str) -> int:
         if self._folder is None:
-            message = f"{self.NAME} has no address before `start` and after `close`"
-            raise ServiceError(message)
+            raise ServiceError(f"{self.NAME} has no address before `start` and after `close`")
         return self._public[name]
 
     def _replies(self, port: str, sent: bytes, expected: bytes, *, skip: int = 0) -> bool:
@@ -371,25 +369,23 @@ class Service(ABC):
             return False
 
     def _fail(self, why: str) -> NoReturn:
-        message = f"{self.NAME}: {why}; it printed:\n{self.logs()[-_LOG_END:]}"
-        raise ServiceError(message)
+        raise ServiceError(f"{self.NAME}: {why}; it printed:\n{self.logs()[-_LOG_END:]}")
 
     def _running(self) -> Started:
         if self._process is None or self._process.code is not None:
-            message = f"{self.NAME} does not run: `start` it"
-            raise ServiceError(message)
+            raise ServiceError(f"{self.NAME} does not run: `start` it")
         return self._process
 
     def _line(self) -> Proxy:
         if self._proxy is None:
-            message = f"{self.NAME} has no proxy: make it with `proxy=True` and start it"
-            raise ServiceError(message)
+            raise ServiceError(f"{self.NAME} has no proxy: make it with `proxy=True` and start it")
         return self._proxy
 
     def _small_disk(self) -> SmallDisk:
         if self._disk is None:
-            message = f"{self.NAME} has no disk of its own: make it with `disk_bytes=...` and start it"
-            raise ServiceError(message)
+            raise ServiceError(
+                f"{self.NAME} has no disk of its own: make it with `disk_bytes=...` and start it"
+            )
         return self._disk
 
 

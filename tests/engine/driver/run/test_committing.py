@@ -51,8 +51,7 @@ def test_a_commit_is_reported_once_it_is_done_and_wakes_the_run(beside, woken):
 
 def test_what_a_commit_raises_is_raised_once(beside, woken):
     def commit():
-        message = "no space"
-        raise CheckpointError(message)
+        raise CheckpointError("no space")
 
     beside.begin(commit)
     assert woken.wait(PATIENCE_SECONDS)

@@ -241,8 +241,7 @@ def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):
 
 class Untidy(Sum):
     def teardown(self):
-        message = "nothing to sweep with"
-        raise ValueError(message)
+        raise ValueError("nothing to sweep with")
 
 
 def test_what_fails_in_teardown_is_a_warning(run):
@@ -255,8 +254,7 @@ def test_what_fails_in_teardown_is_a_warning(run):
 
 def test_places_for_slots_that_could_not_be_started_are_given_back(run, monkeypatch):
     def refuse(_platform, _secret):
-        msg = "STRAM cannot listen"
-        raise RidgelineError(msg)
+        raise RidgelineError("STRAM cannot listen")
 
     def release(_platform):
         released.append(True)

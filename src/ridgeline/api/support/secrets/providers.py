@@ -74,8 +74,9 @@ def provided_option(text: str | None, option: str) -> str | None:
     value = provided(text, option)
     if not value.strip() or not value.isprintable():
         fault = "is not one line of readable characters" if value.strip() else "is empty"
-        msg = f"`{option}`: what `{text.partition(':')[0]}:` names {fault}; put the token there, and no more"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`{option}`: what `{text.partition(':')[0]}:` names {fault}; put the token there, and no more"
+        )
     return value
 
 
@@ -220,8 +221,9 @@ _COMMANDS = _Commands()
 
 def _of_environment(name: str, what: str) -> str:
     if name not in os.environ:
-        msg = f"`{what}`: environment variable `{name}` is not set; set it where this process starts"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`{what}`: environment variable `{name}` is not set; set it where this process starts"
+        )
     return os.environ[name]
 
 
@@ -230,11 +232,13 @@ def _of_file(name: str, what: str) -> str:
         with Path(name).expanduser().open("rb") as file:
             text = file.read(_LONGEST + 1).decode()
     except (OSError, ValueError) as error:
-        msg = f"`{what}`: file `{name}` cannot be read ({type(error).__name__}); check its path and rights"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`{what}`: file `{name}` cannot be read ({type(error).__name__}); check its path and rights"
+        ) from None
     if len(text) > _LONGEST:
-        msg = f"`{what}`: file `{name}` has more than {_LONGEST:,} bytes, so it is no secret; check its path"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`{what}`: file `{name}` has more than {_LONGEST:,} bytes, so it is no secret; check its path"
+        )
     return text.removesuffix("\n").removesuffix("\r")
 
 
@@ -243,8 +247,7 @@ def _of_command(words: str, what: str, now: Any) -> str:
     try:
         argv = shlex.split(words)
     except ValueError as error:
-        msg = f"`{what}`: its command cannot be read: {error}; close the quotes"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(f"`{what}`: its command cannot be read: {error}; close the quotes") from None
     name = argv[0] if argv else ""
     try:
         process = subprocess.Popen(  # noqa: S603  the author's, without a shell
@@ -256,8 +259,9 @@ def _of_command(words: str, what: str, now: Any) -> str:
         )
     except (OSError, ValueError, IndexError) as error:
         why = getattr(error, "strerror", None) or "it is none"
-        msg = f"`{what}`: command `{name}` cannot be started: {why}; check its path and rights"
-        raise RidgelineError(msg) from None
+        raise RidgelineError(
+            f"`{what}`: command `{name}` cannot be started: {why}; check its path and rights"
+        ) from None
     try:
         output, fault = _output(process, now() + COMMAND_SECONDS, now)
     finally:
@@ -272,8 +276,9 @@ def _of_command(words: str, what: str, now: Any) -> str:
     if not fault and (len(lines) != 1 or not lines[0]):
         fault = "printed nothing" if not lines else f"printed {len(lines)} lines, and a secret is one"
     if fault:
-        msg = f"`{what}`: command `{name}` {fault}; run it by hand, as the user of this process"
-        raise RidgelineError(msg)
+        raise RidgelineError(
+            f"`{what}`: command `{name}` {fault}; run it by hand, as the user of this process"
+        )
     return lines[0]
 
 

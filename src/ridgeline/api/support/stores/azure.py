@@ -58,8 +58,7 @@ class AzureFiles(DelegatingFiles):
                 raise FileNotFoundError(errno.ENOENT, text) from error
             if _REFUSED.search(text):
                 remedy = f"set `{KEY}` or `{TOKEN}` on all hosts, or what Azure's own clients take"
-                msg = f"Azure does not know the user, or refuses: {text}; {remedy}"
-                raise RidgelineError(msg) from error
+                raise RidgelineError(f"Azure does not know the user, or refuses: {text}; {remedy}") from error
             raise
 
     def move(self, src: str, dest: str) -> None:

@@ -161,16 +161,16 @@ def said(do: Callable[[], _Result]) -> _Result:
         cause = mask_text(_last_cause())
         if _NO_TICKET.search(cause):
             remedy = "get a ticket with `kinit`, or set `KRB5PRINCIPAL` and `KRB5KEYTAB`, on all hosts"
-            msg = f"HDFS asks for a user by Kerberos, and there is no valid ticket: {cause}; {remedy}"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                f"HDFS asks for a user by Kerberos, and there is no valid ticket: {cause}; {remedy}"
+            ) from error
         if (
             not cause
             or error.errno == errno.EACCES
             or (error.errno == errno.EROFS and "SafeMode" not in cause)
         ):
             raise
-        text = f"{cause} ({error.strerror or error})"
-        raise OSError(text) from error
+        raise OSError(f"{cause} ({error.strerror or error})") from error
 
 
 def _last_cause() -> str:

@@ -68,8 +68,7 @@ class Compactor:
                 answer = pickle.load(process.stdout)  # type: ignore[arg-type]
             except (OSError, EOFError, pickle.UnpicklingError):
                 code = self._end(process)
-                msg = f"the compactor process ended with {_meaning(code)}"
-                raise RidgelineError(msg) from None
+                raise RidgelineError(f"the compactor process ended with {_meaning(code)}") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -93,8 +92,7 @@ class Compactor:
         Raises RidgelineError once closed.
         """
         if self._closed:
-            msg = "the run is over"
-            raise RidgelineError(msg)
+            raise RidgelineError("the run is over")
         if self._process is not None and (self._stale or self._process.poll() is not None):
             self._end(self._process)
         self._stale = False

@@ -36,8 +36,7 @@ def patched(old: Any, change: Mapping[str, Any]) -> Any:
     if "put" in change:
         first, last = change["keep"]
         if first + last > len(old):
-            msg = f"{first} and {last} of {len(old)} items"
-            raise IndexError(msg)
+            raise IndexError(f"{first} and {last} of {len(old)} items")
         return [*old[:first], *change["put"], *old[len(old) - last :]]
     result = dict(old)
     for key in change.get("drop", ()):

@@ -124,8 +124,9 @@ class Checkpoint:
             what = "its file system creates a file that exists already"
             result = "two drivers could commit the same window"
             what = f"{what}, so {result}"
-            msg = f"checkpoint folder `{self.storage.uri}`: {what}; give a `--checkpoint` on another one"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"checkpoint folder `{self.storage.uri}`: {what}; give a `--checkpoint` on another one"
+            )
         self.storage.delete(
             [
                 f"{_EPOCHS}/{name}"
@@ -208,8 +209,9 @@ class Checkpoint:
         elif self._lock is not None and self._lock.is_broken:  # a list of files may be old on NFS
             why = "has lost its `lock`, which a driver removes that takes over"
         if why:
-            msg = f"checkpoint folder `{self.storage.uri}` {why}; this one stops, nothing is lost"
-            raise FencedError(msg)
+            raise FencedError(
+                f"checkpoint folder `{self.storage.uri}` {why}; this one stops, nothing is lost"
+            )
 
     def cause_of(self, error: OperatorError) -> RidgelineError:
         """Why a run ends: another driver owns the folder and removes files of this one, or the error."""
@@ -286,8 +288,7 @@ def temporary_checkpoint(application: str) -> str:
     except OSError as error:
         remedy = "free some space, let TMPDIR name another folder, or give `--checkpoint`"
         what = "no folder for the run's state can be made in the temporary folder"
-        msg = f"{what}: {error.strerror or error}; {remedy}"
-        raise CheckpointError(msg) from error
+        raise CheckpointError(f"{what}: {error.strerror or error}; {remedy}") from error
 
 
 def _fresh(application: str) -> str:

@@ -162,8 +162,7 @@ class Journal:
             if end is None:
                 raise
             found = f"`{self._where(number)}` is missing, but later files of the journal are there"
-            msg = f"{found}; {_RESTORE}"
-            raise CheckpointError(msg) from None
+            raise CheckpointError(f"{found}; {_RESTORE}") from None
         witness = self.witness
         synced = witness.end if witness.segment == number else 0
         if end is not None:

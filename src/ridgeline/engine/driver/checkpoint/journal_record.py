@@ -92,8 +92,7 @@ def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) 
                 break
             if other := _other_format(run_id, place, view):
                 remedy = f"this version reads {FORMAT}; run it with the version that wrote it"
-                msg = f"`{where}` has format {other} at byte {place.offset}; {remedy}"
-                raise CheckpointError(msg)
+                raise CheckpointError(f"`{where}` has format {other} at byte {place.offset}; {remedy}")
             raise _corrupt(where, place, "a record is damaged, or a copy from another place")
         yield record
         place = record.end

@@ -152,8 +152,7 @@ class TakingBack:
         except NotImplementedError:
             what = f"`{name}` cannot take back what it has published after window {window_id}"
             remedy = f"give `{type(publisher).__name__}` a `rewind`"
-            msg = f"{what}; {remedy}, or start anew with another `--checkpoint`"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(f"{what}; {remedy}, or start anew with another `--checkpoint`") from None
 
     def _rewound_elsewhere(self, one: _Shown, context: PublisherContext, as_of: object, at: int) -> object:
         """The same of a place where no publisher is open."""
@@ -167,8 +166,7 @@ class TakingBack:
             raise
         except RidgelineError as error:
             which = f"what `{one.operator}` has shown up to window {newest.window_id} cannot be taken back"
-            msg = f"cannot rewind to window {window_id}: {which}: {error}"
-            raise CheckpointError(msg) from error
+            raise CheckpointError(f"cannot rewind to window {window_id}: {which}: {error}") from error
         finally:
             made.abandon()
 
@@ -204,8 +202,7 @@ class _Made:
             what = (
                 f"`{operator}`: the class `{maker}` of its publisher is gone, which is to take results back"
             )
-            msg = f"{what}; put it back to where it was"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{what}; put it back to where it was")
         self.publisher: Publisher = self._call("of_state", kind.of_state, state)
 
     def open(self, context: PublisherContext) -> None:

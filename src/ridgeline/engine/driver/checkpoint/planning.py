@@ -240,10 +240,9 @@ class Planner:
         if missing:
             what = "which the run before was given and the checkpoint does not keep"
             again = " ".join(f"-D {name}=..." for name in missing)
-            msg = (
+            raise CheckpointError(
                 f"{listed(missing)}: a secret, or no JSON value, {what}; give it anew (`{again}`), or {RESET}"
             )
-            raise CheckpointError(msg)
         try:
             return self._make(found.values, edits, ())
         except ValidationError as error:
@@ -257,11 +256,15 @@ class Planner:
             if edits:
                 remedy = f"{kept}: {RESET_CHANGES}"
                 remedies |= dict.fromkeys(self._gone(error, found.values, ()), remedy)
-            faults = [
-                replace(fault, remedy=f"{fault.remedy}; {remedies[fault]}") if fault in remedies else fault
-                for fault in error.faults
-            ]
-            raise ValidationError(error.application, faults) from None
+            raise ValidationError(
+                error.application,
+                [
+                    replace(fault, remedy=f"{fault.remedy}; {remedies[fault]}")
+                    if fault in remedies
+                    else fault
+                    for fault in error.faults
+                ],
+            ) from None
 
     def _gone(
         self, error: ValidationError, values: Mapping[str, object], edits: Sequence[Edit]

@@ -97,8 +97,9 @@ def replace_states(
     assert last is not None  # noqa: S101  callers have looked
     if last.offsets is not None:
         what = f"states of `{checkpoint.storage.uri}` cannot be replaced"
-        msg = f"{what}: its Spark sources have a log of their own; import into a fresh `--checkpoint`"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"{what}: its Spark sources have a log of their own; import into a fresh `--checkpoint`"
+        )
     outputs = Outputs(plan, clock)
     back = TakingBack([last], outputs, outputs)
     back.check()

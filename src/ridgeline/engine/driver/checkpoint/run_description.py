@@ -65,8 +65,9 @@ def describe_run(storage: DriverStorage) -> tuple[str, str]:
     """The application and the id of the run that a folder holds. Raises CheckpointError, OSError."""
     found = _read(storage)
     if found is None:
-        msg = f"`{storage.uri}` holds no run: there is no `{NAME}` in it; give the folder of a checkpoint"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"`{storage.uri}` holds no run: there is no `{NAME}` in it; give the folder of a checkpoint"
+        )
     run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
     return str(run["application"]), str(run["run_id"])
 
@@ -75,12 +76,10 @@ def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
     try:
         run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
     except CheckpointError as error:
-        msg = f"{error}, or give another `--checkpoint`"
-        raise CheckpointError(msg) from None
+        raise CheckpointError(f"{error}, or give another `--checkpoint`") from None
     if run["application"] != application:
         owner = f"belongs to application `{run['application']}`; this is `{application}`"
-        msg = f"checkpoint folder `{storage.uri}` {owner}; give another `--checkpoint`"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"checkpoint folder `{storage.uri}` {owner}; give another `--checkpoint`")
     return str(run["run_id"])
 
 
@@ -89,8 +88,7 @@ def _read(storage: DriverStorage) -> bytes | None:
     moved = read_if_there(storage, MOVED)
     if moved is not None:
         to = str(json.loads(moved)["to"])
-        msg = f"the run in `{storage.uri}` was moved to `{to}`; give `--checkpoint {to}`"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"the run in `{storage.uri}` was moved to `{to}`; give `--checkpoint {to}`")
     return read_if_there(storage, NAME)
 
 

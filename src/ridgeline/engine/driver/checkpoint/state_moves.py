@@ -151,8 +151,7 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
             raise
         what = f"{listed(sorted(others))}: another partitioner or key than in the checkpoint"
         remedy = "go on with the one before, or drop the state (`--drop-state`)"
-        msg = f"{error}; {what}; {remedy}"
-        raise StateError(msg) from error
+        raise StateError(f"{error}; {what}; {remedy}") from error
     if not last.schemas and any(last.states.values()):
         begin = replace(begin, schemas=_noted(plan, checkpoint, begin))
     return replace(begin, other=not same)
@@ -199,8 +198,7 @@ def _planned(
     except ValidationError as error:
         faults = "; ".join(str(fault) for fault in error.faults)
         where = f"checkpoint folder `{checkpoint.storage.uri}`"
-        msg = f"{where} is of another version of the application: {faults}"
-        raise CheckpointError(msg) from None
+        raise CheckpointError(f"{where} is of another version of the application: {faults}") from None
 
 
 def _with_former_names(plan: Plan, last: Manifest, renamed: Mapping[str, str]) -> Mapping[str, str]:
@@ -233,8 +231,7 @@ def _check_dropped(plan: Plan, storage: Storage, last: Manifest, dropped: Collec
         check_dropped(dropped, last.states, others, plan)
     except ValidationError as error:
         faults = "; ".join(str(fault) for fault in error.faults)
-        msg = f"checkpoint folder `{storage.uri}`: {faults}"
-        raise CheckpointError(msg) from None
+        raise CheckpointError(f"checkpoint folder `{storage.uri}`: {faults}") from None
 
 
 @dataclass(frozen=True, slots=True)

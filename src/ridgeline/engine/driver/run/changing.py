@@ -176,8 +176,7 @@ class ChangePlanner:
 def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlannedChange:
     """Plan what edits make of a plan. Raises ValidationError with all faults, ChangeError."""
     if not edits:
-        msg = "the change has no edits"
-        raise ChangeError(msg)
+        raise ChangeError("the change has no edits")
     if planner is None:
         raise ChangeError(NO_PLANNER)
     return PlannedChange(asked, edits, _changed(edits, plan, planner))
@@ -209,8 +208,7 @@ def _check_sources(old: Plan, new: Plan) -> None:
         if was.keys() != will_be.keys() or any(_reads_else(was[one], will_be[one]) for one in was):
             what = f"`{name}` reads from Spark, whose query stays as it is while the application runs"
             remedy = "make this change in the application, stop it, and start it with the same `--checkpoint`"
-            msg = f"{what}; {remedy}"
-            raise ChangeError(msg)
+            raise ChangeError(f"{what}; {remedy}")
 
 
 def _reads_else(before: PhysicalOperator, after: PhysicalOperator) -> bool:

@@ -240,8 +240,7 @@ def _check_sources(plan: Plan, checkpoint: Checkpoint, window: Manifest) -> None
     what = f"cannot rewind `{mask_text(checkpoint.storage.uri)}` to window {window.window_id}"
     if known is None or list(known.sources) != names:
         found = "none" if known is None else ", ".join(f"`{name}`" for name in known.sources)
-        msg = f"{what}: its Spark sources were {found}; run it with these, in this order"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"{what}: its Spark sources were {found}; run it with these, in this order")
     SparkLog(checkpoint.storage, names, _unsaid).check_back(known, what)
 
 
@@ -305,8 +304,7 @@ def slot_shares(context: SparkContext, plans: Sequence[Plan]) -> list[int]:
     if free < len(plans):
         what = f"{len(plans)} regions need {len(plans) + RESERVED_CORES} cores: one each for a slot, "
         what += f"{RESERVED_CORES} for Spark's own jobs; {max(0, free + RESERVED_CORES)} are free"
-        msg = f"{what}; give Spark more cores, or decouple fewer streams"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what}; give Spark more cores, or decouple fewer streams")
     shares = [1] * len(plans)
     for _ in range(min(free, sum(wanted), max(len(plans), cores - extra_cores(context))) - len(plans)):
         fullest = max(range(len(plans)), key=lambda one: wanted[one] / shares[one])
@@ -384,8 +382,9 @@ def hadoop_storage(uri: str, context: SparkContext | JavaAlone) -> DriverStorage
     except Exception as error:
         cause = getattr(error, "java_exception", error)
         remedy = "Spark needs the file system's client (`--conf spark.jars.packages=...`)"
-        msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached: {mask_text(str(cause))}; {remedy}"
-        raise CheckpointError(msg) from error
+        raise CheckpointError(
+            f"checkpoint folder `{mask_text(uri)}` cannot be reached: {mask_text(str(cause))}; {remedy}"
+        ) from error
 
 
 def _slot_executor(

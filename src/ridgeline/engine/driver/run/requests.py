@@ -65,5 +65,6 @@ class Requests:
         applied(asked, self._live.master.next_window, "")
         self._reporter.change(asked)
         if isinstance(what, Kill):
-            msg = f"the application was killed by {asked.change.by}; it goes on from its last commit"
-            raise ApplicationKilledError(msg)
+            raise ApplicationKilledError(
+                f"the application was killed by {asked.change.by}; it goes on from its last commit"
+            )

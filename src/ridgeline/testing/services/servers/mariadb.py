@@ -57,8 +57,7 @@ class MariaDB(Service):
             [*command, f"--execute={statement}"], capture_output=True, text=True, check=False
         )
         if ran.returncode:
-            message = f"mariadb: {ran.stderr.strip()}"
-            raise ServiceError(message)
+            raise ServiceError(f"mariadb: {ran.stderr.strip()}")
         return ran.stdout.strip()
 
     def _url(self, database: str) -> str:

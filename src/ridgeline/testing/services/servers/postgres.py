@@ -63,8 +63,7 @@ class Postgres(Service):
         command = [_PSQL.path, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *port, "-c", statement]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - a test's own
         if ran.returncode:
-            message = f"postgres: {ran.stderr.strip()}"
-            raise ServiceError(message)
+            raise ServiceError(f"postgres: {ran.stderr.strip()}")
         return ran.stdout.strip()
 
     def _dsn(self, database: str) -> str:

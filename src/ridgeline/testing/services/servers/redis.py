@@ -40,8 +40,7 @@ class Redis(Service):
         """
         self._used += 1
         if self._used >= _DATABASES:
-            message = f"redis: all {_DATABASES} databases are used"
-            raise ServiceError(message)
+            raise ServiceError(f"redis: all {_DATABASES} databases are used")
         return f"redis://127.0.0.1:{self._port('main')}/{self._used}"
 
     def addresses(self) -> dict[str, str]:

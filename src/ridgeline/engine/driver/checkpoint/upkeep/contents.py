@@ -53,8 +53,7 @@ def open_folder(uri: str) -> LocalStorage | StoreStorage:
     try:
         return StoreStorage(uri)
     except (RidgelineError, OSError) as error:
-        msg = f"checkpoint folder `{uri}` cannot be reached: {error}"
-        raise CheckpointError(msg) from error
+        raise CheckpointError(f"checkpoint folder `{uri}` cannot be reached: {error}") from error
 
 
 def walk(uri: str) -> dict[str, int]:
@@ -102,15 +101,17 @@ def runs_of(uri: str) -> list[Run]:
     text = read_if_there(storage, REGIONS)
     if text is None:
         if read_if_there(storage, NAME) is None and (moved := read_if_there(storage, MOVED)) is not None:
-            msg = f"`{storage.uri}` holds no run any more: it was moved to `{json.loads(moved)['to']}`"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"`{storage.uri}` holds no run any more: it was moved to `{json.loads(moved)['to']}`"
+            )
         return [Run(storage, *describe_run(storage))]
     found = []
     try:
         rows = [(str(one["name"]), int(one["number"])) for one in json.loads(text)]
     except (ValueError, LookupError, TypeError) as error:
-        msg = f"`{storage.uri}/{REGIONS}` is damaged ({error}); restore the checkpoint from a copy"
-        raise CheckpointError(msg) from None
+        raise CheckpointError(
+            f"`{storage.uri}/{REGIONS}` is damaged ({error}); restore the checkpoint from a copy"
+        ) from None
     for name, number in rows:
         part = open_folder(f"{storage.uri}/regions/{number}")
         if read_if_there(part, NAME) is not None:

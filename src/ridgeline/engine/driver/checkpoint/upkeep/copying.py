@@ -85,11 +85,11 @@ def _copy(
     runs = runs_of(source)
     root, to = open_folder(source), open_folder(target)
     if root.uri == to.uri:
-        msg = f"`{source}` and `{target}` are the same folder; give another one"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{source}` and `{target}` are the same folder; give another one")
     if f"{to.uri}/".startswith(f"{root.uri}/") or f"{root.uri}/".startswith(f"{to.uri}/"):
-        msg = f"one of `{source}` and `{target}` lies within the other; give a folder beside it"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"one of `{source}` and `{target}` lies within the other; give a folder beside it"
+        )
     whole = read_if_there(root, REGIONS)
     to.prepare(())
     _begin(root.uri, to, runs, step)
@@ -118,12 +118,10 @@ def _begin(source: str, to: Storage, runs: Sequence[Run], step: Step) -> None:
     wanted = {"source": source, "runs": [run.run_id for run in runs]}
     marked = read_if_there(to, COPYING)
     if marked is None and (there := sorted(walk(to.uri).keys() - {MOVED, "lock"})):
-        msg = f"`{to.uri}` is not empty: it holds `{there[0]}`; give an empty folder"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{to.uri}` is not empty: it holds `{there[0]}`; give an empty folder")
     if marked is not None and json.loads(marked) != wanted:
         other = json.loads(marked)["source"]
-        msg = f"`{to.uri}` holds an unfinished copy of `{other}`; remove it, or finish that"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{to.uri}` holds an unfinished copy of `{other}`; remove it, or finish that")
     step("mark the copy")
     to.write(COPYING, json.dumps(wanted).encode())
 
@@ -157,8 +155,7 @@ class _RunCopy:
         self._step("check the copy")
         verdict = verify(Run(self._to, self._run.application, self._run.run_id))
         if verdict.faults:
-            msg = f"the copy in `{self._to.uri}` is damaged: {verdict.faults[0]}; copy again"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"the copy in `{self._to.uri}` is damaged: {verdict.faults[0]}; copy again")
         self._step("name the run")
         self._to.delete([MOVED, NAME])
         self._to.create(NAME, self._run.storage.read(NAME))
@@ -314,8 +311,9 @@ def move(
     moved = read_if_there(root, MOVED)
     if moved is not None and json.loads(moved)["to"] == to.uri and read_if_there(to, COPYING) is None:
         if not any(read_if_there(to, name) is not None for name in (NAME, REGIONS, MOVED)):
-            msg = f"`{source}` was moved to `{to.uri}`, and no run is there now; is its disk or store there?"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"`{source}` was moved to `{to.uri}`, and no run is there now; is its disk or store there?"
+            )
         _remove(root, step)  # all of it is there
         return Copied((), 0, 0)
     with ExitStack() as locks:

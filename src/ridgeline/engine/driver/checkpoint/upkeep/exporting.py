@@ -73,12 +73,10 @@ def export_states(
     no JSON, become pickles; without it they are an error. Raises CheckpointError, StateError, OSError.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        msg = f"`{out}` is not empty; give a folder that is, or that is not there"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{out}` is not empty; give a folder that is, or that is not there")
     runs = runs_of(uri)
     if window is not None and len(runs) > 1:
-        msg = "each region has windows of its own; leave `--window` out"
-        raise CheckpointError(msg)
+        raise CheckpointError("each region has windows of its own; leave `--window` out")
     out.mkdir(parents=True, exist_ok=True)
     for number in range(_ROUNDS):
         found = [(run, _window(run, window)) for run in runs]
@@ -103,8 +101,7 @@ def _window(run: Run, window: int | None) -> Manifest:
         known = ", ".join(str(one.window_id) for one in reversed(kept))
         have = f"it has {known}" if kept else "none is committed yet"
         which = "a window" if window is None else f"window {window}"
-        msg = f"`{run.storage.uri}` has not {which} to export; {have}"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{run.storage.uri}` has not {which} to export; {have}")
     return found
 
 
@@ -117,8 +114,9 @@ def _check_names(found: Sequence[tuple[Run, Manifest]], operators: Collection[st
     known = {_base(key) for _, one in found for key in one.states}
     for name in operators:
         if name not in known:
-            msg = f"the checkpoint has no state of an operator `{name}`; {did_you_mean(name, known)}"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"the checkpoint has no state of an operator `{name}`; {did_you_mean(name, known)}"
+            )
 
 
 def _base(key: str) -> str:
@@ -227,8 +225,9 @@ class _Operator:
                 raise
             except Exception as error:
                 what = f"{type(error).__name__}: {error}"
-                msg = f"the state of `{self._base}` cannot be read: {what}; export it where its code is"
-                raise StateError(msg) from error
+                raise StateError(
+                    f"the state of `{self._base}` cannot be read: {what}; export it where its code is"
+                ) from error
             for name, cell in cells.items():
                 found[name].append((int(key.rsplit("/", 2)[1]), cell))
         return found

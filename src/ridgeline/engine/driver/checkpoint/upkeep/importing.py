@@ -223,11 +223,11 @@ class Listing:
     def choose(self, region: str) -> None:
         """Leave the states of one region, "" where there is none. Raises CheckpointError."""
         if region and region not in self.regions:
-            msg = f"`{self.folder}` has no region `{region}`; {did_you_mean(region, self.regions)}"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"`{self.folder}` has no region `{region}`; {did_you_mean(region, self.regions)}"
+            )
         if self.regions and not region:
-            msg = f"`{self.folder}` is of several regions, and the application has none now"
-            raise CheckpointError(msg)
+            raise CheckpointError(f"`{self.folder}` is of several regions, and the application has none now")
         if region:
             self.run, self.window = self.regions[region]
             self.states = [one for one in self.states if one.get("region") == region]
@@ -241,17 +241,14 @@ def _check_listed(states: Sequence[Mapping[str, Any]]) -> None:
             [one["value"], *([one["key"]] if one["shape"]["kind"] == "keyed" else [])],
         )
         if Path(file).name != file:
-            msg = f"{shorten(file)} is no name of a file in it"
-            raise ValueError(msg)
+            raise ValueError(f"{shorten(file)} is no name of a file in it")
         for part in parts:
             if part["encoding"] not in ENCODINGS:
-                msg = f"{shorten(part['encoding'])} is none of {', '.join(ENCODINGS)}"
-                raise ValueError(msg)
+                raise ValueError(f"{shorten(part['encoding'])} is none of {', '.join(ENCODINGS)}")
             columns_of("value", part["type"], JSON, {}, {})
     names = [(str(one["operator"]), str(one["state"])) for one in states]
     if len(set(names)) < len(names):
-        msg = "it has a state twice"
-        raise ValueError(msg)
+        raise ValueError("it has a state twice")
 
 
 def regions_in(listing: Listing, operators: Collection[str]) -> list[str]:
@@ -287,13 +284,11 @@ def import_states(  # noqa: PLR0913  each says one thing
     step = step or _nothing
     storage = open_folder(uri)
     if read_if_there(storage, REGIONS) is not None or plan.logical.regions:
-        msg = "the application has several regions: an import is into one of them"
-        raise CheckpointError(msg)
+        raise CheckpointError("the application has several regions: an import is into one of them")
     application = plan.logical.application
     last = read_last(storage, application)
     if last is None:
-        msg = f"`{storage.uri}` has no window yet: there is no state to replace"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{storage.uri}` has no window yet: there is no state to replace")
     listing = source if isinstance(source, Listing) else Listing(source)
     listing.choose(region)
     _check_window(listing, last, described(storage, application), application, any_window=any_window)
@@ -309,8 +304,9 @@ def import_states(  # noqa: PLR0913  each says one thing
     try:
         now = owned.last()
         if now is None or now.window_id != last.window_id:
-            msg = f"`{storage.uri}` was at window {last.window_id}, and has continued since; export again"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"`{storage.uri}` was at window {last.window_id}, and has continued since; export again"
+            )
         return _commit(owned, plan, now, groups, rows, clock, step)
     finally:
         owned.close()
@@ -325,29 +321,30 @@ def _check_window(
 ) -> None:
     """Raise CheckpointError if rows are of another application, run or window."""
     if listing.application != application:
-        msg = f"`{listing.folder}` is of the application `{listing.application}`, not of `{application}`"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"`{listing.folder}` is of the application `{listing.application}`, not of `{application}`"
+        )
     if any_window:
         return
     if listing.run != run:
-        msg = f"`{listing.folder}` is of another run, {listing.run}; `--any-window` takes it all the same"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"`{listing.folder}` is of another run, {listing.run}; `--any-window` takes it all the same"
+        )
     if listing.window != last.window_id:
         what = f"`{listing.folder}` is of window {listing.window}, and the checkpoint is at {last.window_id}"
-        msg = f"{what}: changes since would be lost; export again, or give `--any-window`"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"{what}: changes since would be lost; export again, or give `--any-window`")
 
 
 def _chosen(listing: Listing, operators: Collection[str]) -> list[dict[str, Any]]:
     known = {one["operator"] for one in listing.states}
     for name in operators:
         if name not in known:
-            msg = f"`{listing.folder}` has no state of an operator `{name}`; {did_you_mean(name, known)}"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"`{listing.folder}` has no state of an operator `{name}`; {did_you_mean(name, known)}"
+            )
     found = [one for one in listing.states if not operators or one["operator"] in operators]
     if not found:
-        msg = f"`{listing.folder}` has no state"
-        raise CheckpointError(msg)
+        raise CheckpointError(f"`{listing.folder}` has no state")
     return found
 
 
@@ -362,8 +359,9 @@ def _check_plan(plan: Plan, storage: DriverStorage, last: Manifest, planner: Pla
     ]
     if others:
         listed = "; ".join(map(str, others))
-        msg = f"APP is another version than the one that wrote the checkpoint: {listed}; start it once first"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"APP is another version than the one that wrote the checkpoint: {listed}; start it once first"
+        )
 
 
 def _groups(plan: Plan) -> dict[str, list[PhysicalOperator]]:
@@ -389,33 +387,39 @@ def _read(
     where = f"{listed['operator']}.{listed['state']}"
     group = groups.get(listed["operator"])
     if group is None:
-        msg = f"the application has no operator `{listed['operator']}`; {did_you_mean(where, groups)}"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"the application has no operator `{listed['operator']}`; {did_you_mean(where, groups)}"
+        )
     if group[0].slides:
-        msg = f"`{listed['operator']}` slides, and its slides have values of its states: import is not there"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"`{listed['operator']}` slides, and its slides have values of its states: import is not there"
+        )
     kinds: dict[str, type] = {}
     shape = state_shapes(group[0], kinds).get(listed["state"])
     kinds = with_inner(kinds)
     if shape is None or shape != listed["shape"] or shape["kind"] not in KINDS:
         what = "there is no such state" if shape is None else f"it is declared as {json.dumps(shape)}"
-        msg = f"`{where}` was exported as {json.dumps(listed['shape'])}, and {what}; export again"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"`{where}` was exported as {json.dumps(listed['shape'])}, and {what}; export again"
+        )
     for name, now in class_shapes(kinds).items():
         if listing.classes.get(name, now) != json.loads(json.dumps(now)):
-            msg = f"`{where}`: the class `{name}` has other fields than when it was exported; export again"
-            raise CheckpointError(msg)
+            raise CheckpointError(
+                f"`{where}`: the class `{name}` has other fields than when it was exported; export again"
+            )
     parts = [listed.get("key"), listed["value"]]
     if any(one and one["encoding"] == PICKLE for one in parts) and not pickles:
-        msg = f"`{where}` has pickles, which run code when they are read; `--allow-pickle` reads them"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"`{where}` has pickles, which run code when they are read; `--allow-pickle` reads them"
+        )
     path = listing.folder / listed["file"]
     file = _File(path, listed["file"], where, _version(path))
     try:
         return _rows_of(file, listed, shape["kind"], listing.classes, kinds, len(group))
     except NoFormError as error:
-        msg = f"`{listing.folder / LISTING}`: values of `{where}` cannot be read as `{error}`; export again"
-        raise CheckpointError(msg) from None
+        raise CheckpointError(
+            f"`{listing.folder / LISTING}`: values of `{where}` cannot be read as `{error}`; export again"
+        ) from None
 
 
 def _rows_of(
@@ -438,8 +442,7 @@ def _rows_of(
     more = [name for name in names if name not in {*needed, PARTITION}]
     if missing or more or len(set(names)) != len(names):
         listing = f"it has {', '.join(names)}, and needs {', '.join(needed)}"
-        msg = f"the columns of `{listed['file']}` are others: {listing}"
-        raise StateError(msg)
+        raise StateError(f"the columns of `{listed['file']}` are others: {listing}")
     noted = class_names([one for name, one in kinds.items() if name in classes])
     if kind == "keyed":
         rows = _KeyedRows(listed["state"], file, titles, 0, noted)
@@ -453,8 +456,7 @@ def _rows_of(
     if faults := list(_faults(kind, places, keys, partitions)):
         raise file.wrong(faults)
     if kind == "value" and sorted(places) != list(range(partitions)):
-        msg = f"`{file.name}` needs one row for each of {partitions} partitions of `{file.where}`"
-        raise StateError(msg)
+        raise StateError(f"`{file.name}` needs one row for each of {partitions} partitions of `{file.where}`")
     return _Rows(listed["state"], kind, places, keys, values, noted)
 
 
@@ -588,8 +590,7 @@ def _context(owned: Checkpoint, plan: Plan, operator: str, clock: Clock) -> Publ
 
 
 def _no_spark() -> Any:
-    msg = "an output needs Spark to be opened, which an import does not start"
-    raise RidgelineError(msg)
+    raise RidgelineError("an output needs Spark to be opened, which an import does not start")
 
 
 def _fill(rows: _Rows, cells: Sequence[Any]) -> None:

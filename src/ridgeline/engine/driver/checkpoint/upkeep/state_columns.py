@@ -86,8 +86,7 @@ class _Plain(Form):
         if not set(map(type, values)).issubset((*self.kinds, type(None))):
             raise MisfitError(self._found(next(one for one in values if type(one) not in self.kinds)))
         if float in self.kinds and any(type(one) is int and int(float(one)) != one for one in values):
-            msg = "an int that no float equals"
-            raise MisfitError(msg)
+            raise MisfitError("an int that no float equals")
         try:
             return pa.array(values, self.arrow)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError) as error:
@@ -98,8 +97,7 @@ class _Plain(Form):
         if type(value) not in self.kinds:
             raise MisfitError(self._found(value))
         if type(value) is int and not -(1 << 63) <= value < 1 << 63:
-            msg = f"{shorten(value)} has more than 64 bits"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} has more than 64 bits")
         if type(value) is str:
             try:
                 value.encode()
@@ -135,19 +133,16 @@ class _Times(Form):
         """As Arrow takes it."""
         utc = type(value) is datetime and value.tzinfo is UTC
         if type(value) is not datetime or value.fold or (not utc if self.aware else value.tzinfo is not None):
-            msg = f"{shorten(value)} is another kind of time"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} is another kind of time")
         return value
 
     def back(self, value: Any) -> Any:
         """As Python has it."""
         if not isinstance(value, datetime) or (value.tzinfo is None) == self.aware:
             which = "of UTC" if self.aware else "without a time zone"
-            msg = f"{shorten(value)} is no time {which}"
-            raise TypeError(msg)
+            raise TypeError(f"{shorten(value)} is no time {which}")
         if type(value) is not datetime:
-            msg = f"{shorten(value)} has nanoseconds; write microseconds"
-            raise TypeError(msg)
+            raise TypeError(f"{shorten(value)} has nanoseconds; write microseconds")
         return value.astimezone(UTC) if self.aware else value
 
 
@@ -163,19 +158,18 @@ class _Text(Form):
     def out(self, value: Any) -> Any:
         """As Arrow takes it."""
         if type(value) is not self.kind:
-            msg = f"{shorten(value)} is a `{type(value).__name__}`, no `{self.kind.__name__}`"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} is a `{type(value).__name__}`, no `{self.kind.__name__}`")
         return self.write(value)
 
     def back(self, value: Any) -> Any:
         """As Python has it."""
         if value is None:
-            msg = f"there is no value, but it holds a `{self.kind.__name__}`"
-            raise TypeError(msg)
+            raise TypeError(f"there is no value, but it holds a `{self.kind.__name__}`")
         column = int if pa.types.is_integer(self.arrow) else str
         if type(value) not in {column, self.kind}:
-            msg = f"{shorten(value)} is a `{type(value).__name__}`; it is written as `{column.__name__}`"
-            raise TypeError(msg)
+            raise TypeError(
+                f"{shorten(value)} is a `{type(value).__name__}`; it is written as `{column.__name__}`"
+            )
         return self.read(value)
 
 
@@ -211,8 +205,7 @@ class _Required(Form):
     def array(self, values: Sequence[Any]) -> pa.Array:
         """The values as a column."""
         if any(one is None for one in values):
-            msg = "there is no value"
-            raise MisfitError(msg)
+            raise MisfitError("there is no value")
         return self.inner.array(values)
 
     def out(self, value: Any) -> Any:
@@ -222,8 +215,7 @@ class _Required(Form):
     def back(self, value: Any) -> Any:
         """As Python has it."""
         if value is None:
-            msg = "there is no value"
-            raise TypeError(msg)
+            raise TypeError("there is no value")
         return self.inner.back(value)
 
 
@@ -237,8 +229,7 @@ class _Members(Form):
     def out(self, value: Any) -> Any:
         """As Arrow takes it."""
         if not isinstance(value, Enum) or value.name not in type(value).__members__:
-            msg = f"{shorten(value)} is no member of an Enum"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} is no member of an Enum")
         return value.name
 
     def back(self, value: Any) -> Any:
@@ -246,8 +237,7 @@ class _Members(Form):
         try:
             return self.kind[value]
         except KeyError:
-            msg = f"{shorten(value)} is no member of `{self.kind.__name__}`"
-            raise LookupError(msg) from None
+            raise LookupError(f"{shorten(value)} is no member of `{self.kind.__name__}`") from None
 
 
 @dataclass(frozen=True)
@@ -264,15 +254,13 @@ class _Items(Form):
     def out(self, value: Any) -> Any:
         """As Arrow takes it."""
         if type(value) is not self.kind:
-            msg = f"{shorten(value)} is a `{type(value).__name__}`, no `{self.kind.__name__}`"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} is a `{type(value).__name__}`, no `{self.kind.__name__}`")
         return [_inside(self.inner, one) for one in value]
 
     def back(self, value: Any) -> Any:
         """As Python has it."""
         if not isinstance(value, list):
-            msg = f"{shorten(value)} is no list"
-            raise TypeError(msg)
+            raise TypeError(f"{shorten(value)} is no list")
         return self.kind(self.inner.back(one) for one in value)
 
 
@@ -290,20 +278,17 @@ class _Pairs(Form):
     def out(self, value: Any) -> Any:
         """As Arrow takes it."""
         if type(value) is not dict or None in value:
-            msg = f"{shorten(value)} is no dictionary without the key None"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} is no dictionary without the key None")
         return [(_inside(self.key, key), _inside(self.value, one)) for key, one in value.items()]
 
     def back(self, value: Any) -> Any:
         """As Python has it."""
         pairs = value.items() if isinstance(value, dict) else value
         if pairs is None:
-            msg = "there is no dictionary"
-            raise TypeError(msg)
+            raise TypeError("there is no dictionary")
         found = {self.key.back(key): self.value.back(one) for key, one in pairs}
         if len(found) != len(pairs):
-            msg = f"{shorten(value)} has a key twice"
-            raise ValueError(msg)
+            raise ValueError(f"{shorten(value)} has a key twice")
         return found
 
 
@@ -329,16 +314,13 @@ class Fields(Form):
         name = type(value).__name__
         if self.by_place:
             if not isinstance(value, tuple) or len(value) != len(self.fields) or name != self.kind:
-                msg = f"{shorten(value)} is no `{self.kind}` of {len(self.fields)} values"
-                raise MisfitError(msg)
+                raise MisfitError(f"{shorten(value)} is no `{self.kind}` of {len(self.fields)} values")
             return value
         if name != self.kind:
-            msg = f"{shorten(value)} is a `{name}`, no `{self.kind}`"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} is a `{name}`, no `{self.kind}`")
         found = getattr(value, "__dict__", None)
         if found is not None and found.keys() - self.fields.keys():
-            msg = f"{shorten(value)} has attributes that are no fields"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} has attributes that are no fields")
         try:
             return [getattr(value, field) for field in self.fields]
         except AttributeError as error:
@@ -352,8 +334,7 @@ class Fields(Form):
     def back(self, value: Any) -> Any:
         """As Python has it."""
         if not isinstance(value, dict):
-            msg = f"{shorten(value)} is no `{self.kind}`"
-            raise TypeError(msg)
+            raise TypeError(f"{shorten(value)} is no `{self.kind}`")
         return self.make([form.back(value[name]) for name, form in self.fields.items()])
 
 
@@ -369,8 +350,7 @@ class _Json(Form):
     def out(self, value: Any) -> Any:
         """As Arrow takes it."""
         if not _is_json(value):
-            msg = f"{shorten(value)} has no JSON form that is the same"
-            raise MisfitError(msg)
+            raise MisfitError(f"{shorten(value)} has no JSON form that is the same")
         try:
             text = json.dumps(value, ensure_ascii=True)
         except (ValueError, RecursionError) as error:
@@ -382,8 +362,7 @@ class _Json(Form):
         try:
             return json.loads(value)
         except (TypeError, ValueError, RecursionError) as error:
-            msg = f"{shorten(value)} is no JSON: {error}"
-            raise ValueError(msg) from None
+            raise ValueError(f"{shorten(value)} is no JSON: {error}") from None
 
 
 def _is_json(value: object) -> bool:
@@ -419,16 +398,14 @@ class _Pickles(Form):
         try:
             return loads(value)
         except Exception as error:  # noqa: BLE001  of any code
-            msg = f"it is no pickle that can be read here: {error}"
-            raise ValueError(msg) from None
+            raise ValueError(f"it is no pickle that can be read here: {error}") from None
 
 
 def _inside(form: Form, value: Any) -> Any:
     """A value within another one. Raises MisfitError for None where none may be."""
     if value is None:
         if not isinstance(form, _Optional):
-            msg = "there is no value inside"
-            raise MisfitError(msg)
+            raise MisfitError("there is no value inside")
         return None
     return form.out(value)
 
