@@ -9,8 +9,8 @@
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo services test test-quick test-spark test-slow bench lint types format pages lock clean java
-.PHONY: audit sbom
+.PHONY: help demo services test test-core test-core-of-spark test-kills test-spark test-connectors test-rest
+.PHONY: test-deep bench lint types format pages lock clean java audit sbom
 SHELL := /bin/bash
 # Every test that starts a process would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,22 +23,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 AUDIT := $(VENV)/audit/bin
 LOCKS := $(wildcard requirements/*.lock)
+# A failing example is shown as it was found: who runs its test alone has it shrunk, which takes minutes. No
+# cache: several parts run at the same time.
+RUN := $(BIN)/pytest --hypothesis-profile=unshrunk -p no:cacheprovider
 # Whole files to a process, as each has a Spark session and a broker of its own. Files keep the order of
-# tests/support/longest_first.py; by itself, xdist would begin the files with the fewest tests last.
+# tests/support/tiers.py; by itself, xdist would begin the files with the fewest tests last.
 FILES := --dist loadfile --no-loadscope-reorder
-# A failing example is shown as it was found: who runs its test alone has it shrunk, which takes minutes.
-RUN := $(BIN)/pytest --hypothesis-profile=unshrunk
-# Files with tests of a mark: to collect all takes seconds in each process. tests/support/marks.py checks it.
-MARKED = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))' tests)
-# What the last run of a part has failed in, of this part alone: two parts run at the same time.
-CACHE = -o cache_dir=.pytest_cache/$(1) --cache-clear
-# Tests on two busy cores can fail for want of time. What has failed runs once more, by itself, on the quiet
-# machine. What fails again has failed. The first failure is printed above: it may be a race worth mending.
-define AGAIN
-|| { code=$$?; [ $$code = 1 ] || exit $$code; echo "once more, one after the other, what has failed:"; \
-	env -u TEST_END $(RUN) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none \
-	--maxfail=5 -m "" $(2); }
-endef
+# Files with tests of a part: to collect all takes seconds in each process.
+OF = $(shell $(BIN)/python tests/support/tiers.py $(1))
+# Marks of each part (CONTRIBUTING.md, "Tests"). Each test is in one of them.
+CORE := not (spark or deep or slow or crash or server)
+CORE_OF_SPARK := spark and not (deep or slow or crash or server)
+KILLS := kill
+SPARK := spark and deep and not (slow or crash or server or kill)
+CONNECTORS := server and not (kill or alone)
+ALONE := alone and not kill
+REST := (deep and not spark or slow or crash) and not (server or kill or alone)
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 BOTH := $(MAKE) --no-print-directory --jobs=2 $(SYNC) BESIDE=1
@@ -48,7 +48,7 @@ PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PI
 	$(BIN)/python -m pip install --quiet
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: java $(VENV)/.run ## Install what running needs, run the Yahoo Finance example (no Java: JRE=1)
 	$(BIN)/ridgeline run examples/yahoo_finance.py
@@ -57,33 +57,41 @@ services: java $(VENV)/.servers ## Install the servers that tests start, such as
 	$(BIN)/python -m ridgeline.testing.services --install
 	PYTHONPATH=tests $(BIN)/python -m support.programs
 
-test: java $(VENV)/.dev ## Install everything, run the tests (some: make test ARGS="tests/plan -k mask")
+test: java $(VENV)/.dev ## Install everything, run the core of the tests (some: make test ARGS="tests/plan -k mask")
 ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
-	@echo "tests on Spark mostly wait, so the others run beside them; what each part prints comes at its end ..."
-	@$(BOTH) test-quick test-spark
+	@$(BOTH) test-core test-core-of-spark
+	@echo "left out: deep (what others reach too: tests/tiers/deep.txt, most of Spark, docs, examples), slow, crash"
+	@echo "left out: server (make test-connectors). All: make test-deep. What CI runs: .ci/run"
 endif
 
-# A third of their time the quick ones wait, for processes of their own.
-test-quick:
-	@$(RUN) -n 3 --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
-	$(call AGAIN,quick)
+# A third of their time the core's tests wait.
+test-core:
+	@$(RUN) -n 3 --dist worksteal -m "$(CORE)" $(call OF,core)
 
-test-spark:
-	@$(RUN) -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
-	$(call AGAIN,spark,$(call MARKED,spark))
+test-core-of-spark:
+	@$(RUN) -m "$(CORE_OF_SPARK)" $(call OF,spark)
 
-# Four processes on two cores: for two thirds of their time slow tests wait, for what starts, dies or comes
-# at a rate. Those that run alone come first: they take minutes, and CI may not reach all others.
-test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, slow tests
-ifdef ARGS
-	$(BIN)/pytest -m "crash or slow" $(ARGS)
-else
-	@$(RUN) $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
-	@$(RUN) -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
-	$(call AGAIN,slow,$(call MARKED,crash|slow))
-endif
+# Four processes on two cores: for two thirds of their time these wait, for what starts, dies or comes at a rate.
+test-kills: java $(VENV)/.dev
+	@$(RUN) -n 4 $(FILES) -m "$(KILLS)" $(call OF,kill)
+
+test-spark: java $(VENV)/.dev
+	@$(RUN) -n 3 $(FILES) -m "$(SPARK)" $(call OF,spark)
+
+test-connectors: java $(VENV)/.dev ## Run the tests with real servers: Kafka, PostgreSQL, S3 and others
+	@$(RUN) -n 4 $(FILES) -m "$(CONNECTORS)" $(call OF,server)
+
+# What measures times has the machine to itself, at the end.
+test-rest: java $(VENV)/.dev
+	@$(RUN) -n 4 $(FILES) -m "$(REST)"
+	@$(RUN) -m "$(ALONE)" $(call OF,alone)
+
+test-deep: export TEST_DEPTH ?= 5
+test-deep: ## Run everything, five times as far, and plant bugs: hours, before a release (TEST_DEPTH=1: once)
+	@$(MAKE) --no-print-directory test test-kills test-spark test-connectors test-rest
+	$(BIN)/python scripts/check_mutants.py
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: NAME=hop; names: NAME=list)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
@@ -95,6 +103,7 @@ lint: $(VENV)/.dev ## Check style, format, layers, rooms, docstrings, sentences 
 	$(BIN)/python scripts/check_rooms.py
 	$(BIN)/python scripts/check_docstrings.py
 	$(BIN)/python scripts/check_sentences.py
+	$(BIN)/python scripts/check_tests.py
 	$(BIN)/vulture
 
 types: $(VENV)/.dev ## Check the types
@@ -190,7 +199,7 @@ java: $(VENV)/.base $(JRE_STAMP)
 	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17'" >&2; \
 	        echo "or https://adoptium.net," >&2; \
 	        echo "or let the virtual environment bring one: make" \
-	            "$(filter demo services test test-slow bench,$(MAKECMDGOALS)) JRE=1" >&2; \
+	            "$(filter demo services test test-kills test-spark test-connectors test-rest bench,$(MAKECMDGOALS)) JRE=1" >&2; \
 	        exit 1; \
 	    fi; \
 	fi

@@ -4,16 +4,15 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
+from support import tiers
 from support.accounts import reports
-from support.depth import is_over
-from support.longest_first import longest_first
-from support.marks import check_marks
 from support.paths import ROOT
 from support.waiting import wait_until
 
@@ -81,9 +80,21 @@ def pytest_collect_file():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Skip slow tests that CI has no time for, before anything is set up for them."""
-    if is_over() and any(item.get_closest_marker(mark) for mark in ("slow", "crash")):
-        pytest.skip("not reached in the time that CI has: `make test-slow` runs it")
+    """Skip what CI has no time for, before anything is set up for it."""
+    if tiers.is_over():
+        pytest.skip(tiers.NOT_REACHED)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name each file with tests that CI has not reached."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    missed = Counter(
+        report.nodeid.partition("::")[0] for report in skipped if tiers.NOT_REACHED in str(report.longrepr)
+    )
+    if missed:
+        terminalreporter.section(f"{missed.total()} tests in {len(missed)} files were not reached")
+        for path, number in sorted(missed.items()):
+            terminalreporter.write_line(f"not reached: {path} ({number})")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -113,10 +124,11 @@ def pytest_runtest_makereport_undisturbed(call):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Where several processes share the tests, files that take long begin first."""
-    check_marks(items)
+    """Say where each test runs. Where several processes share the tests, files that take long begin first."""
+    tiers.set_marks(items)
+    tiers.check_marks(items)
     if hasattr(config, "workerinput"):
-        longest_first(items)
+        tiers.in_order(items)
 
 
 @pytest.fixture(scope="session")
