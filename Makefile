@@ -57,7 +57,7 @@ services: java $(VENV)/.servers ## Install the servers that tests start, such as
 	$(BIN)/python -m ridgeline.testing.services --install
 	PYTHONPATH=tests $(BIN)/python -m support.programs
 
-test: java $(VENV)/.dev ## Install everything, run the core of the tests (some: make test ARGS="tests/plan -k mask")
+test: java $(VENV)/.dev ## Install everything, run the core of the tests (some: ARGS="tests/plan -k mask")
 ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else

@@ -78,7 +78,7 @@ def check(known: dict[str, bool]) -> list[str]:
         )
         if core and float(seconds) > LONGEST_SECONDS:
             found.append(
-                f"`{test}` is in `make test` and takes {seconds} s, more than {LONGEST_SECONDS:g}: shorten it,"
+                f"`{test}` takes {seconds} s in `make test`, more than {LONGEST_SECONDS:g}: shorten it,"
                 " or list it in tests/tiers/deep.txt (whole, or with the parameters that stay), or pin it"
             )
     return found
