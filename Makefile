@@ -62,8 +62,8 @@ ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
 	@$(BOTH) test-core test-core-of-spark
-	@echo "left out: deep (what others reach too: tests/tiers/deep.txt, most of Spark, docs, examples), slow, crash"
-	@echo "left out: server (make test-connectors). All: make test-deep. What CI runs: .ci/run"
+	@echo "left out: deep (tests/tiers/deep.txt, most of Spark, docs, examples), slow, crash, alone: make test-deep"
+	@echo "left out: server (make test-connectors), kill (make test-kills). CI runs these too: .ci/run"
 endif
 
 # A third of their time the core's tests wait.
@@ -73,7 +73,7 @@ test-core:
 test-core-of-spark:
 	@$(RUN) -m "$(CORE_OF_SPARK)" $(call OF,spark)
 
-# Four processes on two cores: for two thirds of their time these wait, for what starts, dies or comes at a rate.
+# Four processes on two cores: these mostly wait, for what starts, dies or comes at a rate.
 test-kills: java $(VENV)/.dev
 	@$(RUN) -n 4 $(FILES) -m "$(KILLS)" $(call OF,kill)
 
@@ -199,7 +199,7 @@ java: $(VENV)/.base $(JRE_STAMP)
 	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17'" >&2; \
 	        echo "or https://adoptium.net," >&2; \
 	        echo "or let the virtual environment bring one: make" \
-	            "$(filter demo services test test-kills test-spark test-connectors test-rest bench,$(MAKECMDGOALS)) JRE=1" >&2; \
+	            "$(filter demo services test% bench,$(MAKECMDGOALS)) JRE=1" >&2; \
 	        exit 1; \
 	    fi; \
 	fi
