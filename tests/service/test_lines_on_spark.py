@@ -12,9 +12,7 @@ from typer.testing import CliRunner
 
 from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.cli.main import app as command
-from ridgeline.cli.remote.client import Client
 from ridgeline.testing import CollectorSink
-from support.cli.screens import on_screen
 from support.service.live import Number, Numbers
 from support.waiting import wait_until
 
@@ -50,22 +48,6 @@ def ten() -> None:
     any(time.thread_time() >= end for _ in itertools.count())
 
 
-async def said_by_top(screen, handle):
-    """`top` says the same as REST: of the operator that is chosen, which is the one to blame."""
-    await screen.pilot.press("l")
-    await screen.until(lambda: "slowest of the critical path" in screen.text("details"), "the lines")
-    assert "of its time" in screen.text("details")
-
-    def agrees():
-        (found,) = Client(handle.url).get("/lines", operator="uneven")["operators"]
-        wanted = [[f"{row['share']:.0%}", f"{row['ofPath']:.0%}"] for row in found["lines"][:2]]
-        rows = [line.split() for line in screen.text("details").splitlines()]
-        shown = [row[:2] for row in rows if row and row[0].endswith("%")]
-        return shown[:2] == wanted
-
-    await screen.until(agrees, "the figures of REST")
-
-
 def test_the_lines_of_an_operator_and_its_part_of_the_path(tmp_path, monkeypatch):
     monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
     app = Application("live", window="20ms")
@@ -91,7 +73,6 @@ def test_the_lines_of_an_operator_and_its_part_of_the_path(tmp_path, monkeypatch
         assert hottest["text"] == "any(time.thread_time() >= end for _ in itertools.count())"
         assert hottest["function"].startswith("sixty")
         assert hottest["ofPath"] == pytest.approx(hottest["share"], rel=0.3)  # nearly all of the path is its
-        on_screen(handle.url, lambda screen: said_by_top(screen, handle), name="live")
         shown = CliRunner().invoke(command, ["lines", handle.url, "uneven"]).stdout
         assert "test_lines_on_spark.py:" in shown
         answer = json.loads(CliRunner().invoke(command, ["lines", handle.url, "--json"]).stdout)

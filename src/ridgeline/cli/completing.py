@@ -1,4 +1,4 @@
-"""Values of the arguments of commands, for completion: in `ridgeline shell`, bash, zsh and fish.
+"""Values of the arguments of commands, for completion: in bash, zsh, fish and `ridgeline shell`.
 
 Functions of a context, whose parameters before are known, and of what is typed so far. An application that
 does not answer at once gives nothing.
@@ -114,12 +114,6 @@ def classes(incomplete: str) -> list[str]:
     import ridgeline.operators
 
     return _beginning((f"ridgeline.operators.{name}" for name in ridgeline.operators.__all__), incomplete)
-
-
-def found(find: Any, context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Values that one of these functions finds, each with what it is."""
-    values = find(incomplete) if find in {attributes, classes} else find(context, incomplete)
-    return [one if isinstance(one, tuple) else (one, "") for one in values]
 
 
 def of(metavar: str | None) -> Any:

@@ -40,7 +40,7 @@ from ridgeline.cli.remote import (
 )
 from ridgeline.cli.running import upgrading
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.shell.commands import shell
+from ridgeline.cli.shell import shell
 from ridgeline.cli.starting.commands import init
 from ridgeline.cli.supervising import unit
 
@@ -403,7 +403,6 @@ _add(
 _add(
     _WATCH,
     listing.ps,
-    steering.attach,
     commands.list_apps,
     regions.status,
     commands.page,

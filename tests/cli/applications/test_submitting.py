@@ -113,7 +113,7 @@ def test_from_submit_to_the_next_submit_on_a_standalone_cluster(call, store, mas
     out, _ = call(*words)
     found = entry(store)
     assert f"one runs: run {found['run']}-1, at {found['address']}\n" in out
-    assert f"  see it:  ridgeline attach one --store {store}\n" in out
+    assert f"  see it:  ridgeline top one --store {store}\n" in out
     assert (found["state"], found["application"], found["epoch"]) == ("running", "tiny", 1)
     assert found["cluster_id"].startswith("app-")
     assert "token" not in json.dumps(found)

@@ -275,7 +275,7 @@ def test_lines_are_asked_for_every_two_seconds_also_where_two_operators_are_slow
     for _ in range(20):
         for operator in ("source", "double"):
             hot.of(operator)
-    rounds = 1 + (clock.monotonic() - begun) // watching.LINES_SECONDS
+    rounds = 1 + (clock.monotonic() - begun) // watching._LINES_SECONDS
     assert set(asked) == {("/lines", "source"), ("/lines", "double")}
     assert len(asked) <= 2 * rounds
 
@@ -284,9 +284,7 @@ def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100, height=40)
     monkeypatch.setattr(watching, "make_console", lambda: console)
-    looking = threading.Thread(
-        target=watching.top, args=(Client(running.url),), kwargs={"as_json": False, "plain": True}
-    )
+    looking = threading.Thread(target=watching.top, args=(Client(running.url),), kwargs={"as_json": False})
     looking.start()
     try:
         wait_until(lambda: "critical path" in screen.getvalue(), "the screen")

@@ -1,4 +1,4 @@
-"""The commands `attach`, `stop` and `kill`."""
+"""The commands `stop` and `kill`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.output import write
-from ridgeline.cli.remote.options import Change, Named
+from ridgeline.cli.remote.options import Change
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target
@@ -34,25 +34,6 @@ _SUPERVISOR_SECONDS = 5.0
 
 class _UnaskedError(RidgelineError):
     """A supervisor could not be asked, or a cluster did not do it: the application runs on."""
-
-
-def attach(
-    remote: Named,
-    plain: Annotated[bool, typer.Option("--plain", help="The screen without keys.")] = False,
-) -> None:
-    """Show a running application live, as `ridgeline run` does. Ctrl-C leaves it: the application runs on.
-
-    Example: `ridgeline attach payments --store /shared/streams`
-    """
-    from ridgeline.cli.remote.watching import top
-
-    client = remote.connect()
-    try:
-        top(client, as_json=remote.as_json, plain=plain)
-    finally:
-        with contextlib.suppress(RidgelineError):
-            client.get("/info")
-            make_console().print(f"`{remote.app}` runs on; `ridgeline stop {remote.app}` ends it")
 
 
 def stop(remote: Change) -> None:

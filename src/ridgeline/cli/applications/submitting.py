@@ -73,7 +73,7 @@ def submit(
 ) -> None:
     """Start an application that runs on by itself, under a name in a store.
 
-    It returns once the application runs, with the address of its page. From then on `ridgeline ps`, `attach`,
+    It returns once the application runs, with the address of its page. From then on `ridgeline ps`, `top`,
     `logs`, `stop` and `kill` find it by its name, on any host that reaches the store. Its checkpoint is
     `STORE/NAME`: the same command continues from there. Options are those of `run`. An option `--name` of the
     application itself stands behind `--`. Without `--store` the store is that of `RIDGELINE_STORE`, which
@@ -364,7 +364,7 @@ def _wait_until_it_stands_by(submitted: _Submitted, timeout: float) -> None:
 def _say_where(submitted: _Submitted | Taken, address: str, run: str) -> None:
     name, store = submitted.name, submitted.folder.uri
     write(f"{name} runs: run {run}" + (f", at {address}" if address else ", without a web service"))
-    write(f"  see it:  ridgeline attach {name} --store {store}")
+    write(f"  see it:  ridgeline top {name} --store {store}")
     write(f"  end it:  ridgeline stop {name} --store {store}")
     sys.stdout.flush()
 

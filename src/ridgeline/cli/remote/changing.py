@@ -67,11 +67,7 @@ def begin_logical_plan_change(context: typer.Context, remote: Change) -> None:
 
     if (shell := context.obj) is not None:
         session = PlanSession(remote.sender(), remote.note, interactive=not shell.scripted, prompts=False)
-        shell.changing = remote.app
-        try:
-            session.run(shell.lines(PROMPT))
-        finally:
-            shell.changing = None
+        session.run(shell.lines(PROMPT))
         return
     typed = sys.stdin.isatty()
     PlanSession(remote.sender(), remote.note, interactive=typed, prompts=typed).run(sys.stdin)

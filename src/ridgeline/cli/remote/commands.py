@@ -337,23 +337,17 @@ def page(
         webbrowser.open(address)
 
 
-def top(
-    remote: Nearest,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="The screen of `ridgeline run`, without keys and actions.")
-    ] = False,
-) -> None:
-    """Watch an application: the sentence, its windows, its operators; the application continues.
+def top(remote: Nearest) -> None:
+    """Watch an application on the screen of `ridgeline run`, also from another terminal; Ctrl-C leaves it.
 
-    Keys stand at the foot: sort, filter, details, pause, set a property, stop. That screen needs the extra
-    `ridgeline[top]`; without it, or with `--plain`, it is the screen of `ridgeline run`, which Ctrl-C leaves.
     With `--json`, or where there is no terminal, it prints an overview or a few lines for every window.
+    `ridgeline page --open` shows more.
 
     Example: `ridgeline top quotes`
     """
     from ridgeline.cli.remote import watching
 
-    watching.top(remote.connect(), as_json=remote.as_json, plain=plain)
+    watching.top(remote.connect(), as_json=remote.as_json)
 
 
 def debug_dump(

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -28,27 +26,17 @@ from ridgeline.measure.answers.lines import OperatorLinesAnswer
 from ridgeline.measure.wording.times import to_blame
 
 _SECOND = 1.0
-LINES_SECONDS = 2.0
+_LINES_SECONDS = 2.0
 """How often lines are asked for: workers send them every 5 seconds."""
 _LEAVE = "Ctrl-C leaves; the application goes on"
 
 Draw = Callable[[Any, int], Iterable[RenderableType]]
 
 
-def top(client: Client, *, as_json: bool, plain: bool = False) -> None:
-    """Show the screen with keys, where its library is installed and there is a terminal.
-
-    Else, or with `plain`, the screen of `ridgeline run`, with each overview. Within a long window that asks
-    every second.
-    """
+def top(client: Client, *, as_json: bool) -> None:
+    """Show the screen of `ridgeline run` with each overview, and every second within a long window."""
     console = make_console()
     name = client.get("/info").get("name") or client.url
-    has_keys = console.is_terminal and sys.stdin.isatty()
-    if has_keys and not as_json and not plain and find_spec("textual") is not None:
-        from ridgeline.cli.top.screen import TopScreen
-
-        TopScreen(client, name).run()
-        return
     if as_json or not console.is_terminal:
         hot = HotLines(client)
         each_window(
@@ -90,7 +78,7 @@ class HotLines:
             return None
         now = self._clock.monotonic()
         asked, lines = self._found.get(operator, (-math.inf, None))
-        if now - asked >= LINES_SECONDS:
+        if now - asked >= _LINES_SECONDS:
             lines = _lines_of(self._client, operator)
             self._found[operator] = now, lines
         return lines

@@ -19,7 +19,7 @@ from ridgeline.measure.answers.lines import (
 )
 from ridgeline.measure.wording.units import UNKNOWN, duration
 
-NONE = (
+_NONE = (
     "no samples yet: processes send them every 5 seconds, from operators that work; at recording level OFF "
     "there are none"
 )
@@ -34,10 +34,10 @@ _LONGEST_PLACE = 16
 def lines_parts(answer: LinesAnswer, width: int) -> Iterator[Table | Text]:
     """For each operator a line of text, and a table of its lines."""
     if not answer["operators"]:
-        yield Text(NONE)
+        yield Text(_NONE)
     for one in answer["operators"]:
         yield Text(printable(f"{one['operator']}: {duration(one['seconds'])} of the last minute"), "bold")
-        yield lines_table(one, width)
+        yield _lines_table(one, width)
 
 
 def folded_lines(answer: StacksAnswer) -> Iterator[Text]:
@@ -82,7 +82,7 @@ def hottest_line(one: OperatorLinesAnswer) -> Text:
     return line.append(f", {row['ofPath']:.0%} of the path") if row["ofPath"] else line
 
 
-def lines_table(one: OperatorLinesAnswer, width: int) -> Table:
+def _lines_table(one: OperatorLinesAnswer, width: int) -> Table:
     """The lines of an operator, the one with the most time first; without room places and code are cut."""
     columns = _columns(one)
     if sum(_width_of(name, cells) for name, cells in columns.items()) > width:

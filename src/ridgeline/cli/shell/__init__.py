@@ -1,1 +1,0 @@
-"""`ridgeline shell`: all commands in one session, with completion, aliases, macros and scripts."""
