@@ -1,4 +1,4 @@
-"""`ridgeline checkpoint`: says, checks, copies, moves and cleans checkpoint folders, and edits states."""
+"""`ridgeline checkpoint`: says, checks, copies, moves and cleans checkpoint folders, and exports states."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import typer
 
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secrets.addresses import mask_addresses
-from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
-from ridgeline.cli.configuration import ConfiguredCommand, load_configured
 from ridgeline.cli.errors import FAILED, CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import write
@@ -71,7 +69,7 @@ class Store:
 
 
 group = typer.Typer(
-    help="Say what a checkpoint folder holds, check it, copy it, move it, clean it, and edit its states.",
+    help="Say what a checkpoint folder holds, check it, copy it, move it, clean it, and export its states.",
     no_args_is_help=True,
 )
 
@@ -303,10 +301,6 @@ Operators = Annotated[
     list[str] | None,
     typer.Option("--operator", metavar="NAME", help="This operator's states only. May be repeated."),
 ]
-Pickles = Annotated[
-    bool,
-    typer.Option("--allow-pickle", help="Also values that only Python can read. To read them may run code."),
-]
 
 
 def export_state(
@@ -317,13 +311,12 @@ def export_state(
     window: Annotated[
         int | None, typer.Option("--window", metavar="W", help="A window that is kept; else the last.")
     ] = None,
-    allow_pickle: Pickles = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the states of a checkpoint as Parquet: a file for each state of an operator.
 
     Keyed state has a row for each key. Other state has a row for each partition, or item. A driver may be at
-    work. The application's code is not needed, unless its classes say themselves how they are pickled.
+    work. Classes of the application must be importable.
 
     Example: `ridgeline checkpoint export-state state --operator balances --out states`
     """
@@ -331,7 +324,7 @@ def export_state(
 
     store.use()
     with _written(out, "export again"):
-        found = export_states(folder, out, operator or (), window, pickles=allow_pickle)
+        found = export_states(folder, out, operator or (), window)
     if as_json:
         rows = [{"file": file, "rows": count} for file, count in found.files]
         write(json.dumps({"window": found.window, "files": rows, "notes": list(found.notes)}, indent=2))
@@ -343,66 +336,5 @@ def export_state(
     write(f"exported window {found.window} to {out}")
 
 
-def import_state(  # noqa: PLR0913, PLR0917  options
-    context: typer.Context,
-    folder: Folder,
-    written: Written,
-    store: Store,
-    source: Annotated[
-        Path, typer.Option("--from", metavar="DIR", help="Folder that `export-state` has written.")
-    ],
-    operator: Operators = None,
-    any_window: Annotated[
-        bool, typer.Option("--any-window", help="Also states of another window, or of another run.")
-    ] = False,
-    allow_pickle: Pickles = False,
-    region: Annotated[
-        str | None,
-        typer.Option("--region", metavar="NAME", help="The region, if rows of several are there."),
-    ] = None,
-) -> None:
-    """Replace states of a stopped application by those in a folder that `export-state` has written.
-
-    Its rows may have been edited. All are checked first: types, keys that are there twice. They become one
-    more window, so `run --from-window` with the one before takes an import back.
-
-    Example: `ridgeline checkpoint import-state state payments.py --from states`
-
-    Exit codes: 0 imported, 1 not, and nothing has changed.
-    """
-    from ridgeline.api.clock import SystemClock
-    from ridgeline.cli.running.starting import planners
-    from ridgeline.engine.driver.checkpoint.upkeep.importing import Listing, import_states
-    from ridgeline.regions.importing import region_to_import
-    from ridgeline.regions.planning import WHOLE
-
-    store.use()
-    configured = load_configured(context, written)
-    planner_of = planners(configured, written, {})
-    planner = planner_of(configured.app, WHOLE)
-    plan = planner.first(folder, configured.app.name)
-    listing = Listing(source)
-    one = region_to_import(configured.app, plan, planner_of, folder, listing, operator or (), region)
-    with _written(folder, "import again: nothing has changed"):
-        found = import_states(
-            folder if one is None else one.folder,
-            listing,
-            plan if one is None else one.plan,
-            planner if one is None else one.planner,
-            SystemClock(),
-            operators=operator or (),
-            any_window=any_window,
-            pickles=allow_pickle,
-            region="" if one is None else one.name,
-        )
-    for where, count in found.rows.items():
-        write(f"{count:>12,}  {where}")
-    write(f"imported as window {found.window}")
-
-
-for one in (describe, verify, copy, move, prune):
+for one in (describe, verify, copy, move, prune, export_state):
     group.command()(command(one))
-group.command()(command(export_state))
-group.command(cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)(
-    command(import_state)
-)

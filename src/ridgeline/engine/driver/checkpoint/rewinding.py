@@ -8,10 +8,9 @@ After it, outputs carry out what the record says of them, at this start or at th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
@@ -26,7 +25,6 @@ from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import StateVersion
 
 
 def rewind(
@@ -79,51 +77,6 @@ def rewind(
     )
     checkpoint.commit(rewound)
     return rewound
-
-
-def replace_states(
-    checkpoint: Checkpoint,
-    plan: Plan,
-    states: Mapping[str, StateVersion],
-    schemas: Mapping[str, Any],
-    clock: Clock,
-    context: Callable[[str], PublisherContext],
-) -> Manifest:
-    """Commit the last window once more, under a later number, with other states; returns it.
-
-    Outputs have nothing to take back. A rewind to the window before takes it back. Raises as `rewind`.
-    """
-    last = checkpoint.last()
-    assert last is not None  # noqa: S101  callers have looked
-    if last.offsets is not None:
-        what = f"states of `{checkpoint.storage.uri}` cannot be replaced"
-        raise CheckpointError(
-            f"{what}: its Spark sources have a log of their own; import into a fresh `--checkpoint`"
-        )
-    outputs = Outputs(plan, clock)
-    back = TakingBack([last], outputs, outputs)
-    back.check()
-    at = _number(plan, last.window_id, last.window_id)
-    try:
-        take_back_left(plan, last, context)
-        outputs.open(context, last.publishers, last.window_id)
-        outputs.publish_again(last.window_id, last.publishers)
-        publishers, left = back.prepare(context, at)
-    finally:
-        outputs.abandon()
-    replaced = replace(
-        last,
-        window_id=at,
-        epoch=checkpoint.epoch,
-        states=states,
-        schemas=schemas,
-        publishers=publishers,
-        rewound_to=last.window_id,
-        left=tuple(left),
-        passed_over=last.passed_over + at - last.window_id,
-    )
-    checkpoint.commit(replaced)
-    return replaced
 
 
 def rewindable(checkpoint: Checkpoint) -> list[Manifest]:
