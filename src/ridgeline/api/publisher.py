@@ -111,23 +111,10 @@ class Publisher:
     def place(self) -> str | None:
         """Say where results appear, as a text for people. Called before `open`.
 
-        Each window keeps it. A run is rewound over windows of several places only with `of_state`: without,
-        what was published elsewhere would stay. None: that depends on all properties of the operator.
+        Each window keeps it. A run is not rewound over windows of another place: what was published there
+        would stay. None: that depends on all properties of the operator.
         """
         return None
-
-    @classmethod
-    def of_state(cls, state: Any) -> Publisher:
-        """Make a publisher for the place at which `stage` or `rewind` returned `state`: nothing else is left.
-
-        A rewind needs it to take results back at a place that the run has left. Perhaps the operator is no
-        more, or was elsewhere for a while. It calls `open` and `rewind`, and lets it go. Once the rewind is
-        committed, it calls `open` with what `rewind` returned, and `close`: perhaps more than once. The class
-        must be one that can be imported by its name.
-
-        Raises NotImplementedError: then a run is not rewound over such windows.
-        """
-        raise NotImplementedError
 
     def open(self, context: PublisherContext, state: Any) -> None:
         """Start on a driver.

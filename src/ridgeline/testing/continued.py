@@ -38,11 +38,6 @@ def continuing(plan: Plan, state: str, seconds: float | None, fed: str | None) -
     if last.ended:
         msg = f"the application has ended with window {last.window_id}: nothing is left to run"
         raise RidgelineError(msg)
-    if last.left:
-        msg = (
-            "the checkpoint was rewound, and outputs have not taken back all yet; start the application once"
-        )
-        raise RidgelineError(msg)
     inputs: dict[str, Any] = {one.name: one.operator for one in logical.operators if one.is_input}
     more: dict[str, Any] = {"checkpoint": state}
     if fed is not None:

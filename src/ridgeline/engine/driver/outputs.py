@@ -16,7 +16,6 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described, shorten
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.support.pickling import class_name, class_of
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.engine.driver.output_stores import OutputStores
 from ridgeline.measure.events import OutputAsked, OutputPublished
@@ -45,8 +44,6 @@ class Outputs:
         self._declared: dict[str, dict[str, Any]] = {}
         self.places: dict[str, str] = {}
         """The outputs whose results last: the class of each publisher, and where it publishes."""
-        self.makers: dict[str, str] = {}
-        """The classes of the publishers among these that can be made of their state alone."""
         self._bounded: Sequence[str] = ()
         """The outputs that may hold windows back."""
         self._said_full: str | None = None
@@ -64,11 +61,6 @@ class Outputs:
         self.plan, self.publishers = plan, publishers
         self._declare(plan)
         self.places = _places(plan, publishers)
-        self.makers = {
-            name: class_name(type(one))
-            for name, one in publishers.items()
-            if name in self.places and _can_be_made(one)
-        }
         self._bounded = [name for name, one in publishers.items() if type(one).full is not Publisher.full]
         self._partitions = {
             name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
@@ -414,17 +406,6 @@ def _places(plan: Plan, publishers: Mapping[str, Publisher]) -> dict[str, str]:
                 place = f"{_UNKNOWN}{zlib.crc32(text.encode()):08x}"
             places[name] = f"{type(publisher).__qualname__}: {place}".removesuffix(": ")
     return places
-
-
-def _can_be_made(publisher: Publisher) -> bool:
-    """Whether a publisher like it can be made of its state alone, also by a driver to come."""
-    kind = type(publisher)
-    return kind.of_state.__func__ is not Publisher.of_state.__func__ and class_of(class_name(kind)) is kind  # type: ignore[attr-defined]
-
-
-def is_unknown(place: str) -> bool:
-    """Whether properties stand for the place."""
-    return f": {_UNKNOWN}" in place
 
 
 def _type_of(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -35,8 +36,10 @@ from ridgeline.plan.edits import (
     AddSink,
     Edit,
     RemoveOperator,
+    RenameOperator,
     Repartition,
     ReplaceOperator,
+    SetProperty,
 )
 from ridgeline.testing import CollectorSink, run_local
 from support.rewound import LAST, WINDOWS, Count, Numbers, application, rows, wanted
@@ -222,24 +225,34 @@ KEPT = {"class": f"{__name__}.Keep"}
 
 
 @pytest.mark.parametrize(
-    "edits",
+    ("edits", "reason"),
     [
-        [AddOperator("more", KEPT), AddSink("totals", "more.input")],
-        [AddOperator("more", KEPT), AddSink("totals", "more.input"), RemoveOperator("sink")],
-        [ReplaceOperator("sink", KEPT)],
+        ([AddOperator("more", KEPT), AddSink("totals", "more.input")], "`more` was not there in window 1"),
+        ([ReplaceOperator("sink", KEPT)], "`sink` was another one, or elsewhere, in window 1"),
+        ([SetProperty("sink", "path", "elsewhere")], "`sink` was another one, or elsewhere, in window 1"),
+        ([RenameOperator("sink", "store")], "`sink` is gone; it was there in window 1"),
     ],
 )
-def test_a_rewind_across_a_change_of_an_output_that_cannot_is_refused(
-    tmp_path: Path, edits: list[Edit]
+def test_a_rewind_across_a_change_of_an_output_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edits: list[Edit], reason: str
 ) -> None:
-    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=0))
-    run = run_local(app, windows=4, checkpoint=tmp_path / "state", changes={2: edits})
+    monkeypatch.chdir(tmp_path)
+    app = application(FileOutput(path="out", roll_seconds=0))
+    run = run_local(app, windows=5, checkpoint="state", changes={2: edits})
     assert [one.state for one in run.changes] == ["APPLIED"], run.changes
-    before = {path: path.read_bytes() for path in tmp_path.glob("out/*-*")}
-    with pytest.raises(CheckpointError, match="was added, removed or changed while the application ran"):
-        run_local(app, checkpoint=tmp_path / "state", from_window=1)
-    assert {path: path.read_bytes() for path in tmp_path.glob("out/*-*")} == before
-    assert run_local(app, windows=1, checkpoint=tmp_path / "state").window_ids == [4]
+    before = {path: path.read_bytes() for path in tmp_path.glob("*/*-*")}
+    with pytest.raises(CheckpointError, match=f"{re.escape(reason)}, .*; rewind to window 2 or later"):
+        run_local(app, checkpoint="state", from_window=1)
+    assert {path: path.read_bytes() for path in tmp_path.glob("*/*-*")} == before
+    assert run_local(app, windows=1, checkpoint="state").window_ids == [5]
+    assert run_local(app, windows=1, checkpoint="state", from_window=2).window_ids == [6]
+
+
+def test_a_rewind_with_an_output_elsewhere_is_refused_at_the_start(tmp_path: Path) -> None:
+    first, second = (application(FileOutput(path=str(tmp_path / name))) for name in ("out", "other"))
+    run_local(first, windows=4, checkpoint=tmp_path / "state")
+    with pytest.raises(CheckpointError, match=r"`sink` was .* in window 3.*; start with it as it was"):
+        run_local(second, checkpoint=tmp_path / "state", from_window=1)
 
 
 @pytest.mark.parametrize("versions", [[None, "red", None], ["red", None, "red"], ["red", "blue", "red"]])
@@ -253,7 +266,7 @@ def test_an_output_without_a_state_counts(tmp_path: Path, versions: list[str | N
 
     for color in versions:
         run_local(version(color), windows=2, checkpoint=tmp_path / "state")
-    with pytest.raises(CheckpointError, match=r"`kept` .*rewind to a window after"):
+    with pytest.raises(CheckpointError, match=r"`kept` .*; rewind to window 4 or later"):
         run_local(version(versions[-1]), checkpoint=tmp_path / "state", from_window=1)
     assert run_local(
         version(versions[-1]), windows=1, checkpoint=tmp_path / "state", from_window=4

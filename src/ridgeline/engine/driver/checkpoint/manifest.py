@@ -6,7 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, KeptProperties
 from ridgeline.plan.protocol import StateVersion, WindowReport
@@ -14,7 +14,7 @@ from ridgeline.plan.protocol import StateVersion, WindowReport
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """Where the Spark sources of a window ended: what Spark's own log must say after it (see `spark_log`).
+    """Where the Spark sources of a window ended: what Spark's own log must say after it (`offset_log`).
 
     `sources`: the operators' names in the query's order. `entry`: the text of the window's file in Spark's
     `offsets`. `metadata`: that of Spark's `metadata`. `files`: checksums, by name, of the files in Spark's
@@ -28,17 +28,6 @@ class SourceOffsets:
     texts: Mapping[str, str]
 
 
-class Left(NamedTuple):
-    """The windows that an output is to take back at a place that the run has left.
-
-    `maker`: the class of its publisher, as `class_name` says it. `state`: what its `rewind` returned.
-    """
-
-    operator: str
-    maker: str
-    state: Any
-
-
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The durable state of a run as of a window.
@@ -50,11 +39,9 @@ class Manifest:
     changes of the running application have made of its plan, as `edit_to_json` writes them. `divided`: how
     tuples are divided among partitions, by operator, as `divisions` says it. `rewound_to`: the window that
     this one repeats, where the run was rewound to it. `outputs`: which outputs published the window, and
-    where, as `Outputs.places` says it; None in windows of versions that did not note it. `makers`: classes of
-    publishers that can be made of their state alone, by operator, as `class_name` says it. `left`: what is to
-    be taken back at places that the run has left, where it was rewound to this window. `schemas`: what the
-    states hold (`state_schemas`). `inputs`: where the inputs that have an `Enumerator` ended, by operator
-    name, as JSON. `passed_over`: how many numbers of windows rewinds have left out so far.
+    where, as `Outputs.places` says it. `schemas`: what the states hold (`state_schemas`). `inputs`: where the
+    inputs that have an `Enumerator` ended, by operator name, as JSON. `passed_over`: how many numbers of
+    windows rewinds have left out so far.
     """
 
     window_id: int
@@ -70,9 +57,7 @@ class Manifest:
     edits: Sequence[Mapping[str, Any]] = ()
     divided: Mapping[str, str] = field(default_factory=dict)
     rewound_to: int | None = None
-    outputs: Mapping[str, str] | None = None
-    makers: Mapping[str, str] = field(default_factory=dict)
-    left: Sequence[Left] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
     schemas: Mapping[str, Any] = field(default_factory=dict)
     passed_over: int = 0
     inputs: Mapping[str, object] = field(default_factory=dict)
@@ -86,12 +71,8 @@ class Manifest:
             kept["divided"] = self.divided
         if self.rewound_to is not None:
             kept["rewound_to"] = self.rewound_to
-        if self.outputs is not None:
+        if self.outputs:
             kept["outputs"] = self.outputs
-        if self.makers:
-            kept["makers"] = self.makers
-        if self.left:
-            kept["left"] = json.loads(json.dumps(self.left))
         if self.schemas:
             kept["schemas"] = self.schemas
         if self.inputs:
@@ -115,9 +96,6 @@ class Manifest:
         """From what `picture` gave. Raises TypeError or LookupError if it is another thing."""
         offsets, kept = picture["offsets"], picture.get("properties", {})
         states = {key: tuple(names) for key, names in picture["states"].items()}
-        rewound_to = picture.get("rewound_to")
-        # Earlier versions did not count what a rewind leaves out: it is in the record of the rewind alone.
-        left_out = 0 if rewound_to is None else picture["window_id"] - rewound_to
         return cls(
             **{
                 **picture,
@@ -126,8 +104,6 @@ class Manifest:
                 "properties": KeptProperties.of(kept),
                 "edits": tuple(picture.get("edits", ())),
                 "divided": dict(picture.get("divided", {})),
-                "left": tuple(Left(*one) for one in picture.get("left", ())),
-                "passed_over": picture.get("passed_over", left_out),
             }
         )
 

@@ -14,10 +14,9 @@ from itertools import islice
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
-from ridgeline.api.publisher import PublisherContext
+from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.journal import Journal
-from ridgeline.engine.driver.checkpoint.left_outputs import TakingBack, take_back_left
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.run_description import any_run
 from ridgeline.engine.driver.outputs import Outputs
@@ -54,16 +53,19 @@ def rewind(
     if list(target.edits) != list(last.edits):
         plan = plan if settled is None else settled(target)
         going = Outputs(plan, clock)
-    back = TakingBack(_void(target, checkpoint.kept()), outputs, going)
-    back.check()
+    _check_outputs(checkpoint, target, outputs, going)
+    changed = outputs.changed(going.plan) if going is not outputs else {}
     if check is not None:
         check(plan, target)
     at = _number(plan, target.window_id, last.window_id)
+    publishers = dict[str, object]()
     try:
-        take_back_left(outputs.plan, last, context)
         outputs.open(context, last.publishers, last.window_id)
         outputs.publish_again(last.window_id, last.publishers)
-        publishers, left = back.prepare(context, at)
+        for name, publisher in outputs.publishers.items():
+            state = _rewound(name, publisher, target, at)
+            if state is not None and (name in going.places or name not in changed):
+                publishers[name] = state
     finally:
         outputs.abandon()
     rewound = replace(
@@ -72,11 +74,43 @@ def rewind(
         epoch=checkpoint.epoch,
         publishers=publishers,
         rewound_to=window_id,
-        left=tuple(left),
         passed_over=target.passed_over + at - window_id,
     )
     checkpoint.commit(rewound)
     return rewound
+
+
+def _check_outputs(checkpoint: Checkpoint, target: Manifest, outputs: Outputs, going: Outputs) -> None:
+    """Raise CheckpointError if what outputs have shown since the target is not all where they are now."""
+    earliest = None
+    for window in not_left(checkpoint.kept()):
+        was, now = window.outputs, outputs.places
+        if window.window_id == target.window_id and was == now:
+            was = going.places
+        if was != now:
+            name = min(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+            how = "was another one, or elsewhere," if name in now else "is gone; it was there"
+            found = f"the output `{name}` {how if name in was else 'was not there'}"
+            remedy = (
+                "start with it as it was" if earliest is None else f"rewind to window {earliest} or later"
+            )
+            raise CheckpointError(
+                f"cannot rewind to window {target.window_id}: {found} in window {window.window_id}, so not all "
+                f"that was shown since can be taken back; {remedy}, or start anew with another `--checkpoint`"
+            )
+        earliest = window.window_id
+        if window.window_id == target.window_id:
+            break
+
+
+def _rewound(name: str, publisher: Publisher, target: Manifest, at: int) -> object:
+    """The state that a publisher continues from. It has changed nothing then. Raises RidgelineError."""
+    try:
+        return publisher.rewind(target.window_id, target.publishers.get(name), at)
+    except NotImplementedError:
+        what = f"`{name}` cannot take back what it has published after window {target.window_id}"
+        remedy = f"give `{type(publisher).__name__}` a `rewind`"
+        raise RidgelineError(f"{what}; {remedy}, or start anew with another `--checkpoint`") from None
 
 
 def rewindable(checkpoint: Checkpoint) -> list[Manifest]:
@@ -127,16 +161,6 @@ def not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
         before = manifest.window_id
         if manifest.rewound_to is not None:
             left = min(left, manifest.rewound_to)
-
-
-def _void(target: Manifest, kept: Iterable[Manifest]) -> list[Manifest]:
-    """The windows that would be void, newest first, and the target after them."""
-    windows: list[Manifest] = []
-    for manifest in not_left(kept):
-        windows.append(manifest)
-        if manifest.window_id == target.window_id:
-            break
-    return windows
 
 
 def _number(plan: Plan, target: int, last: int) -> int:

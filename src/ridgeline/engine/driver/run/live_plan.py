@@ -10,7 +10,6 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import FencedError, RidgelineError, described
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.checkpoint.left_outputs import take_back_left
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.state_moves import (
     NOTHING,
@@ -142,7 +141,6 @@ class LivePlan:
         repairs, sizes = self.repair.recover(self.master.states)
         for repair in repairs:
             process(repair)
-        take_back_left(self.plan, last, publisher_context)
         self._outputs.open(publisher_context, self._begin.publishers, committed)
         self.inputs.open(self._begin.inputs)
         process(recordings(committed))

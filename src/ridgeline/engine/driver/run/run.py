@@ -525,7 +525,6 @@ class ApplicationRun:
             edits=() if self._planner is None else self._planner.kept_edits,
             divided=record.divisions,
             outputs=self._outputs.places,
-            makers=self._outputs.makers,
             schemas=record.schemas.picture,
             passed_over=self.plan.passed_over,
             inputs={name: one.end for name, one in last.read.items() if one.end is not None},
