@@ -94,10 +94,9 @@ def _check_outputs(checkpoint: Checkpoint, target: Manifest, outputs: Outputs, g
             remedy = (
                 "start with it as it was" if earliest is None else f"rewind to window {earliest} or later"
             )
-            raise CheckpointError(
-                f"cannot rewind to window {target.window_id}: {found} in window {window.window_id}, so not all "
-                f"that was shown since can be taken back; {remedy}, or start anew with another `--checkpoint`"
-            )
+            msg = f"cannot rewind to window {target.window_id}: {found} in window {window.window_id}, so not "
+            msg += "all that was shown since can be taken back"
+            raise CheckpointError(f"{msg}; {remedy}, or start anew with another `--checkpoint`")
         earliest = window.window_id
         if window.window_id == target.window_id:
             break
