@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ridgeline import Application
 from ridgeline.engine.driver.run.changes import Changes
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import (
@@ -16,12 +13,10 @@ from ridgeline.stram.changes import (
     RecordingsFound,
     RefuseChange,
     ResumeRecording,
-    StartExactRecording,
     StartRecording,
     StopRecording,
     What,
 )
-from ridgeline.testing import CollectorSink
 from support.engine.applications import Sum
 from support.engine.in_slots import two_stages
 
@@ -80,42 +75,6 @@ def test_recordings_go_on_after_a_restart_or_say_why_not() -> None:
     assert renamed.records(3)
     renamed.committed(begun.recording.end)
     assert not renamed.records(3)
-
-
-def test_an_exact_recording_has_all_inputs_and_outputs_and_there_is_one_at_a_time() -> None:
-    recorder = Recorder(PLAN, 1)
-    begun = ask(recorder, 1, StartExactRecording(windows=9, limit_bytes=10), 5)
-    assert isinstance(begun, BeginRecording)
-    assert (begun.recording.ports, begun.recording.outputs) == (("numbers.numbers",), ("store.input",))
-    names = {one.id: one.name for one in PLAN.physical.operators}
-    found = sorted((names[operator], port) for operator, port in recorder.records_exactly(5))
-    assert found == [("numbers", "numbers")] * 2 + [("store", "input")]
-    assert not recorder.records(5)
-    assert not recorder.records_exactly(4)
-    other = ask(recorder, 2, StartExactRecording(windows=9, limit_bytes=10), 6)
-    assert isinstance(other, RefuseChange)
-    assert "runs beside already, with the recording `1-1`" in other.reason
-    ask(recorder, 3, StopRecording("1-1"), 6)
-    assert isinstance(ask(recorder, 4, StartExactRecording(windows=9, limit_bytes=10), 6), BeginRecording)
-
-
-def test_an_exact_recording_ends_where_inputs_or_outputs_become_others() -> None:
-    begun = ask(Recorder(PLAN, 1), 1, StartExactRecording(windows=9, limit_bytes=10), 5)
-    assert isinstance(begun, BeginRecording)
-    for app, fault in (
-        (two_stages(Sum(), partitions=1), ""),
-        (read_twice(two_stages(Sum())), "inputs or outputs of the application are others now"),
-    ):
-        [resumed] = Recorder(plan_application(app), 2).handle(RecordingsFound((begun.recording,)), 6)
-        assert resumed == ResumeRecording(begun.recording, fault)
-
-
-def read_twice(app: Application) -> Application:
-    """The application with another sink."""
-    stream: Any = app.streams.pop()
-    again = app.add_operator("again", CollectorSink(stream.source.schema.type))
-    app.add_stream(stream.name, stream.source, *stream.sinks, again.input)
-    return app
 
 
 def test_what_is_asked_after_the_end_is_refused() -> None:

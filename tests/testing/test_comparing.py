@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Module, Operator, OutputPort, RidgelineError
+from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.operators import Filter, Map
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, run_local
-from ridgeline.testing.captured import Captured
-from ridgeline.testing.comparing import as_dict, compare
+from ridgeline.stram.changes import StartRecording
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, recorded, run_local
 from ridgeline.testing.matching import Tolerance, match, row_of
-from ridgeline.testing.run_files import Side, write_side
 
 
 class Pair(NamedTuple):
@@ -183,7 +183,6 @@ def test_what_differs_is_named_by_window_operator_and_port():
         "    only in A: key='a', value=5.0",
         "    what `cheap.kept` reads is the same: look there",
     ]
-    assert as_dict(result)["differences"][0]["operator"] == "cheap.kept"
     assert compare_runs(in_module(10.0), in_module(3.0), only=["source"]).equal
     assert [
         one.window for one in compare_runs(in_module(10.0), in_module(3.0), by_window=False).differences
@@ -203,22 +202,23 @@ def test_names_that_nobody_has_are_refused():
         compare_runs(in_module(1.0), in_module(1.0), only=["cheap.keptt"])
 
 
-def test_a_run_in_files_is_compared_as_the_run_itself(tmp_path):
-    def captured(name: str, factor: float) -> Captured:
-        app = Application("pairs")
-        source = app.add_operator("source", ListInput(Pair, [("a", 1.0), END_WINDOW, ("b", 2.0), ("a", 3.0)]))
-        scaled = Map(lambda pair: pair._replace(value=pair.value * factor), schema=Pair)
-        scale = app.add_operator("scale", scaled, partitions=2)
-        sink = app.add_operator("sink", CollectorSink(Pair))
-        app.add_stream("pairs", source.output, scale.data)
-        app.add_stream("scaled", scale.output, sink.input)
-        run = run_local(app, capture=True).captured
-        (tmp_path / name).mkdir()
-        write_side(run, tmp_path / name)
-        return run
+def test_two_versions_are_compared_over_a_recording(tmp_path, monkeypatch):
+    begin = ApplicationRun.begin
 
-    a, b = captured("a", 1.0), captured("b", 2.0)
-    in_files = Side(tmp_path / "a"), Side(tmp_path / "b")
-    for settings_ in ({}, {"only": ["scale"]}, {"by_window": False}, {"tolerance": Tolerance(1.0, 1.0)}):
-        assert as_dict(compare(*in_files, **settings_)) == as_dict(compare(a, b, **settings_))
-    assert compare(in_files[0], Side(tmp_path / "a")).equal
+    def recording(run: ApplicationRun, window_id: int, *rest: Any, **more: Any) -> None:
+        if not window_id:
+            run.changes.ask(StartRecording("source"), "test")
+        begin(run, window_id, *rest, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ApplicationRun, "begin", recording)
+        run_local(in_module(10.0), checkpoint=tmp_path)
+    [folder] = tmp_path.glob("recordings/*/output")
+    items = recorded(folder, Pair)
+    assert items == in_module(10.0).operators[0].operator.items
+    result = compare_runs(in_module(10.0), in_module(3.0), inputs={"source": items})
+    assert [(one.window, one.operator) for one in result.differences] == [(1, "cheap.kept")]
+    with pytest.raises(RidgelineError, match="no recorded tuples"):
+        recorded(tmp_path, Pair)
+    with pytest.raises(RidgelineError, match="no column `count`"):
+        recorded(folder, pa.schema([("count", pa.int64())]))

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from ridgeline.cli import checkpoint, comparing, history, options, proving, validating
+from ridgeline.cli import checkpoint, history, options, validating
 from ridgeline.cli.access import tokens
 from ridgeline.cli.applications import listing, steering, submitting, waiting
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
@@ -390,16 +390,6 @@ _add(_RUN, submitting.submit, unit.systemd_unit, **_CONFIGURED)
 _add(_RUN, upgrading.upgrade, validating.validate, plan, dump_config, **_CONFIGURED)
 _add(_RUN, init)
 _add(_RUN, doctor)
-_add(_RUN, proving.prove, **_CONFIGURED)
-_add(_RUN, comparing.compare, context_settings=OWN_OPTIONS, epilog=comparing.EPILOG)
-_add(
-    _RUN,
-    comparing.run_side,
-    name=comparing.SIDE,
-    cls=ConfiguredCommand,
-    context_settings=OWN_OPTIONS,
-    hidden=True,
-)
 _add(
     _WATCH,
     listing.ps,

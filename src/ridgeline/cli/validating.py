@@ -112,24 +112,23 @@ def judged(
     """Folder, last window and verdicts of each run in a checkpoint: one, or one for each region."""
     from ridgeline.api.support.files import is_local, local_path
     from ridgeline.cli.running.starting import planners
-    from ridgeline.engine.files.storage import LocalStorage, explain
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import open_folder
+    from ridgeline.engine.files.storage import explain
     from ridgeline.regions.planning import WHOLE, plan_regions, read_kept
 
-    if not is_local(folder):
-        raise CommandError(f"`{folder}` is not on a local disk; give a path")
-    root = local_path(folder)
-    if not Path(root).is_dir():
+    root = local_path(folder) if is_local(folder) else folder
+    if is_local(folder) and not Path(root).is_dir():
         raise CommandError(
             f"there is no folder `{root}`; give what `--checkpoint` of `ridgeline run` was given"
         )
     planner_of = planners(configured, written, resume)
     try:
         planner = planner_of(configured.app, WHOLE)
-        whole = planner.first(root, configured.app.name)
+        whole = planner.first(open_folder(root), configured.app.name)
         if not whole.logical.regions:
             yield root, *_judged_run(root, whole, planner)
             return
-        kept = read_kept(LocalStorage(root))
+        kept = read_kept(open_folder(root))
         for one in plan_regions(configured.app, whole, planner_of, root, kept):
             yield one.folder, *_judged_run(one.folder, one.plan, one.planner)
     except OSError as error:
@@ -142,9 +141,9 @@ def _judged_run(folder: str, plan: Plan, planner: Planner) -> tuple[int | None, 
     from ridgeline.engine.driver.checkpoint.planning import read_last
     from ridgeline.engine.driver.checkpoint.run_description import described
     from ridgeline.engine.driver.checkpoint.state_moves import judge_states
-    from ridgeline.engine.files.storage import LocalStorage
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import open_folder
 
-    storage, name = LocalStorage(folder), plan.logical.application
+    storage, name = open_folder(folder), plan.logical.application
     while (last := read_last(storage, name)) is not None:
         run_id = described(storage, name)
         assert run_id is not None  # noqa: S101  it has a window

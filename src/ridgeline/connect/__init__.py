@@ -3,7 +3,6 @@
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
-from ridgeline.connect.scratch import SCRATCH, NotProvableError, ScratchPlace, Server
 from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 from ridgeline.connect.sink import (
     Batch,
@@ -16,18 +15,14 @@ from ridgeline.connect.sink import (
 from ridgeline.connect.source import Amount, Source, SourceContext, SourceUnavailableError
 
 __all__ = [
-    "SCRATCH",
     "Amount",
     "Batch",
     "Mark",
-    "NotProvableError",
     "PartitionedInput",
     "PartitionedOutput",
     "ReaderContext",
     "Records",
-    "ScratchPlace",
     "Secret",
-    "Server",
     "Sink",
     "SinkContext",
     "SinkUnavailableError",

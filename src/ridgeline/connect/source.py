@@ -161,13 +161,6 @@ class Source:
     def committed(self, positions: Mapping[str, Position]) -> None:
         """All records before these positions are processed for good: the other side may forget them."""
 
-    def notes_committed(self) -> bool:
-        """True if the other side forgets or notes committed records: a second run must not read it, then.
-
-        By default that is so where a class has its own `committed`.
-        """
-        return type(self).committed is not Source.committed
-
     def finished(self) -> bool:
         """True once nothing will be added any more. Asked before `partitions` and `ends`."""
         return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ from ridgeline.api.ports import InputPort
 from ridgeline.api.state import ListState
 from ridgeline.api.support.files import StoreAwayError, UnavailableError, may_recover
 from ridgeline.api.support.masking import mask_text
-from ridgeline.connect.scratch import NotProvableError, ScratchPlace
 
 GONE = "its folder is not there any more: is it mounted?"
 """Why an output waits for a folder that it had found."""
@@ -65,25 +63,6 @@ class WindowOutput(Operator):
         The publisher gets what is handed over after all partitions have ended the window.
         """
         raise NotImplementedError
-
-    def scratch(self, name: str) -> ScratchPlace:
-        """Make a scratch place of a name at the other side, for `ridgeline prove`. Called on the driver.
-
-        It has this operator's server, credentials and format, and none of its data. Two of one name are never
-        asked for. Raises NotProvableError: there is none; RidgelineError if it cannot be made.
-        """
-        raise NotProvableError(type(self).__name__)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of the scratch places at the other side: those of proofs that were killed, or still run.
-
-        Raises as `scratch`.
-        """
-        raise NotProvableError(type(self).__name__)
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch places by their names. Raises as `scratch`."""
-        raise NotProvableError(type(self).__name__)
 
     @property
     def file_stem(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +21,6 @@ from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
 from ridgeline.operators._merged_files import Rule, listed
 from ridgeline.operators._partitioned_files import PartitionedFilePublisher, divided
-from ridgeline.operators._scratch_folder import ScratchFolder, ScratchFolders
 
 
 class FileOutput(WindowOutput):
@@ -168,19 +166,6 @@ class FileOutput(WindowOutput):
             []
         """
         return listed(OutputFiles(str(path)))
-
-    def scratch(self, name: str) -> ScratchFolder:
-        """A folder beside the output's. Raises RidgelineError for one that has none above it."""
-        return ScratchFolder(self, name)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of scratch folders beside it. Raises RidgelineError as `scratch`."""
-        return ScratchFolders(str(self.path)).left()
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch folders. Raises RidgelineError if the file system refuses."""
-        for name in names:
-            ScratchFolders(str(self.path)).remove(name)
 
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Self
 
 from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
@@ -29,19 +29,6 @@ def is_of_store(failure: Failure) -> bool:
     return failure.callback == STORE or (failure.cluster and bool(failure.operator))
 
 
-class ExactPart(NamedTuple):
-    """The exact recording of a partition in a window: so many tuples, as bytes or in a file of a size.
-
-    `fault`: why there is none.
-    """
-
-    tuples: int
-    data: bytes
-    file: str
-    size_bytes: int
-    fault: str
-
-
 @pickled_by_values
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
@@ -51,10 +38,10 @@ class WindowRequest:
     finish in this window, so open application windows end. `finished`: inputs that have finished before; a
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
     state; None: containers use the states that they hold. `samples`: the output ports whose last tuples the
-    report must hold, and how many. `recording`: the ports that are recorded, and the most bytes of each;
-    `exact`: the same of those that are recorded as they are. All by physical id; ports also by name. `ends`:
-    when the window's width is over, by the monotonic clock of the host that runs it; set there. `time`: when
-    the window was first begun, by the driver's clock, in microseconds since 1970. `key_bits`: count how
+    report must hold, and how many. `recording`: the ports that are recorded, and the most bytes of each. All
+    by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic clock of the
+    host that runs it; set there. `time`: when the window was first begun, by the driver's clock, in
+    microseconds since 1970. `key_bits`: count how
     tuples are spread over keys, by so many bits of their hashes; 0: do not. `offsets`: what the inputs that
     have an `Enumerator` read, by logical name.
     """
@@ -67,16 +54,10 @@ class WindowRequest:
     states: Mapping[int, StateVersion] | None = field(default_factory=dict)
     samples: Mapping[tuple[int, str], int] = field(default_factory=dict)
     recording: Mapping[tuple[int, str], int] = field(default_factory=dict)
-    exact: Mapping[tuple[int, str], int] = field(default_factory=dict)
     ends: float = math.inf
     time: int = 0
     key_bits: int = 0
     offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
-
-    @property
-    def records(self) -> bool:
-        """True if tuples of any port are recorded: then each must be there as it is."""
-        return bool(self.recording or self.exact)
 
 
 @pickled_by_values
@@ -105,8 +86,7 @@ class OperatorReport:
 
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
     fields are for the run: what the operator handed over, the samples, and how its state changed.
-    `recorded`: by port, how many tuples, and their file or its name; or why there is none. `exact`: all of
-    its ports that are recorded as they are.
+    `recorded`: by port, how many tuples, and their file or its name; or why there is none.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
     delay operator has tuples for the next window.
@@ -121,7 +101,6 @@ class OperatorReport:
     handed_over: list[object] = field(default_factory=list)
     samples: dict[str, bytes] = field(default_factory=dict)
     recorded: dict[str, tuple[int, bytes, str, str]] = field(default_factory=dict)
-    exact: ExactPart | None = None
     idle: bool = False
     delays: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)

@@ -27,7 +27,7 @@ from ridgeline.plan.region import Region
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import state_of
 from ridgeline.regions.view import IDS
-from ridgeline.stram.changes import Change, EditPlan, StartExactRecording, StartRecording, StopRecording, What
+from ridgeline.stram.changes import Change, EditPlan, StartRecording, StopRecording, What
 
 _CLOCK = SystemClock()
 _OF_PLAN = frozenset(("path", "queue", "readers", "schema", "when_missing"))
@@ -150,8 +150,6 @@ class JoinedChanges:
                 return [region_of(self._regions, edits)]
             case StartRecording(operator):
                 return [_with_operator(self._regions, operator)]
-            case StartExactRecording():
-                raise ChangeError("an application of several regions cannot record all inputs and outputs")
             case StopRecording(recording):
                 return [self._recorded(recording)]
         running = [region for region in self._regions if region.is_running and region.run is not None]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.change.edit_texts import edits_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
@@ -27,20 +26,6 @@ class StartRecording:
 
     def __str__(self) -> str:
         return f"start recording `{self.operator}{f'.{self.port}' if self.port else ''}`"
-
-
-@dataclass(frozen=True, slots=True)
-class StartExactRecording:
-    """Record all that inputs emit and outputs get, as it is, for a version that runs beside.
-
-    It ends as a `StartRecording` does, and where the operators become others. There is one at a time.
-    """
-
-    windows: int
-    limit_bytes: int
-
-    def __str__(self) -> str:
-        return "start recording all inputs and outputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +90,7 @@ class Kill:
 
 
 Control = Pause | Resume | Shutdown | Kill
-What = StartRecording | StartExactRecording | StopRecording | EditPlan | Control
+What = StartRecording | StopRecording | EditPlan | Control
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +104,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The recording of the ports of one operator in the windows from `first` up to, not including, `end`.
-
-    An exact one is of all inputs and outputs: `ports` are those of inputs, `outputs` those of outputs, as
-    `operator.port`, and `operator` is "".
-    """
+    """The recording of the ports of one operator in the windows from `first` up to, not including, `end`."""
 
     id: str
     operator: str
@@ -132,8 +113,6 @@ class Recording:
     end: int
     limit_bytes: int
     by: str
-    outputs: tuple[str, ...] = ()
-    exact: bool = False
 
 
 # Events and instructions ------------------------------------------------------------------------------------
@@ -213,8 +192,6 @@ class Recorder:
             case ChangeAsked(change):
                 if isinstance(change.what, StartRecording):
                     return (self._start(change, change.what, window_id),)
-                if isinstance(change.what, StartExactRecording):
-                    return (self._start_exact(change, change.what, window_id),)
                 if isinstance(change.what, StopRecording):
                     return (self._stop(change, change.what, window_id),)
                 return (RefuseChange(change, f"this run cannot {change.what}"),)
@@ -229,22 +206,11 @@ class Recorder:
         """The ports that are recorded in a window, and the most bytes of each; by physical id and name."""
         found: dict[tuple[int, str], int] = {}
         for recording in self._recordings.values():
-            if recording.first <= window_id < recording.end and not recording.exact:
+            if recording.first <= window_id < recording.end:
                 for partition in self._partitions(recording.operator):
                     for port in recording.ports:
                         key = partition.id, port
                         found[key] = max(found.get(key, 0), recording.limit_bytes)
-        return found
-
-    def records_exactly(self, window_id: int) -> Mapping[tuple[int, str], int]:
-        """The same of ports that are recorded as they are."""
-        found: dict[tuple[int, str], int] = {}
-        for recording in self._recordings.values():
-            if recording.exact and recording.first <= window_id < recording.end:
-                for name in (*recording.ports, *recording.outputs):
-                    operator, _, port = name.rpartition(".")
-                    for partition in self._partitions(operator):
-                        found[partition.id, port] = recording.limit_bytes
         return found
 
     @property
@@ -281,42 +247,6 @@ class Recorder:
         self._recordings[recording.id] = recording
         return BeginRecording(change, recording)
 
-    def _start_exact(self, change: Change, what: StartExactRecording, window_id: int) -> ChangeInstruction:
-        """Begin to record all inputs and outputs with this window, or refuse it."""
-        if any(one.exact and one.end > window_id for one in self._recordings.values()):
-            other = next(name for name, one in self._recordings.items() if one.exact)
-            why = f"another version runs beside already, with the recording `{other}`; wait for its end, or "
-            return RefuseChange(change, f"{why}end it by `ridgeline stop-recording`")
-        if what.windows < 1 or what.limit_bytes < 1:
-            return RefuseChange(change, "a recording has at least one window and one byte")
-        ports, outputs = self._ends()
-        recording = Recording(
-            f"{self._epoch}-{change.number}",
-            "",
-            ports,
-            window_id,
-            window_id + what.windows,
-            what.limit_bytes,
-            change.by,
-            outputs,
-            exact=True,
-        )
-        self._recordings[recording.id] = recording
-        return BeginRecording(change, recording)
-
-    def _ends(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The output ports of inputs, and the input ports of outputs, as `operator.port`."""
-        ports: list[str] = []
-        outputs: list[str] = []
-        for one in self._plan.logical.operators:
-            if isinstance(one.operator, (DelayHead, DelayTail)):
-                continue
-            if one.is_input:
-                ports += [f"{one.name}.{port}" for port in one.outputs]
-            elif not one.outputs:
-                outputs += [f"{one.name}.{port}" for port in one.inputs]
-        return tuple(ports), tuple(outputs)
-
     def _stop(self, change: Change, what: StopRecording, window_id: int) -> ChangeInstruction:
         recording = self._recordings.get(what.recording)
         if recording is None:
@@ -327,11 +257,6 @@ class Recorder:
         return EndRecording(change, recording)
 
     def _resume(self, recording: Recording) -> ResumeRecording:
-        if recording.exact:
-            if self._ends() != (recording.ports, recording.outputs):
-                return ResumeRecording(recording, "inputs or outputs of the application are others now")
-            self._recordings[recording.id] = recording
-            return ResumeRecording(recording, "")
         ports = self._ports(recording.operator, recording.ports)
         if isinstance(ports, str):
             return ResumeRecording(recording, ports)

@@ -266,7 +266,6 @@ class Master:
             states,
             time=window.time,
             recording=self._recorder.records(window.window_id),
-            exact=self._recorder.records_exactly(window.window_id),
             offsets=window.offsets,
         )
         return RunWindow(request, window.reason)

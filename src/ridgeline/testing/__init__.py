@@ -12,7 +12,7 @@ from ridgeline.testing.comparing import Comparison, Difference
 from ridgeline.testing.connectors.outputs import connector_checks
 from ridgeline.testing.connectors.target import ConnectorReport, ConnectorRow, ConnectorTarget
 from ridgeline.testing.faults import Fault, Faults
-from ridgeline.testing.list_input import ABORT, END_WINDOW, EOF, ListInput
+from ridgeline.testing.list_input import ABORT, END_WINDOW, EOF, ListInput, recorded
 from ridgeline.testing.local_run import LocalRun
 from ridgeline.testing.run_local import run_local
 from ridgeline.testing.sinks import CountSink, ExpectedSink, FailOn, FirstLastSink, HashSink, NullSink
@@ -43,5 +43,6 @@ __all__ = [
     "assert_recovers",
     "compare_runs",
     "connector_checks",
+    "recorded",
     "run_local",
 ]

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.testing.captured import Port
+from ridgeline.testing.captured import Captured, Port
 from ridgeline.testing.matching import Row, Tolerance, changes, match
 
 EXACT = Tolerance()
 _MOST_SHOWN = 5
 """Tuples that a difference keeps of one port in one window."""
-
-
-class ComparedRun(Protocol):
-    """A run to compare: `Captured` in this process, or `Side` of another one; fields as of `Captured`."""
-
-    ports: list[Port]
-    ordered: set[Port]
-    upstream: dict[str, list[Port]]
-    inputs: set[str]
-    windows: list[int]
-
-    def of_window(self, port: Port, window: int) -> object:
-        """The tuples of a port in a window in a form that is equal only if they are."""
-
-    def count(self, port: Port, window: int) -> int:
-        """How many tuples these are."""
-
-    def compared(self, port: Port, window: int) -> list[Row]:
-        """These tuples, as they are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +117,8 @@ class Comparison:
 
 
 def compare(
-    a: ComparedRun,
-    b: ComparedRun,
+    a: Captured,
+    b: Captured,
     *,
     only: Collection[str] = (),
     tolerance: Tolerance = EXACT,
@@ -185,7 +165,7 @@ def compare(
     )
 
 
-def _chosen(a: ComparedRun, b: ComparedRun, only: Collection[str]) -> set[Port]:
+def _chosen(a: Captured, b: Captured, only: Collection[str]) -> set[Port]:
     """The ports that `only` names. Raises RidgelineError."""
     ports = [*a.ports, *b.ports]
     if not only:
@@ -199,16 +179,16 @@ def _chosen(a: ComparedRun, b: ComparedRun, only: Collection[str]) -> set[Port]:
     return {port for port in ports if port.operator in only or str(port) in only}
 
 
-def _reads(side: ComparedRun, operator: str) -> set[Port]:
+def _reads(side: Captured, operator: str) -> set[Port]:
     return set(side.upstream.get(operator, ()))
 
 
-def _same_bytes(a: ComparedRun, b: ComparedRun, port: Port, windows: Iterable[int]) -> bool:
+def _same_bytes(a: Captured, b: Captured, port: Port, windows: Iterable[int]) -> bool:
     """True if both sides have the same batches: quicker than to look at each tuple."""
     return all(a.of_window(port, window) == b.of_window(port, window) for window in windows)
 
 
-def _rows(side: ComparedRun, port: Port, windows: Iterable[int]) -> list[Row]:
+def _rows(side: Captured, port: Port, windows: Iterable[int]) -> list[Row]:
     return [row for window in windows for row in side.compared(port, window)]
 
 
@@ -249,31 +229,3 @@ def _count(number: int, noun: str) -> str:
 
 def _tuples(number: int) -> str:
     return _count(number, "tuple")
-
-
-def as_dict(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as JSON has it."""
-    return {
-        "equal": comparison.equal,
-        "streams": [str(port) for port in comparison.ports],
-        "windows": comparison.windows,
-        "tuples": comparison.tuples,
-        "onlyA": [str(port) for port in comparison.only_a],
-        "onlyB": [str(port) for port in comparison.only_b],
-        "differences": [_difference_as_dict(one) for one in comparison.differences],
-    }
-
-
-def _difference_as_dict(one: Difference) -> Mapping[str, Any]:
-    """A difference as JSON has it."""
-    return {
-        "window": one.window,
-        "operator": one.operator,
-        "port": one.port,
-        "differ": one.differ,
-        "onlyA": one.only_a,
-        "onlyB": one.only_b,
-        "anotherOrder": one.moved,
-        "cause": one.cause,
-        "shown": list(one.shown),
-    }

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
 from typing_extensions import TypeVar
 
 from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct, struct_fields
 from ridgeline.api.columns.schema_types import SchemaType
-from ridgeline.api.errors import ContainerAbortError, SchemaError, shorten
+from ridgeline.api.errors import ContainerAbortError, RidgelineError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
+from ridgeline.api.support.files import resolve
 
 T = TypeVar("T", default=Any)
 
@@ -163,3 +167,36 @@ class ListInput(InputOperator, Emits[T]):
     def progress(self) -> tuple[float, float | None]:
         """Items emitted and items still to be emitted."""
         return float(self.position), float(len(self.items) - self.position)
+
+
+def recorded(folder: str | os.PathLike[str], schema: SchemaType[T]) -> list[T | Mark]:
+    """The tuples of a recorded port, window by window, as `run_local(inputs=)` takes them.
+
+    `folder`: `recordings/ID/PORT` in a checkpoint. What the recording has masked stays masked. Raises
+    RidgelineError if it has no tuples, or not the columns of `schema`.
+    """
+    files, root = resolve(os.fspath(folder))
+    selector = pyarrow.fs.FileSelector(root, allow_not_found=True)
+    found = sorted(info.path for info in files.get_file_info(selector) if info.extension == "parquet")
+    if not found:
+        raise RidgelineError(f"`{folder}` has no recorded tuples; give `recordings/ID/PORT` of a checkpoint")
+    kind, items = Schema(schema), list[T | Mark]()
+    window = _window_of(found[0])
+    for path in found:
+        items += [END_WINDOW] * (_window_of(path) - window)
+        window = _window_of(path)
+        with files.open_input_file(path) as file:
+            table = pq.read_table(file)
+        if missing := sorted(set(kind.arrow.names) - set(table.column_names)):
+            raise RidgelineError(
+                f"`{folder}` has no column `{missing[0]}`, which {kind.describe()} has; "
+                f"it has {', '.join(table.column_names)}"
+            )
+        for batch in table.select(kind.arrow.names).cast(kind.arrow).to_batches():
+            items += kind.decode(batch)
+    return items
+
+
+def _window_of(path: str) -> int:
+    """The window of a file `w<window>-p<partition>.parquet`."""
+    return int(path.rpartition("/")[2].partition("-")[0].removeprefix("w"))

@@ -74,12 +74,3 @@ def request(path, body=b"{}"):
     from support.service.bad_requests import Bad
 
     return Bad(f"{BASE}/{path}", body)
-
-
-def test_a_recording_of_everything_names_no_operator():
-    with living(token=TOKENS["all"]) as app:
-        for named in ({"operator": "sums"}, {"port": "input"}):
-            body = json.dumps({"exact": True, **named}).encode()
-            status, answer = send(app.server, request("recordings", body))
-            assert (status, answer["hint"]) == (400, "leave `operator` and `port` out, or `exact`")
-        assert not app.run.changes.rows()

@@ -36,12 +36,6 @@ def start(context: typer.Context, settings: RunSettings) -> None:
     In a process of a supervisor it learns of failures, and of what is logged.
     """
     supervisor = link()
-    if supervisor is not None and supervisor.shadow is not None:
-        from ridgeline.cli.running.shadow_side import run_side
-
-        with failure_reported():
-            run_side(context, settings, supervisor)
-        return
     if supervisor is not None:
         settings = settings.supervised(supervisor)
     if settings.supervision.standby:

@@ -65,8 +65,7 @@ class Link:
 
     `restarts`: how often it has started a driver again. `reason`: why, the last time. `begun`: a driver
     before has run, so nothing is rewound or forgotten again. `checkpoint`, `attributes`: what a supervisor
-    says beside the command. `by`: its process. `shadow`: what a version that runs beside has to do; None: it
-    is no such one.
+    says beside the command. `by`: its process.
     """
 
     end: socket.socket
@@ -76,7 +75,6 @@ class Link:
     checkpoint: str | None = None
     attributes: tuple[str, ...] = ()
     by: int = 0
-    shadow: Mapping[str, Any] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _cut: bool = False
     _followed: tuple[Stops, Callable[[], object]] | None = None

@@ -66,7 +66,7 @@ class Chain(NamedTuple):
     def _is_closed(self, request: WindowRequest, delivered: Emitted) -> bool:
         """True if nothing else has or reads what goes between its operators."""
         return (
-            not request.records
+            not request.recording
             and not any((route.source, route.source_port) in request.samples for route in self.routes)
             and not any((route.sink, route.sink_port) in delivered for route in self.routes)
         )

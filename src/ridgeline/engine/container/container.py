@@ -22,7 +22,6 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import OperatorError, StateError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.container.chain import Chain, Chains, Ran, Relay
-from ridgeline.engine.container.exact_recording import record_exactly
 from ridgeline.engine.container.feed import FedRows, count_reading
 from ridgeline.engine.container.inbox import receive
 from ridgeline.engine.container.recording import record
@@ -179,7 +178,7 @@ class Container:
         """
         request = self._continued(request)
         own_tag = f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}"
-        combines = not request.records
+        combines = not request.recording
         outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits, combines=combines)
         try:
             report = self._run(request, messages, batches, outgoing, tag)
@@ -428,9 +427,6 @@ class Container:
         if request.recording:
             tag = runtime.context.container_attempt
             report.recorded = record(runtime.spec, request, {**inputs, **emitted}, self._storage.write, tag)
-        if request.exact:
-            tag, write = runtime.context.container_attempt, self._storage.write
-            report.exact = record_exactly(runtime, request, {**inputs, **emitted}, write, tag)
         return report, emitted
 
     def _route(

@@ -86,11 +86,6 @@ class Storage(ABC):
     def delete(self, names: Iterable[str]) -> None:
         """Remove files; those that are not there are passed over."""
 
-    def move(self, name: str, to: str) -> None:
-        """Give a file another name. Raises FileNotFoundError."""
-        self.write(to, self.read(name))
-        self.delete([name])
-
 
 class DriverStorage(Storage):
     """The driver's storage, which can also create a file of which there is only one."""
@@ -285,11 +280,6 @@ class LocalStorage(DriverStorage):
                 )
         except FileNotFoundError:
             return []
-
-    def move(self, name: str, to: str) -> None:
-        """Rename it."""
-        self._make_folder(to)
-        os.replace(self._path(name), self._path(to))  # noqa: PTH105
 
     def delete(self, names: Iterable[str]) -> None:
         """Unlink each."""

@@ -353,10 +353,6 @@ class KafkaSource(Source):
 
     # Commits to the user's group ----------------------------------------------------------------------------
 
-    def notes_committed(self) -> bool:
-        """With a group of the user only; the other side forgets nothing."""
-        return self._set.group is not None
-
     def committed(self, positions: Mapping[str, Any]) -> None:
         """Note the positions, and commit them to the user's group, once a second at most."""
         self._positions = positions

@@ -19,7 +19,6 @@ from ridgeline.operators._divided import Columns, DividedOperator, columns_of
 from ridgeline.operators.kafka._client import client_faults, found_servers
 from ridgeline.operators.kafka._messages import MessageMaker
 from ridgeline.operators.kafka._rows import RegistrySettings
-from ridgeline.operators.kafka._scratch import KafkaScratch, ScratchTopics
 from ridgeline.operators.kafka._sink import KafkaSink, Settings
 from ridgeline.operators.payloads import PayloadFormat, UnavailableError
 
@@ -145,18 +144,6 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
             self.topic_options,
         )
         return KafkaSink(settings, self._maker())
-
-    def scratch(self, name: str) -> KafkaScratch:
-        """A topic of its own, with a group of its own. Raises RidgelineError if no broker answers."""
-        return KafkaScratch(self, name)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of scratch topics. Raises RidgelineError if no broker answers."""
-        return ScratchTopics(self).left()
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch topics and their groups. Raises RidgelineError if the broker refuses."""
-        ScratchTopics(self).remove(names)
 
     def setup(self, context: OperatorContext) -> None:
         """Prepare; the encoder is made for the first batch."""

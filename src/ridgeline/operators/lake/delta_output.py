@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +13,6 @@ from ridgeline.connect.sink import Sink
 from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators._table_rows import TableRows
 from ridgeline.operators.lake.columns import converted, delta_type
-from ridgeline.operators.lake.delta_scratch import DeltaScratch, ScratchTables
 from ridgeline.operators.lake.delta_sink import DeltaSink
 from ridgeline.operators.lake.storage import Store, delta_faults, table_uri
 from ridgeline.operators.lake.target import Target, target_faults
@@ -96,15 +94,3 @@ class DeltaOutput(TableRows):
     def sink(self) -> Sink:
         """The driver's half."""
         return DeltaSink(Store(str(self.path), self.storage), self._target)
-
-    def scratch(self, name: str) -> DeltaScratch:
-        """A table beside this one. Raises RidgelineError if there is no room for one."""
-        return DeltaScratch(self, name)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of scratch tables. Raises RidgelineError, SinkUnavailableError if the store is gone."""
-        return ScratchTables(self).left()
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch tables. Raises as `scratch_left`."""
-        ScratchTables(self).remove(names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -14,7 +13,6 @@ from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators._table_rows import TableRows
 from ridgeline.operators.lake.columns import converted, iceberg_type, refuse_null_lists
 from ridgeline.operators.lake.iceberg import IcebergTable, iceberg_faults
-from ridgeline.operators.lake.iceberg_scratch import IcebergScratch, ScratchTables
 from ridgeline.operators.lake.iceberg_sink import IcebergSink
 from ridgeline.operators.lake.target import Target, target_faults
 
@@ -94,15 +92,3 @@ class IcebergOutput(TableRows):
     def sink(self) -> Sink:
         """The driver's half."""
         return IcebergSink(IcebergTable(self.table, self.catalog, self.properties), self._target)
-
-    def scratch(self, name: str) -> IcebergScratch:
-        """A table beside this one. Raises RidgelineError if there is no room for one."""
-        return IcebergScratch(self, name)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of scratch tables. Raises RidgelineError, SinkUnavailableError if the catalog is gone."""
-        return ScratchTables(self).left()
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch tables. Raises as `scratch_left`."""
-        ScratchTables(self).remove(names)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 from pydantic import Field
 
@@ -13,7 +11,6 @@ from ridgeline.operators._divided import columns_of
 from ridgeline.operators._table_rows import TableRows
 from ridgeline.operators.mariadb.connecting import FROM_ENVIRONMENT, Server, library_faults
 from ridgeline.operators.mariadb.rows import literals
-from ridgeline.operators.mariadb.scratch import MariaDbScratch, ScratchDatabases
 from ridgeline.operators.mariadb.sink import MariaDbSink
 from ridgeline.operators.mariadb.table import Target
 
@@ -86,15 +83,3 @@ class MariaDbOutput(TableRows):
     @property
     def _server(self) -> Server:
         return Server(self.url, self.password, dict(self.connection))
-
-    def scratch(self, name: str) -> MariaDbScratch:
-        """A database of its own, with table and marks. Raises RidgelineError if the user may not make it."""
-        return MariaDbScratch(self, name)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of scratch databases. Raises RidgelineError if the server does not answer."""
-        return ScratchDatabases(self._server).left()
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch databases. Raises RidgelineError if the user may not."""
-        ScratchDatabases(self._server).remove(names)

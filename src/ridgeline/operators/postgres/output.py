@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 from pydantic import Field
 
@@ -13,7 +11,6 @@ from ridgeline.operators._divided import columns_of
 from ridgeline.operators._table_rows import TableRows
 from ridgeline.operators.postgres.connecting import FROM_ENVIRONMENT, Server, library_faults
 from ridgeline.operators.postgres.rows import copy_text
-from ridgeline.operators.postgres.scratch import PostgresScratch, ScratchSchemas
 from ridgeline.operators.postgres.sink import PostgresSink, Table
 
 
@@ -84,15 +81,3 @@ class PostgresOutput(TableRows):
     @property
     def _server(self) -> Server:
         return Server(self.dsn, self.password, dict(self.connection))
-
-    def scratch(self, name: str) -> PostgresScratch:
-        """A schema of its own, with table and marks. Raises RidgelineError if the user may not make it."""
-        return PostgresScratch(self, name)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of scratch schemas. Raises RidgelineError if the server does not answer."""
-        return ScratchSchemas(self._server).left()
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch schemas. Raises RidgelineError if the user may not."""
-        ScratchSchemas(self._server).remove(names)

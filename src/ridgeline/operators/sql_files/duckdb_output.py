@@ -14,7 +14,6 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.extras import library
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 from ridgeline.operators._table_rows import DELETED
-from ridgeline.operators.sql_files.scratch import ScratchFile
 from ridgeline.operators.sql_files.table_output import Table, TableOutput, folded, listed, quoted
 
 _MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
@@ -83,10 +82,6 @@ class DuckDbOutput(TableOutput):
     def sink(self) -> Sink:
         """The driver's half."""
         return DuckDbSink(self.target)
-
-    def scratch(self, name: str) -> ScratchFile:
-        """A database of its own beside the file."""
-        return ScratchFile(self, name, _fetched, checked=False)
 
 
 def _fetched(path: Path, query: str) -> list[tuple[Any, ...]]:

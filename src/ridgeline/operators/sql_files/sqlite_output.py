@@ -15,7 +15,6 @@ from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableErr
 from ridgeline.operators._json import json_column
 from ridgeline.operators._table_rows import DELETED
 from ridgeline.operators.sql_files.affinity import affinity, changes
-from ridgeline.operators.sql_files.scratch import ScratchFile
 from ridgeline.operators.sql_files.table_output import Table, TableOutput, folded, listed, quoted
 
 _BUSY_SECONDS = 10.0
@@ -79,10 +78,6 @@ class SqliteOutput(TableOutput):
     def sink(self) -> Sink:
         """The driver's half."""
         return SqliteSink(self.target)
-
-    def scratch(self, name: str) -> ScratchFile:
-        """A database of its own beside the file."""
-        return ScratchFile(self, name, _fetched, checked=True)
 
 
 def _fetched(path: Path, query: str) -> list[tuple[Any, ...]]:

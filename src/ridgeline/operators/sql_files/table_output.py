@@ -13,7 +13,6 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.files import local_path
 from ridgeline.operators._divided import columns_of
 from ridgeline.operators._table_rows import TableRows
-from ridgeline.operators.sql_files.scratch import files_left, remove_files
 
 
 class Table(NamedTuple):
@@ -76,14 +75,6 @@ class TableOutput(TableRows):
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Check keys, and say which rows are deleted. Raises ValueError for a key that is null."""
         return self.keyed(batch)
-
-    def scratch_left(self) -> Sequence[str]:
-        """The names of scratch databases beside the file."""
-        return files_left(Path(self.path))
-
-    def remove_scratch(self, names: Sequence[str]) -> None:
-        """Remove scratch databases. Raises OSError if the file system refuses."""
-        remove_files(Path(self.path), names)
 
     @property
     def target(self) -> Table:

@@ -369,9 +369,8 @@ class RecordingAnswer(TypedDict):
     """A recording of tuples."""
 
     id: Annotated[str, "Its id."]
-    operator: Annotated[str, "The operator whose ports are recorded; empty for an exact one."]
-    ports: Annotated[list[str], "The ports that are recorded; with their operator in an exact one."]
-    exact: Annotated[bool, "It has all inputs and outputs as they are, for `upgrade --shadow`."]
+    operator: Annotated[str, "The operator whose ports are recorded."]
+    ports: Annotated[list[str], "The ports that are recorded."]
     state: Annotated[str, "`RECORDING`, or `ENDED` once all of its windows are committed."]
     reason: Annotated[str, "Why it ended before its last window; empty if it did not."]
     by: Annotated[str, "Who asked for it."]

@@ -39,7 +39,6 @@ from ridgeline.stram.changes import (
     Pause,
     Resume,
     Shutdown,
-    StartExactRecording,
     StartRecording,
     StopRecording,
     What,
@@ -85,11 +84,6 @@ def _recordings(base: str) -> tuple[Endpoint, ...]:
     body = (
         Parameter("operator", "string", "the name of a logical operator"),
         Parameter("port", "string", "the name of a port; default: all that are connected"),
-        Parameter(
-            "exact",
-            "boolean",
-            "in the place of `operator`: record all inputs and outputs as they are, for `upgrade --shadow`",
-        ),
         Parameter("windows", "integer", "how many windows; default: 1,000", 1, _MOST_WINDOWS),
         Parameter("maxMb", "integer", "the most megabytes; default: 64", 1, _MOST_MB),
     )
@@ -283,17 +277,8 @@ def _as_apex(base: str) -> tuple[Endpoint, ...]:
 
 
 def _start(call: Call) -> ChangeAnswer:
-    """Ask for a recording, an exact one if the body says so. Raises AnswerError (400)."""
+    """Ask for a recording. Raises AnswerError (400)."""
     default = StartRecording("")
-    if call.get("exact"):
-        if call.get("operator") is not None or call.get("port") is not None:
-            raise AnswerError(
-                400,
-                "`exact` records all operators, and the body names one",
-                "leave `operator` and `port` out, or `exact`",
-            )
-        windows, limit = call.get("windows") or default.windows, call.get("maxMb")
-        return _ask(call, StartExactRecording(windows, limit * _MB if limit else default.limit_bytes))
     if call.get("operator") is None:
         raise AnswerError(400, "`operator` is missing", "name the operator to record")
     what = StartRecording(
@@ -309,7 +294,7 @@ def _tuples(call: Call) -> RecordedTuplesAnswer:
     """The last tuples of a recording. Raises AnswerError (404)."""
     rows = call.running.recordings.rows()
     try:
-        folder = recorded.folder_of([row for row in rows if not row["exact"]], call["id"])
+        folder = recorded.folder_of(rows, call["id"])
     except KeyError as unknown:
         raise AnswerError(404, str(unknown.args[0]), "`/recordings` has those that there are") from None
     port = call.get("port")

@@ -108,27 +108,16 @@ def connector_checks(
         >>> report.guarantee
         'exactly once'
     """
-    report = run_checks(target, only=only)
-    if report.faults or (guarantee == "exactly once" and report.guarantee != guarantee):
-        raise AssertionError(str(report))
-    return report
-
-
-def run_checks(
-    target: Callable[[], ConnectorTarget],
-    *,
-    only: Collection[str] = (),
-    on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
-) -> ConnectorReport:
-    """Run the checks that `connector_checks` runs; `on_outcome` is called after each."""
     outcomes = []
     for check in _checks():
         if only and not any(part in check.name for part in only):
             continue
         if (found := _outcome(check, target())) is not None:
             outcomes.append(found)
-            on_outcome(found)
-    return ConnectorReport(outcomes)
+    report = ConnectorReport(outcomes)
+    if report.faults or (guarantee == "exactly once" and report.guarantee != guarantee):
+        raise AssertionError(str(report))
+    return report
 
 
 class _SkippedError(Exception):

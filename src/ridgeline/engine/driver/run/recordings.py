@@ -2,8 +2,6 @@
 
 Before the commit of a window a file `recordings/staged/w<window>-e<epoch>.json` says what belongs to it.
 After the commit its parts become files `recordings/<id>/<port>/w<window>-p<partition>.parquet`, and it goes.
-Those of an exact recording become one file `recordings/<id>/w<window>.json`. Large ones lie beside it as
-`w<window>-<operator>-p<partition>.part`, and are there before it.
 A driver that starts does that for windows that are committed, and removes the rest. What cannot be written
 ends the recording, not the application.
 """
@@ -25,12 +23,11 @@ import pyarrow.parquet as pq
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.container.exact_recording import EXACT
 from ridgeline.engine.container.recording import FOLDER, STAGED
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.run.changes import Asked, applied, refused
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import ExactPart, WindowReport
+from ridgeline.plan.protocol import WindowReport
 from ridgeline.stram.changes import (
     BeginRecording,
     ChangeInstruction,
@@ -63,10 +60,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One partition's port in a window: its tuples in `data`, or in a file of the container.
-
-    `exact`: it is of an exact recording, and `port` is the operator. `in_file`: the size of its file.
-    """
+    """One partition's port in a window: its tuples in `data`; `file`: the container's file that had them."""
 
     recording: str
     port: str
@@ -74,12 +68,6 @@ class _Part:
     tuples: int
     data: bytes
     file: str
-    exact: bool = False
-    in_file: int = 0
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.data) or self.in_file
 
     @property
     def name(self) -> str:
@@ -145,7 +133,6 @@ class Recordings:
                 ]
                 self._publish(staged["window"], parts)
         self._storage.delete(f"{STAGED}/{name}" for name in names)
-        self._storage.delete(f"{EXACT}/{name}" for name in self._storage.names(EXACT))
         found, files = [], self._storage.names(FOLDER)
         for name in self._ids():
             if self._read(f"{FOLDER}/{name}{ENDED}"):
@@ -153,8 +140,7 @@ class Recordings:
             known = json.loads(self._storage.read(f"{FOLDER}/{name}{STARTED}"))
             ends = [int(one.removeprefix(f"{name}{STOPPED}")) for one in files if f"{name}{STOPPED}" in one]
             known["recording"]["end"] = min([known["recording"]["end"], *ends])
-            lists = {key: tuple(known["recording"].get(key, ())) for key in ("ports", "outputs")}
-            recording = Recording(**{**known["recording"], **lists})
+            recording = Recording(**{**known["recording"], "ports": tuple(known["recording"]["ports"])})
             self._open[recording.id] = self._counted(recording, known["at"])
             found.append(recording)
         return tuple(found)
@@ -174,15 +160,6 @@ class Recordings:
         """The files of a recording that another driver began."""
         found = _Open(recording, at)
         windows: set[str] = set()
-        if recording.exact:
-            folder = f"{FOLDER}/{recording.id}"
-            names = [name for name in self._storage.names(folder) if name.endswith(".json")]
-            for name in names:
-                for part in json.loads(self._storage.read(f"{folder}/{name}"))["parts"]:
-                    found.tuples += part["tuples"]
-                    found.size_bytes += part["size"]
-            found.windows, found.staged_bytes = len(names), found.size_bytes
-            return found
         for port in recording.ports:
             folder = f"{FOLDER}/{recording.id}/{quote(port, safe='')}"
             for name in self._storage.names(folder):
@@ -227,11 +204,9 @@ class Recordings:
             for one in report.operators:
                 if one.recorded:
                     found += self._parts(window_id, one.window.operator, one.recorded)
-                if one.exact is not None:
-                    found += self._exact_parts(window_id, one.window.operator, one.exact)
         for known in list(self._open.values()):
             own = [part for part in found if part.recording == known.recording.id]
-            size = sum(part.size_bytes for part in own)
+            size = sum(len(part.data) for part in own)
             if max(known.size_bytes, known.staged_bytes) + size > known.recording.limit_bytes:
                 why = f"it would exceed {known.recording.limit_bytes:,} bytes in window {window_id}"
                 self._fail(known, window_id, why)
@@ -251,7 +226,7 @@ class Recordings:
             return
         self._staged[window_id] = found
         for part in found:
-            self._open[part.recording].staged_bytes += part.size_bytes
+            self._open[part.recording].staged_bytes += len(part.data)
 
     def _staged_name(self, window_id: int) -> str:
         return f"{STAGED}/w{window_id:010d}-e{self._epoch:010d}.json"
@@ -276,23 +251,6 @@ class Recordings:
                     self._fail(known, window_id, f"window {window_id} cannot be read: {error}")
                 else:
                     found.append(_Part(recording.id, port, spec.partition, tuples, data, file))
-        return found
-
-    def _exact_parts(self, window_id: int, operator: int, recorded: ExactPart) -> list[_Part]:
-        """The part of a partition, for the exact recording that it belongs to."""
-        spec, found = self._partitions[operator], list[_Part]()
-        tuples, data, file, size, fault = recorded
-        for known in list(self._open.values()):
-            recording = known.recording
-            if not recording.exact or not recording.first <= window_id < recording.end:
-                continue
-            if fault:
-                self._fail(known, window_id, fault)
-                continue
-            part = _Part(
-                recording.id, spec.name, spec.partition, tuples, data, file, exact=True, in_file=size
-            )
-            found.append(part)
         return found
 
     def _covers(self, part: _Part, window_id: int) -> bool:
@@ -322,14 +280,13 @@ class Recordings:
                     own = [part for part in parts if part.recording == name]
                     known.windows += 1
                     known.tuples += sum(part.tuples for part in own)
-                    known.size_bytes += sum(part.size_bytes for part in own)
+                    known.size_bytes += sum(len(part.data) for part in own)
         self._close_complete(window_id)
 
     def _publish(self, window_id: int, parts: Iterable[_Part]) -> None:
         """Make the files of a committed window; safe to repeat."""
         parts = list(parts)
-        self._publish_exactly(window_id, [part for part in parts if part.exact])
-        for part in [part for part in parts if not part.exact]:
+        for part in parts:
             data = part.data or (self._read(part.file) if part.file else b"")
             folder, name = part.name, f"w{window_id:010d}-p{part.partition}.parquet"
             if data:
@@ -341,23 +298,6 @@ class Recordings:
         self._storage.delete({part.file for part in parts if part.file})
         self._storage.delete([self._staged_name(window_id)])
 
-    def _publish_exactly(self, window_id: int, parts: Iterable[_Part]) -> None:
-        """Make one file of each exact recording with its small parts, beside files with large ones."""
-        windows: dict[str, list[dict[str, Any]]] = {}
-        for part in parts:
-            row: dict[str, Any] = {"operator": part.port, "partition": part.partition, "tuples": part.tuples}
-            row["size"] = part.size_bytes
-            if part.file:
-                row["file"] = f"w{window_id:010d}-{quote(part.port, safe='')}-p{part.partition}.part"
-                with contextlib.suppress(FileNotFoundError):  # it was moved before a crash
-                    self._storage.move(part.file, f"{FOLDER}/{part.recording}/{row['file']}")
-            else:
-                row["data"] = base64.b64encode(part.data).decode()
-            windows.setdefault(part.recording, []).append(row)
-        for recording, rows in windows.items():
-            whole = json.dumps({"parts": rows}).encode()
-            self._storage.create(f"{FOLDER}/{recording}/w{window_id:010d}.json", whole)
-
     def _close_complete(self, committed: int) -> None:
         """Note the end of recordings all of whose windows are committed and written."""
         for name, known in list(self._open.items()):
@@ -365,9 +305,6 @@ class Recordings:
                 with contextlib.suppress(OSError, RidgelineError):
                     document = json.dumps(self._row(known, "ENDED")).encode()
                     self._storage.create(f"{FOLDER}/{name}{ENDED}", document)
-                    # attempts that were void have left files; another recording may have begun
-                    if [one for one in self._open.values() if one.recording.exact] == [known]:
-                        self._storage.delete(f"{EXACT}/{one}" for one in self._storage.names(EXACT))
                 with self._lock:
                     del self._open[name]
 
@@ -379,7 +316,7 @@ class Recordings:
             known = {name: self._row(one, "RECORDING") for name, one in self._open.items()}
         for name in self._ids():
             if name not in known and (ended := self._read(f"{FOLDER}/{name}{ENDED}")):
-                known[name] = {"exact": False, **json.loads(ended)}
+                known[name] = json.loads(ended)
         return sorted(known.values(), key=lambda row: row["startTime"])
 
     def _row(self, known: _Open, state: str) -> dict[str, Any]:
@@ -388,8 +325,7 @@ class Recordings:
         return {
             "id": one.id,
             "operator": one.operator,
-            "ports": [*one.ports, *one.outputs],
-            "exact": one.exact,
+            "ports": list(one.ports),
             "state": state,
             "reason": known.reason,
             "by": one.by,

@@ -16,7 +16,6 @@ from ridgeline.stram.changes import (
     Pause,
     Resume,
     Shutdown,
-    StartExactRecording,
     StartRecording,
     StopRecording,
 )
@@ -49,7 +48,7 @@ class Requests:
             if isinstance(what, EditPlan):
                 self._reporter.change(asked)
                 self._live.changes.add(asked)
-            elif isinstance(what, StartRecording | StartExactRecording | StopRecording):
+            elif isinstance(what, StartRecording | StopRecording):
                 self.asked[asked.change.number] = asked
                 self._process(ChangeAsked(asked.change))
                 del self.asked[asked.change.number]
