@@ -196,7 +196,6 @@ STEPS: dict[str, dict[str, Step]] = {
         "`split_by_share`, by key": lambda s: s.split_by_share("step", {"a": 0.5, "b": 0.5}, key="key").a,
         "`deduplicate`": lambda s: s.deduplicate("step", "number"),
         '`deduplicate(within="1m")`': lambda s: s.deduplicate("step", "key", within="1m"),
-        "`deduplicate_bloom`": lambda s: s.deduplicate_bloom("step", "number", 1_000_000),
         "`top(10)`": lambda s: s.top("step", 10, "number"),
         "`sort_within`": lambda s: s.sort_within("step", key="key"),
     },
@@ -245,8 +244,6 @@ STEPS: dict[str, dict[str, Step]] = {
         "`explode`, three items": lambda s: s.explode("step", "items"),
         "`flatten`, a struct of two": lambda s: s.flatten("step", "place"),
         "`fill_forward`": lambda s: s.fill_forward("step", "gap", key="key"),
-        "`interpolate`": lambda s: s.interpolate("step", "gap", key="key", within="10s"),
-        '`resample("1s")`': lambda s: s.resample("step", "1s", "key", linear="value", within="10s"),
         "`batch_up`, of 100": lambda s: s.batch_up("step", 100),
     },
     "Patterns, 1,000 keys": {
@@ -263,7 +260,6 @@ STEPS: dict[str, dict[str, Step]] = {
     "Others": {
         "`predict` with a function of columns": lambda s: s.predict("step", _twice, ["value"]),
         "`predict` with a model of scikit-learn": lambda s: s.predict("step", _line(), ["value", "number"]),
-        "`learn` with a regression of river": lambda s: s.learn("step", _learner, ["value"], "number"),
         "`script`": lambda s: s.script("step", "def process(row):\n    return row\n"),
     },
 }
@@ -285,12 +281,6 @@ def _line() -> Any:
     random = np.random.default_rng(1)
     features = random.normal(size=(100, 2))
     return LinearRegression().fit(features, features.sum(axis=1))
-
-
-def _learner() -> Any:
-    from river import linear_model, preprocessing
-
-    return preprocessing.StandardScaler() | linear_model.LinearRegression()
 
 
 def _twice(values: Any) -> Any:

@@ -128,15 +128,13 @@ class Gap(NamedTuple):
     time: datetime
 
 
-def test_steps_that_fill_nulls_take_a_nan_for_a_value_as_polars_does() -> None:
+def test_fill_forward_takes_a_nan_for_a_value_as_polars_does() -> None:
     values = [1.0, NAN, None, 3.0, None, 5.0]
     gaps = [Gap(x, START + timedelta(seconds=place)) for place, x in enumerate(values)]
     series = pl.Series(values)
     read = Application("gaps").read("gaps", ListInput(Gap, gaps, "time", lateness="1s"))
     filled = [row.x for row in read.fill_forward("filled", "x").collect()]
     assert same(filled, series.forward_fill().to_list())
-    lines = [row.x for row in read.interpolate("lines", "x", within="10s").collect()]
-    assert same(lines, series.interpolate().to_list())
 
 
 @pytest.mark.parametrize("smallest", [False, True])

@@ -33,7 +33,6 @@ from ridgeline.operators import (
     Cast,
     ConsolidatorKeyVal,
     Deduplicate,
-    DeduplicateBloom,
     Detect,
     Drop,
     FileOutput,
@@ -47,7 +46,6 @@ from ridgeline.operators import (
     LimitRate,
     Map,
     ModelOperator,
-    OnlineModel,
     RangeKeyVal,
     Rename,
     Running,
@@ -83,7 +81,6 @@ from ridgeline.operators import (
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 from support.operators.by_key import Average, Pair, Range
-from support.operators.summing import Summing
 from support.paths import ROOT
 from support.testing.shares import share
 
@@ -172,7 +169,6 @@ CASES = {
     "predicted": Case(
         lambda: ModelOperator(lambda rows: rows["value"], ["value"]), "output", "input", of_parts=True
     ),
-    "learned": Case(lambda: OnlineModel(Summing, ["value"], key="key"), "output", "input"),
     "scripted": Case(
         lambda: ScriptOperator("def process(row):\n    return [row] * (row['value'] % 3)"),
         "output",
@@ -182,7 +178,6 @@ CASES = {
     "sampled": Case(lambda: Sampler(share=0.5), "output", of_parts=True),
     "sampled_by_key": Case(lambda: Sampler(share=0.5, key="key", seed=3), "output", of_parts=True),
     "deduplicated": Case(lambda: Deduplicate("key"), "output", "input"),
-    "deduplicated_by_bloom": Case(lambda: DeduplicateBloom("key", 100, 1e-9), "output", "input"),
     "deduplicated_within": Case(lambda: Deduplicate("key", within="2s"), "output", "input", timed=True),
     "latest": Case(lambda: LatestByKey("key"), "output", "input"),
     "table_join": Case(lambda: TableJoin("key"), "output", "input", also=("table",)),
@@ -234,8 +229,6 @@ CASES = {
 ELSEWHERE = {
     "BatchUp": "operators/shaping/test_batch_up.py::test_equals_a_loop",
     "Explode": "operators/test_shaping.py::test_explode_equals_polars",
-    "Interpolate": "operators/shaping/test_interpolate.py::test_equals_a_loop",
-    "Resample": "operators/shaping/test_resample.py::test_equals_a_loop",
     "Parse": "operators/test_shaping.py::test_each_format",
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
     "EventGenerator": "operators/test_event_generator.py::test_records_are_the_same_for_any_number_of_"
@@ -246,7 +239,6 @@ ELSEWHERE = {
     "gives_all_rows_once_and_in_order",
     "IterableInput": "operators/test_iterables.py::test_each_item_once_and_in_order",
     "SocketInput": "operators/test_iterables.py::test_lines_of_those_that_connect",
-    "TableInput": "operators/test_table_input.py::test_what_comes_makes_the_table",
     "StdinInput": "operators/test_iterables.py::test_standard_input",
     "QueueInput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
     "QueueOutput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
@@ -275,7 +267,7 @@ def test_each_operator_of_the_library_has_a_case() -> None:
         assert (
             issubclass(kind, InputOperator)
             or not operator_type(kind).outputs
-            or name in ("BatchUp", "Explode", "Interpolate", "Parse", "Resample", "RoundRobinHashMap")
+            or name in ("BatchUp", "Explode", "Parse", "RoundRobinHashMap")
         )
 
 

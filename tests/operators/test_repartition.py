@@ -35,7 +35,6 @@ from ridgeline.operators import (
     Detect,
     LatestByKey,
     ModelOperator,
-    OnlineModel,
     RangeKeyVal,
     RoundRobinHashMap,
     Running,
@@ -61,7 +60,6 @@ from ridgeline.operators import (
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.operators.by_key import Average, Pair, Range
-from support.operators.summing import Summing
 from support.testing.shares import share
 
 
@@ -437,15 +435,6 @@ def crossings() -> list[tuple[Any, ...]]:
     return found
 
 
-def sums_so_far() -> list[tuple[str, int, float]]:
-    totals: dict[str, float] = defaultdict(float)
-    found = []
-    for key, value in (row for rows in WINDOWS for row in rows):
-        totals[key] += value
-        found.append((key, value, totals[key]))
-    return found
-
-
 MODEL = Path(__file__).parent / "models" / "twice.onnx"
 """Twice the value."""
 SQL = """select key, window_start, count(*) as n, sum(value) as sum, max(value) as most
@@ -529,13 +518,6 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
         "output",
         {},
         lambda: [(key, value, 2.0 * value) for _, (key, _, value, _) in timed_rows()],
-    ),
-    "learned": (
-        lambda: OnlineModel(Summing, ["value"], key="key"),
-        "input",
-        "output",
-        {},
-        lambda: [(key, value, total - value) for key, value, total in sums_so_far()],
     ),
     "sliding_sum": (SumKeyVal, "data", "sum", SLIDING, slid(sums, 4)),
     "sliding_range": (lambda: RangeKeyVal(schema=Range), "data", "range", SLIDING, slid(ranges, 4)),
@@ -673,25 +655,19 @@ INPUTS = {
     "RandomEventGenerator",
     "SparkInput",
 }  # what they hold is the same in all
-IN_SHAPING = {
-    "BatchUp",
-    "DeduplicateBloom",
-    "FillForward",
-    "Interpolate",
-    "Resample",
-}  # `tests/operators/shaping`
 ELSEWHERE = {
+    "BatchUp",
     "Delay",
     "FileInput",
+    "FillForward",
     "IterableInput",
     "LimitRate",
     "SocketInput",
     "StdinInput",
     "RoundRobinHashMap",
     "Sampler",
-    *IN_SHAPING,
 }
-ALONE = {"SqlQuery", "TableInput"}  # have one partition only
+ALONE = {"SqlQuery"}  # has one partition only
 AT_BORDERS = {"FileOutput", "QueueOutput", "SparkOutput"}  # nothing is held between application windows
 
 

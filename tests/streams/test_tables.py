@@ -132,14 +132,9 @@ def test_records_that_are_late_for_a_step_have_a_stream() -> None:
     in_order = left.sort_within("sorted")
     in_order.write("in_order", CollectorSink(Order))
     in_order.late.write("sorted_late", CollectorSink(Order))
-    floats = left.cast("floats", {"id": float})
-    line = floats.interpolate("line", "id", key="customer", within="1m")
-    line.write("line_all", CollectorSink())
-    line.late.write("line_late", CollectorSink())
     run = run_local(app)
     for name in ("within_late", "window_late", "as_of_late", "sorted_late"):
         assert [order.id for order in run.collected(name)] == [3]
-    assert [row["id"] for row in run.collected("line_late")] == [3.0]
     for name in ("within_late_right", "window_late_right", "as_of_late_right"):
         assert [order.id for order in run.collected(name)] == [13]
 
@@ -149,8 +144,6 @@ LATE: dict[str, Callable[[Stream_], Any]] = {
     "within": lambda s: s.join_within("n", one_late(s.app, "right", 10), on="customer", within="1s"),
     "as_of": lambda s: s.join_as_of("n", one_late(s.app, "right", 10), on="customer"),
     "sort": lambda s: s.sort_within("n"),
-    "resample": lambda s: s.resample("n", "1m", "customer", forward="id", within="1m"),
-    "interpolate": lambda s: s.cast("f", {"id": float}).interpolate("n", "id", within="1m"),
 }
 
 

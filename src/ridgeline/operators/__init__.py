@@ -47,7 +47,7 @@ from ridgeline.operators.iterable_input import IterableInput, from_frame, from_i
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
-from ridgeline.operators.models import ModelOperator, OnlineModel, ScriptOperator
+from ridgeline.operators.models import ModelOperator, ScriptOperator
 from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns import (
     absence,
@@ -67,15 +67,7 @@ from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
-from ridgeline.operators.shaping import (
-    BatchUp,
-    DeduplicateBloom,
-    FillForward,
-    Format,
-    Interpolate,
-    Resample,
-    SplitByShare,
-)
+from ridgeline.operators.shaping import BatchUp, FillForward, Format, SplitByShare
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.socket_input import SocketInput
 from ridgeline.operators.sort import Sort
@@ -86,7 +78,6 @@ from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.staged._lines import Line
 from ridgeline.operators.stdin_input import StdinInput
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
-from ridgeline.operators.table_input import TableInput
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.top_by_key import TopByKey
 from ridgeline.operators.top_n import TopN, TopNUnifier
@@ -110,7 +101,6 @@ __all__ = [
     "ConsolidatorKeyVal",
     "Counted",
     "Deduplicate",
-    "DeduplicateBloom",
     "Delay",
     "Detect",
     "Drop",
@@ -127,14 +117,12 @@ __all__ = [
     "Flatten",
     "Format",
     "Global",
-    "Interpolate",
     "IterableInput",
     "LatestByKey",
     "LimitRate",
     "Line",
     "Map",
     "ModelOperator",
-    "OnlineModel",
     "Parse",
     "QueueInput",
     "QueueOutput",
@@ -143,7 +131,6 @@ __all__ = [
     "RangeKeyVal",
     "RangeUnifier",
     "Rename",
-    "Resample",
     "RollingCount",
     "RollingTime",
     "RoundRobinHashMap",
@@ -165,7 +152,6 @@ __all__ = [
     "StdinInput",
     "SumKeyVal",
     "SumUnifier",
-    "TableInput",
     "TableJoin",
     "TopByKey",
     "TopN",

@@ -160,15 +160,6 @@ def _made(schema: Any, pull: Any, once: bool, timestamp: str | None, lateness: A
     return IterableInput(token=token, timestamp=timestamp, lateness=lateness)
 
 
-def is_frame(found: Any) -> bool:
-    """Whether it is a frame of pandas, polars or Arrow."""
-    if isinstance(found, pa.RecordBatch) or type(found).__module__.partition(".")[0] == "pandas":
-        return True
-    return hasattr(found, "__arrow_c_stream__") or (
-        hasattr(found, "collect_schema") and hasattr(found, "collect")
-    )
-
-
 def table_of(frame: Any, taker: str) -> pa.Table:
     """A frame as a table. `taker`: who takes it. Raises SchemaError for anything else."""
     if isinstance(frame, pa.RecordBatch):

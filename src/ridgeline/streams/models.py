@@ -1,4 +1,4 @@
-"""Steps of streams that predict by models, learn, and run scripts."""
+"""Steps of streams that predict by models, and run scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload
 from typing_extensions import TypeVar
 
 from ridgeline.api import OperatorAttributes, SchemaType
-from ridgeline.operators import ModelOperator, OnlineModel, ScriptOperator
+from ridgeline.operators import ModelOperator, ScriptOperator
 from ridgeline.streams.connecting import Steps
 from ridgeline.streams.expressions import ATTRIBUTES
 
@@ -41,24 +41,6 @@ Model = str | os.PathLike[str] | Predicts | Transforms | Callable[["pa.RecordBat
 """A file, `module:name`, an estimator, or a function of a batch."""
 
 
-class Learns(Protocol):
-    """A model that learns, as those of river."""
-
-    def learn_one(self, _features: Any, /) -> Any:
-        """Learn from the features of a record, and from its target if there is one."""
-
-
-class LearnsTarget(Protocol):
-    """A model that learns what a target is, as those of river."""
-
-    def learn_one(self, _features: Any, _target: Any, /) -> Any:
-        """Learn from the features of a record and its target."""
-
-
-Learner = str | os.PathLike[str] | Learns | LearnsTarget | Callable[[], Any]
-"""A model that learns, a function that makes one, `module:name`, or a file with a pickle."""
-
-
 class PredictOptions(OperatorAttributes, total=False):
     """Properties of `ModelOperator` that `predict` passes on, and attributes of the operator."""
 
@@ -71,21 +53,8 @@ class PredictOptions(OperatorAttributes, total=False):
     batch_size: int
 
 
-class LearnOptions(OperatorAttributes, total=False):
-    """Properties of `OnlineModel` that `learn` passes on, and attributes of the operator."""
-
-    key: str | tuple[str, ...]
-    result: str | dict[str, Any]
-    method: str
-    pick: Any
-    default: Any
-    missing: Literal["error", "null", "pass"]
-    learns: bool
-    mini_batch: bool
-
-
 class ModelSteps(Steps[T_co]):
-    """The steps of `Stream` that predict by a model, learn, or run a script."""
+    """The steps of `Stream` that predict by a model, or run a script."""
 
     def predict(
         self,
@@ -103,23 +72,6 @@ class ModelSteps(Steps[T_co]):
         """
         own, attributes = split_options(options)
         operator = ModelOperator(model, list(features), result, **own)
-        return self._step(name, operator, "input", "output", attributes)
-
-    def learn(
-        self,
-        name: str,
-        model: Learner,
-        features: Sequence[str],
-        target: str | None = None,
-        **options: Unpack[LearnOptions],
-    ) -> Stream[Record]:
-        """Predict each record by a model of river, then learn from it: `learn("risk", model, ["a"], "b")`.
-
-        `model`: one of river, or a function that makes one. `key="user"`: a model for each value there. See
-        `ridgeline.operators.OnlineModel`, also for other options. Further keyword arguments are attributes.
-        """
-        own, attributes = split_options(options)
-        operator = OnlineModel(model, list(features), target, **own)
         return self._step(name, operator, "input", "output", attributes)
 
     @overload

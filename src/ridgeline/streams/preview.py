@@ -19,7 +19,6 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.connect import PartitionedInput
 from ridgeline.connect import Source as Kit
 from ridgeline.measure.drawing.dag import dag_svg
-from ridgeline.operators import TableInput
 from ridgeline.streams.connecting import Source, connect, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
 
@@ -124,8 +123,6 @@ def part_of(app: Application, source: Source) -> Application:
 
 def never_ends(operator: object) -> bool:
     """Whether an input is known to be endless: without `until`, and its source never finishes."""
-    if isinstance(operator, TableInput):
-        return operator.until is None
     if not isinstance(operator, PartitionedInput) or operator.until is not None:
         return False
     return operator.needs_until or type(operator.source()).finished is Kit.finished

@@ -15,9 +15,7 @@ from ridgeline.operators import (
     FillForward,
     Flatten,
     Format,
-    Interpolate,
     Parse,
-    Resample,
     SplitByShare,
     Validate,
 )
@@ -27,7 +25,6 @@ from ridgeline.streams.connecting import Steps
 from ridgeline.streams.outputs import Outputs
 
 if TYPE_CHECKING:
-    from ridgeline.streams.grouped import Timely
     from ridgeline.streams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
@@ -133,46 +130,6 @@ class ShapingSteps(Steps[T_co]):
         """The last value of a key in the place of nulls; see `FillForward`."""
         operator = FillForward(listed(columns), None if key is None else listed(key), within)
         return self._step(name, operator, "input", "output", attributes)
-
-    def interpolate(
-        self,
-        name: str,
-        columns: Columns,
-        key: Columns | None = None,
-        *,
-        within: float | str,
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Timely[T_co]:
-        """Values on the line between two others of a key in the place of nulls; see `Interpolate`."""
-        from ridgeline.streams.grouped import Timely
-
-        operator = Interpolate(listed(columns), None if key is None else listed(key), within=within)
-        return Timely(self.app, self._step(name, operator, "input", "output", attributes).point)
-
-    def resample(
-        self,
-        name: str,
-        every: float | str,
-        key: Columns | None = None,
-        *,
-        linear: Columns = (),
-        forward: Columns = (),
-        within: float | str,
-        time: str = "time",
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Timely[Any]:
-        """A record of each key in regular steps of time; see `Resample`."""
-        from ridgeline.streams.grouped import Timely
-
-        operator = Resample(
-            every,
-            None if key is None else listed(key),
-            linear=listed(linear),
-            forward=listed(forward),
-            within=within,
-            time=time,
-        )
-        return Timely(self.app, self._step(name, operator, "input", "output", attributes).point)
 
     def batch_up(
         self,

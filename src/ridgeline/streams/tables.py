@@ -12,7 +12,6 @@ from ridgeline.api.errors import shorten
 from ridgeline.operators import (
     AsOfJoin,
     Deduplicate,
-    DeduplicateBloom,
     LatestByKey,
     Sliding,
     Sort,
@@ -91,21 +90,6 @@ class KeyedSteps(Steps[T_co]):
     ) -> Stream[T_co]:
         """The first tuple of each key, or the first within a time; see the operator `Deduplicate`."""
         operator = Deduplicate(key_of(key), within, by)
-        return self._step(name, operator, "input", "output", attributes)
-
-    def deduplicate_bloom(
-        self,
-        name: str,
-        key: Columns,
-        capacity: int,
-        error_rate: float = 0.01,
-        within: Duration | None = None,
-        *,
-        by: Literal["record", "clock"] = "record",
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[T_co]:
-        """As `deduplicate`, in about 2 bytes a key, with a few errors; see `DeduplicateBloom`."""
-        operator = DeduplicateBloom(key_of(key), capacity, error_rate, within, by)
         return self._step(name, operator, "input", "output", attributes)
 
     def table(

@@ -7,23 +7,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, OperatorError, ValidationError
+from ridgeline import Application, ValidationError
 from ridgeline.operators import ModelOperator
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
 from ridgeline.testing import CollectorSink, ListInput, run_local
-from support.operators.summing import Summing
 
 
 class Row(NamedTuple):
     name: str
     a: float
-
-
-class Summed(NamedTuple):
-    name: str
-    value: float
-    sum: float
 
 
 class Scored(NamedTuple):
@@ -59,17 +52,3 @@ def test_a_fault_names_the_step_the_column_and_the_remedy() -> None:
     app.read("rows", ListInput(Row, ROWS)).predict("scored", twice, ["b"]).write("sink", CollectorSink())
     with pytest.raises(ValidationError, match=r"scored.*`features` names `b`.*known are `a`, `name`"):
         run_local(app)
-
-
-def test_learning_is_a_step() -> None:
-    app = Application("steps")
-    rows = app.read("rows", ListInput(Row, ROWS))
-    rows.learn("learned", Summing, ["a"], key="name", partitions=2).write("sink", CollectorSink())
-    with pytest.raises(OperatorError, match=r"learned.*KeyError: 'value'"):
-        run_local(app)
-    app = Application("steps")
-    renamed = app.read("rows", ListInput(Row, [*ROWS, *ROWS])).rename("renamed", {"a": "value"})
-    renamed.learn("learned", Summing, ["value"], key="name", result="sum").write(
-        "sink", CollectorSink(Summed)
-    )
-    assert [row.sum for row in run_local(app).collected("sink")] == [0.0, 0.0, 1.0, 2.5]

@@ -223,7 +223,7 @@ def test_from_a_pickle_to_onnx_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_no_library_is_imported_that_is_not_used() -> None:
-    heavy = ["sklearn", "onnxruntime", "river", "joblib", "scipy", "polars", "pyspark"]
+    heavy = ["sklearn", "onnxruntime", "joblib", "scipy", "polars", "pyspark"]
     code = f"""
 import sys, ridgeline, ridgeline.operators, ridgeline.streams
 from ridgeline.operators import ModelOperator

@@ -90,9 +90,9 @@ class Store:
             made["allow_http"] = "true"
         return {**{name: value for name, value in made.items() if name not in known}, **given}
 
-    def load(self, version: int | None = None) -> Any:
-        """The table as it is now, or was. Raises TableNotFoundError of the library."""
-        return deltalake().DeltaTable(self.uri, version=version, storage_options=self.options())
+    def load(self) -> Any:
+        """The table as it is now. Raises TableNotFoundError of the library."""
+        return deltalake().DeltaTable(self.uri, storage_options=self.options())
 
 
 def place(kind: str, uri: str) -> str:

@@ -1,7 +1,6 @@
-"""Models and scripts: predict by those of scikit-learn, ONNX or a function; learn by river; run text."""
+"""Models and scripts: predict by those of scikit-learn, ONNX or a function; run text."""
 
 from ridgeline.operators.models.model_operator import ModelOperator
-from ridgeline.operators.models.online_model import OnlineModel
 from ridgeline.operators.models.script_operator import ScriptOperator
 
-__all__ = ["ModelOperator", "OnlineModel", "ScriptOperator"]
+__all__ = ["ModelOperator", "ScriptOperator"]

@@ -12,7 +12,6 @@ from ridgeline.service.lineage.datasets import Dataset, datasets_of
 _PASSING = frozenset(
     {
         "Deduplicate",
-        "DeduplicateBloom",
         "Delay",
         "Filter",
         "FilterRows",
