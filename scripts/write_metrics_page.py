@@ -14,9 +14,9 @@ PAGE = DOCS / "metrics.md"
 DASHBOARD = DOCS / "grafana" / "ridgeline.json"
 HEAD = """# Metrics
 
-These are the metrics that `/metrics` of a running application answers and that OTLP exports. This page is
-made from the code (`ridgeline.measure.metrics`) by `python scripts/write_metrics_page.py`, as is the Grafana
-dashboard: import [grafana/ridgeline.json](grafana/ridgeline.json) and choose your data source.
+These are the metrics that `/metrics` of a running application answers. This page is made from
+the code (`ridgeline.measure.metrics`) by `python scripts/write_metrics_page.py`, as is the Grafana dashboard:
+import [grafana/ridgeline.json](grafana/ridgeline.json) and choose your data source.
 
 Let Prometheus scrape the port that `ridgeline run --port 9400` listens on:
 
@@ -29,14 +29,7 @@ scrape_configs:
     # start: authorization: {credentials: TOKEN}. One with TLS needs `scheme: https` as well: see security.md.
 ```
 
-To send them by OTLP, install `ridgeline[telemetry]` and start with `--otlp URL`: see
-[telemetry](telemetry.md).
-
-A scraper that asks for OpenMetrics (`Accept: application/openmetrics-text`, as Prometheus does) gets the same
-metrics in that format. With traces on, buckets of `window_latency_seconds` and
-`operator_window_latency_seconds` then have exemplars: `trace_id` and `span_id` of the last window in the
-bucket whose trace was exported. Prometheus keeps them with `--enable-feature=exemplar-storage`.
-The names are the same there, but without `_total`.
+A collector of OpenTelemetry scrapes them the same way: see [telemetry](telemetry.md).
 
 Every metric has the label `application` beside those listed. `operator` is the name of a logical operator, or
 `NAME.PORT#unifier` for a unifier; `partition` counts from 0. Labels take only values that the plan has, never
@@ -46,7 +39,7 @@ A plan of more than 2,000 operators has one series for each logical operator, an
 port. Partitions and unifiers count. Its label `partition` is empty. Counters, histograms, bytes and
 queues are sums, windows behind are the most, watermarks and slack the least. Containers have the greatest age
 of a heartbeat on each host. Ask for each partition by `params: {partitions: ["true"]}` in the job of the
-scraper. With 10,000 containers that is [62 MB in place of 2](clusters.md#slots). OTLP has no such choice.
+scraper. With 10,000 containers that is [62 MB in place of 2](clusters.md#slots).
 
 Metrics that operators declare themselves follow those of this page, as `ridgeline_metric_...`: see
 [metrics of your own](guide/metrics.md).

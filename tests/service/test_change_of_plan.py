@@ -10,10 +10,8 @@ from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned
 from ridgeline.measure.measurement import Measurement
 from ridgeline.observe.watch import Watch
 from ridgeline.service.event_log import EventLogWriter, replay
-from ridgeline.service.export.otel import collect
 from ridgeline.service.export.prometheus import Exposition
-from ridgeline.service.export.readings import Readings
-from support.measure.changing import GAP, IDS, TUPLES, WINDOWS, plan, run
+from support.measure.changing import GAP, IDS, TUPLES, WINDOWS, run
 
 NOW = 11.5
 
@@ -104,27 +102,10 @@ def test_metrics_are_those_of_the_present_plan_and_counters_never_fall():
     )
 
 
-def test_openmetrics_is_valid_after_changes():
-    from prometheus_client.openmetrics.exposition import generate_latest
-    from prometheus_client.openmetrics.parser import text_string_to_metric_families as strictly
-    from prometheus_client.registry import CollectorRegistry
-
-    from ridgeline.service.export.prometheus import WatchCollector
-
-    for until in (1, 2, 3):
-        registry = CollectorRegistry()
-        registry.register(
-            WatchCollector(told([*run(until), *([plan(until + 1, 11.2)] if until < 3 else [])]))
-        )
-        assert len(list(strictly(generate_latest(registry).decode()))) > 40
-
-
-def test_otlp_has_each_point_once():
-    [resource] = collect(Readings(told(run()))).resource_metrics
-    [scope] = resource.scope_metrics
-    for metric in scope.metrics:
-        points = [tuple(sorted(point.attributes.items())) for point in metric.data.data_points]
-        assert len(points) == len(set(points)), metric.name
+def test_the_text_has_each_sample_once():
+    lines = Exposition(told(run())).render().decode().splitlines()
+    samples = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(samples) == len(set(samples)) > 40
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.parquet"])

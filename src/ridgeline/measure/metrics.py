@@ -1,4 +1,4 @@
-"""The registry of metrics, which `/metrics`, OTLP, `docs/metrics.md` and the dashboard are made of.
+"""The registry of metrics, which `/metrics`, `docs/metrics.md` and the dashboard are made of.
 
 Names follow Prometheus' rules: base units, `_total` for counters, one quantity a metric, nothing in a name
 that is a label. Every metric has the label `application` and those that it names here; labels are bounded by

@@ -41,7 +41,7 @@ from ridgeline.measure.slot_events import (
     StoreSilent,
 )
 from ridgeline.measure.topology import Topology
-from ridgeline.measure.tracing.ids import run_of, trace_text
+from ridgeline.measure.trace_ids import run_of, trace_text
 from ridgeline.measure.wording.units import plural
 
 _log = logging.getLogger(__name__)

@@ -57,9 +57,7 @@ from ridgeline.measure.events import (
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import Topology, is_summed
-from ridgeline.measure.tracing.counts import TraceCounts
-from ridgeline.measure.tracing.exemplars import Exemplars
-from ridgeline.measure.tracing.ids import run_of, trace_text
+from ridgeline.measure.trace_ids import run_of, trace_text
 
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
@@ -89,10 +87,6 @@ class Watch:
     def __init__(self, now: Callable[[], float], own_host: str = "") -> None:
         self.subscribers_dropped = 0
         """How many subscribers have raised an error and get no events any more."""
-        self.exemplars = Exemplars()
-        """Windows in the buckets of histograms whose traces were exported."""
-        self.traces = TraceCounts()
-        """Traces of windows that were exported, and dropped."""
         self.traced = False
         """Whether windows have traces."""
         self._now = now
@@ -537,8 +531,6 @@ class Watch:
                 measurement.own_metrics.all(),
                 measurement.topology.metrics,
                 measurement.counts.promises.rows(now),
-                self.exemplars,
-                replace(self.traces),
                 measurement.succession.gone_counts() if together else {},
             )
 

@@ -15,6 +15,7 @@ from ridgeline.api.operator import port_schema
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.files import has_query, is_local, local_path
 from ridgeline.connect._enumerating import Settings, begin_of
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
 from ridgeline.operators._replay_lines import compression
@@ -142,6 +143,10 @@ class FileInput(PartitionedInput[T]):
         """Make relative paths absolute."""
         super().settle_properties()
         self.path = [local_path(one) if is_local(one) else one for one in self._entries()]
+
+    def datasets(self) -> list[Dataset]:
+        """The files, as `ridgeline.connect.datasets` names them."""
+        return file_datasets(self.path)
 
     def source(self) -> Source:
         """The half that lists files."""

@@ -15,6 +15,7 @@ from ridgeline.api.cells.cache import Cache
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.support.files import is_local, local_path, waiting_for_store
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
@@ -166,6 +167,10 @@ class FileOutput(WindowOutput):
             []
         """
         return listed(OutputFiles(str(path)))
+
+    def datasets(self) -> list[Dataset]:
+        """The files, as `ridgeline.connect.datasets` names them."""
+        return file_datasets(self.path)
 
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""

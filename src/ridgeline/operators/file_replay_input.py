@@ -24,6 +24,7 @@ from ridgeline.api.state import State
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.files import is_local, local_path
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._replay_cursor import ReplayCursor
 from ridgeline.operators._replay_files import (
     Chunk,
@@ -226,6 +227,10 @@ class FileReplayInput(InputOperator, Emits[T]):
                     )
                 )
         return faults
+
+    def datasets(self) -> list[Dataset]:
+        """The files, as `ridgeline.connect.datasets` names them."""
+        return file_datasets(self.path)
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""

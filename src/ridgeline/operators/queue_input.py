@@ -22,6 +22,7 @@ from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.files import waiting_for_store
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_names import find
@@ -176,6 +177,10 @@ class QueueInput(PushInput, Emits[T]):
     def idle_seconds(self) -> float | None:
         """`idle_after` in seconds."""
         return None if self.idle_after is None else parse_duration(self.idle_after)
+
+    def datasets(self) -> list[Dataset]:
+        """The queue, as `ridgeline.connect.datasets` names it."""
+        return file_datasets(self.path)
 
     def enumerator(self) -> QueueEnumerator:
         """The part that runs on the driver."""

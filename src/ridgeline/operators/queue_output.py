@@ -16,6 +16,7 @@ from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.api.times import Mark
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.window_output import WindowOutput, write_failure
 from ridgeline.operators._queue_objects import folder_of, settled_path
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
@@ -161,6 +162,10 @@ class QueueOutput(WindowOutput):
     def end_of_input(self) -> None:
         """Readers finish once they have read all."""
         self._hand_over(ended=True)
+
+    def datasets(self) -> list[Dataset]:
+        """The queue, as `ridgeline.connect.datasets` names it."""
+        return file_datasets(self.path)
 
     def publisher(self) -> QueuePublisher:
         """The part that runs on the driver."""

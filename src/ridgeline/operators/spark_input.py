@@ -16,6 +16,7 @@ from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.operators._replay_files import sift
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
 
@@ -151,6 +152,10 @@ class SparkInput(SparkSource[T]):
     def idle_seconds(self) -> float | None:
         """`idle_after` in seconds."""
         return None if self.idle_after is None else parse_duration(self.idle_after)
+
+    def datasets(self) -> list[Dataset]:
+        """The topics or files, as `ridgeline.connect.datasets` names them."""
+        return spark_datasets(self.format, self.options)
 
     def order_note(self) -> str | None:
         """Files of one micro-batch are read side by side."""

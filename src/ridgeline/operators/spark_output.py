@@ -25,6 +25,7 @@ from ridgeline.api.support.files import (
     waiting_for_store,
 )
 from ridgeline.api.support.masking import mask_text
+from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
 from ridgeline.operators._marker import Marker
@@ -140,6 +141,10 @@ class SparkOutput(WindowOutput):
                 ) from error
             rows = rows.set_column(place, field.name, column)
         return rows
+
+    def datasets(self) -> list[Dataset]:
+        """The topics or files, as `ridgeline.connect.datasets` names them."""
+        return spark_datasets(self.format, self.options)
 
     def publisher(self) -> SparkPublisher:
         """The part that runs on the driver."""

@@ -45,7 +45,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.event_log import EventLogWriter
-from ridgeline.service.export.telemetry import exporting_metrics, exporting_traces, sending_lineage, traces_of
+from ridgeline.service.export.traces import exporting_traces, traces_of
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin, supervisor_in
 from ridgeline.service.policy_thread import PolicyThread
@@ -145,7 +145,7 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
 
     Raises:
         RidgelineError: As `launch`. Before Spark is started: the event log cannot be written, a port is in
-            use, or OpenTelemetry is missing to send metrics.
+            use, or OpenTelemetry is missing to send traces.
     """
     console = console or Console()
     say_unread(console)
@@ -243,13 +243,9 @@ class MeasuredRun:
             if self._whole:  # regions share a log, which keeps lines of the driver once
                 surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
             surroundings.callback(self.watch.subscribe(heartbeats.follow, (WindowCommitted,)))
-            if self._whole:
-                surroundings.enter_context(exporting_metrics(self.watch, self._service, self._warn))
             region = self._plan.logical.region
             traces = exporting_traces(self.watch, self._service, self._warn, region)
             surroundings.enter_context(traces)
-            lineage = sending_lineage(self.watch, self._service, lambda: self._plan.logical, self._warn)
-            surroundings.enter_context(lineage)
             server = self._serve(heartbeats, surroundings)
             if server is not None:
                 surroundings.callback(server.close)

@@ -1,4 +1,4 @@
-"""The options of the web service, the event log and the export of metrics."""
+"""The options of the web service, the event log, metrics and traces."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ class ServiceOptions(AccessOptions):
     enough to read. `allow_host`: names besides its own by which requests may ask for it. `event_log` is a
     file as `EventLogWriter` takes it; `event_log_rotate` and `event_log_keep` are texts as `Rotation.of`
     takes them.
-    `metrics_file`: as `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that metrics
-    and traces of windows are sent to, `otlp_endpoint` of one that gets metrics alone. `trace_ratio` and
-    `trace_slow`: which windows are traced, as `trace_settings` takes them. `openlineage`: as
-    `LineageSender` takes it.
+    `metrics_file`: as `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that traces of
+    windows are sent to. `trace_ratio` and `trace_slow`: which windows are traced, as `trace_settings` takes
+    them.
     """
 
     port: Annotated[
@@ -97,8 +96,8 @@ class ServiceOptions(AccessOptions):
         str | None,
         Option(
             metavar="URL",
-            help="Send metrics and traces of windows to an OpenTelemetry collector, `http://localhost:4318`; "
-            "needs the extra `ridgeline[telemetry]`. Traces also go to `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+            help="Send traces of windows to an OpenTelemetry collector, `http://localhost:4318`; needs the "
+            "extra `ridgeline[telemetry]`. Default: as `OTEL_EXPORTER_OTLP_ENDPOINT` says.",
             panel=PANEL,
         ),
     ] = None
@@ -107,7 +106,7 @@ class ServiceOptions(AccessOptions):
         Option(
             metavar="SHARE",
             help="The share of windows that is traced, 0 to 1. Slow and failed windows always "
-            "are, and those over a promise. Default: `OTEL_TRACES_SAMPLER_ARG`, else 0.01.",
+            "are. Default: `OTEL_TRACES_SAMPLER_ARG`, else 0.01.",
             panel=PANEL,
         ),
     ] = None
@@ -116,24 +115,6 @@ class ServiceOptions(AccessOptions):
         Option(
             metavar="N",
             help="A window that takes N times the median of the last 100 is slow, and traced. Default: 3.",
-            panel=PANEL,
-        ),
-    ] = None
-    openlineage: Annotated[
-        str | None,
-        Option(
-            metavar="URL|FILE",
-            help="Send OpenLineage events of the run to a server, `http://localhost:5000`, or append them to "
-            "a file; needs the extra `ridgeline[telemetry]`. Default: as `OPENLINEAGE_URL` says.",
-            panel=PANEL,
-        ),
-    ] = None
-    otlp_endpoint: Annotated[
-        str | None,
-        Option(
-            metavar="URL",
-            help="Send metrics alone to an OpenTelemetry collector, `http://localhost:4318`; needs the extra "
-            "`ridgeline[otel]`.",
             panel=PANEL,
         ),
     ] = None

@@ -22,7 +22,7 @@ from ridgeline.engine.process.log_channel import (
     open_worker_channel,
 )
 from ridgeline.engine.process.worker_output import enter_operator, leave_operator
-from ridgeline.measure.tracing.ids import trace_text
+from ridgeline.measure.trace_ids import trace_text
 from support.engine.current_operators import BALANCES
 
 LOG = logging.getLogger("ridgeline.some.module")

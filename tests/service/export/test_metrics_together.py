@@ -9,9 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from ridgeline.measure import topology as topologies
 from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.observe.watch import Watch
-from ridgeline.service.export.otel import collect
 from ridgeline.service.export.prometheus import Exposition
-from ridgeline.service.export.readings import Readings
 from support.measure.changing import run
 from support.service.watched import Now, serving, watched
 
@@ -98,19 +96,6 @@ def test_the_blame_adds_up_to_the_same(client):
         return found
 
     assert blame("/metrics") == pytest.approx(blame("/metrics?partitions=true"))
-
-
-def test_open_metrics_and_otlp_are_of_logical_operators_too(client):
-    accept = {"Accept": "application/openmetrics-text"}
-    text = client.ask("/metrics", headers=accept)[2].decode()
-    assert text.endswith("# EOF\n")
-    assert 'partition="0"' not in text
-    assert 'partition=""' in text
-    watch, _, _, _ = watched()
-    (resource,) = collect(Readings(watch)).resource_metrics
-    (scope,) = resource.scope_metrics
-    points = [point for metric in scope.metrics for point in metric.data.data_points]
-    assert {point.attributes["partition"] for point in points if "partition" in point.attributes} == {""}
 
 
 def test_plans_that_are_not_large_have_each_partition(monkeypatch, client):

@@ -16,7 +16,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.metric import Kind
 from ridgeline.measure.metrics import METRICS
-from ridgeline.service.export.prometheus import WatchCollector
+from support.service.families import WatchCollector
 from support.service.watched import feed, serving, watched
 
 
@@ -88,19 +88,6 @@ def test_the_text_says_what_prometheus_client_says(families):
     assert [(family.name, family.type, family.documentation) for family in theirs.values()] == [
         (family.name, family.type, family.documentation) for family in families.values()
     ]
-
-
-def test_scrapers_that_prefer_other_formats_get_the_text():
-    watch, plan, _, _ = watched()
-    with serving(watch, plan) as client:
-        for accept in (
-            "application/openmetrics-text;version=1.0.0;q=0.2,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
-            "application/openmetrics-text;version=7.0.0,*/*;q=0.1",
-            "application/openmetrics-text;q=high",
-            "application/json",
-        ):
-            status, headers, _ = client.ask("/metrics", headers={"Accept": accept})
-            assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
 
 
 def test_values_are_those_of_the_run(families):

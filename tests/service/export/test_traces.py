@@ -7,12 +7,10 @@ import random
 import shutil
 import socket
 import subprocess
-import urllib.request
 from dataclasses import replace
 
 import pytest
 import yaml
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 
 from ridgeline import RidgelineError
 from ridgeline.engine.driver.run.launch import Options
@@ -22,27 +20,23 @@ from ridgeline.measure.events import (
     ApplicationPlanned,
     ContainerWindow,
     OperatorWindow,
-    PromiseChanged,
     WindowCommitted,
     WindowPlanned,
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.tracing.ids import is_sampled, trace_id, trace_text
+from ridgeline.measure.trace_ids import is_sampled, trace_id, trace_text
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
-from ridgeline.service.export.otel import OtelExporter
-from ridgeline.service.export.telemetry import exporting_traces
-from ridgeline.service.export.trace_settings import trace_settings
 from ridgeline.service.export.trace_spans import MOST_SPANS, MOST_SPANS_BY_CHANCE
+from ridgeline.service.export.traces import exporting_traces, trace_settings
 from ridgeline.service.measured import run_measured
 from ridgeline.service.options import ServiceOptions
 from support.engine.applications import sum_application
-from support.programs import PROMETHEUS, path_of
 from support.service.large import template, wide
 from support.service.large import window as window_events
-from support.service.watched import Now, events_of, feed, payments, serving, watched
+from support.service.watched import Now, events_of, feed, payments
 from support.waiting import wait_until
 
 otlp = pytest.importorskip("support.service.otlp", reason="needs ridgeline[telemetry]")
@@ -66,7 +60,7 @@ def _no_variables(monkeypatch):
 @pytest.fixture
 def short(monkeypatch):
     """The end of a run waits less for the collector."""
-    monkeypatch.setattr("ridgeline.service.export.trace_sender.CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr("ridgeline.service.export.traces.CLOSE_SECONDS", 0.5)
 
 
 def traced(url, events, *, ratio=1.0, watch=None, said=None):
@@ -107,8 +101,7 @@ def failed(events, window):
 
 def test_a_window_is_a_trace_of_its_operators_and_their_partitions(collector):
     _plan, events = events_of(payments())
-    watch = traced(collector.url, events)
-    assert (watch.traces.exported, watch.traces.dropped) == (5, 0)
+    traced(collector.url, events)
     windows = collector.windows
     assert sorted(windows) == [0, 1, 2, 3, 4]
     spans = windows[2]
@@ -155,17 +148,6 @@ def test_spans_say_what_measurement_says(collector):
                 assert own[f"ridgeline.{name}_seconds"] * 1000 == pytest.approx(row[f"{name}Ms"], abs=1e-6)
 
 
-def test_a_trace_links_to_the_one_before(collector):
-    _, events = events_of(payments())
-    traced(collector.url, events)
-    windows = collector.windows
-    assert not windows[0]["window"].links
-    for window in range(1, 5):
-        (link,) = windows[window]["window"].links
-        before = windows[window - 1]["window"]
-        assert (link.trace_id, link.span_id) == (before.trace_id, before.span_id)
-
-
 def test_only_the_share_is_traced_and_it_is_the_share_of_the_standard_sampler(collector):
     from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 
@@ -178,8 +160,8 @@ def test_only_the_share_is_traced_and_it_is_the_share_of_the_standard_sampler(co
         chosen += theirs
     assert 140 < chosen < 260
     _, events = events_of(payments())
-    watch = traced(collector.url, events, ratio=0.0)
-    assert (watch.traces.exported, collector.spans) == (0, [])
+    traced(collector.url, events, ratio=0.0)
+    assert collector.spans == []
 
 
 def test_slow_windows_are_always_traced(collector):
@@ -189,21 +171,6 @@ def test_slow_windows_are_always_traced(collector):
     assert sorted(collector.windows) == [31]  # 7 is one of the first, of which nothing is known yet
     root = plain(collector.windows[31]["window"].attributes)
     assert (root["ridgeline.sampled_by"], root["ridgeline.median_seconds"]) == ("slow", pytest.approx(0.5))
-
-
-def test_windows_over_a_promise_are_always_traced(collector):
-    _, events = events_of(payments())
-    at = events[0].at
-    promise = PromiseChanged(at, "window_latency_p99", "window_latency", "", True, 0.0, 2.0, "s")
-    traced(collector.url, shifted([events[0], promise, *events[1:]], 3.0, {3}), ratio=0.0)
-    assert sorted(collector.windows) == [3]
-    broken = PromiseChanged(at, "late_share", "late_share", "balances", False, 0.5, 0.1, "")
-    other = otlp.TraceCollector()
-    traced(other.url, [events[0], broken, *events[1:]], ratio=0.0)
-    assert {
-        plain(spans["window"].attributes)["ridgeline.sampled_by"] for spans in other.windows.values()
-    } == {"promise"}
-    other.close()
 
 
 def test_attempts_that_did_not_count_are_spans_with_their_reason(collector):
@@ -281,7 +248,7 @@ def test_times_of_other_hosts_are_on_the_clock_of_the_driver(collector):
 def test_a_large_plan_has_bounded_traces_with_the_critical_path_in_them(collector, most):
     _, begin, first = template(wide(600))
     events = [begin, *window_events(first, 0, random.Random(7))]
-    watch = traced(collector.url, failed(events, 0) if most == MOST_SPANS else events)
+    traced(collector.url, failed(events, 0) if most == MOST_SPANS else events)
     (spans,) = collector.windows.values()
     shown = [one for name, found in spans.items() if name != "window" for one in found]
     assert len(shown) == most
@@ -290,7 +257,6 @@ def test_a_large_plan_has_bounded_traces_with_the_critical_path_in_them(collecto
     assert root["ridgeline.operators_left_out"] == len(begin.topology.operators) - operators
     for title in root["ridgeline.critical_path"].split(" > "):
         assert title in spans
-    assert watch.traces.exported == 1
 
 
 def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog, short):
@@ -302,11 +268,7 @@ def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog, short
     with caplog.at_level(logging.DEBUG, "opentelemetry"):
         watch = traced(f"http://127.0.0.1:{port}", events, said=said)
     assert watch.summary()["windows"] == 5
-    assert watch.traces.dropped == 5
-    refused, dropped = said
-    assert "takes no traces: [Errno 111] Connection refused; they are dropped" in refused
-    assert dropped == "5 traces of windows were dropped: see `traces_dropped_total`"
-    assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
+    assert not said or "takes no traces" in said[0]
 
 
 def test_a_collector_that_hangs_holds_nothing_up(collector, short):
@@ -315,30 +277,16 @@ def test_a_collector_that_hangs_holds_nothing_up(collector, short):
     _, events = events_of(payments(windows=200))
     watch = traced(collector.url, events, said=said)
     assert watch.summary()["windows"] == 200
-    assert watch.traces.exported == 0
-    assert watch.traces.dropped == 200
-    assert said == ["200 traces of windows were dropped: see `traces_dropped_total`"]
+    assert collector.spans == []
 
 
-def test_what_a_collector_refuses_of_a_trace_is_counted_and_said_once(collector):
-    collector.rejected = 3
-    said = []
-    _, events = events_of(payments())
-    watch = traced(collector.url, events, said=said)
-    assert watch.traces.spans_refused == 3
-    (line,) = said
-    assert "refused 3 of" in line
-    assert "hunter2" not in line
-    assert watch.exemplars.window == {}  # a trace that is not whole is no example
-
-
-def test_a_refusal_is_said_with_its_reason(collector):
+def test_a_refusal_is_said(collector):
     collector.status = 401
     said = []
     _, events = events_of(payments())
-    watch = traced(collector.url, events, said=said)
-    assert watch.traces.exported == 0
-    assert "401" in said[0]
+    traced(collector.url, events, said=said)
+    assert collector.spans == []
+    assert "takes no traces" in said[0]
 
 
 def test_secrets_are_masked_in_names_and_reasons(collector):
@@ -347,54 +295,6 @@ def test_secrets_are_masked_in_names_and_reasons(collector):
     traced(collector.url, [named, *events[1:]])
     assert collector.requests
     assert "hunter2" not in str(collector.requests)
-
-
-def test_buckets_of_histograms_have_traces_as_exemplars(collector):
-    plan, events = events_of(payments())
-    watch = traced(collector.url, events)
-    with serving(watch, plan) as client:
-        headers = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3"}
-        status, got, body = client.ask("/metrics", headers=headers)
-        assert (status, got["content-type"]) == (
-            200,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        )
-        families = {family.name: family for family in parse_open_metrics(body.decode())}
-        text = client.ask("/metrics")[2].decode()
-    traces = {span.trace_id.hex() for span, _ in collector.spans}
-    for name in ("ridgeline_window_latency_seconds", "ridgeline_operator_window_latency_seconds"):
-        found = [sample.exemplar for sample in families[name].samples if sample.exemplar]
-        assert found
-        for exemplar in found:
-            assert exemplar.labels["trace_id"] in traces
-    (latency,) = (
-        sample.exemplar for sample in families["ridgeline_window_latency_seconds"].samples if sample.exemplar
-    )
-    window = collector.windows[4]["window"]
-    assert latency.labels["trace_id"] == window.trace_id.hex()
-    assert latency.labels["span_id"] == window.span_id.hex()
-    assert "trace_id" not in text
-
-
-def test_open_metrics_says_the_same_as_the_text():
-    from prometheus_client.parser import text_string_to_metric_families as parse_text
-
-    watch, plan, _, _ = watched()
-    with serving(watch, plan) as client:
-        opened = client.ask("/metrics", headers={"Accept": "application/openmetrics-text"})[2].decode()
-        text = client.ask("/metrics")[2].decode()
-    theirs = {(family.name, family.type, family.documentation) for family in parse_open_metrics(opened)}
-    ours = {(family.name, family.type, family.documentation) for family in parse_text(text)}
-    assert theirs == ours
-
-    def samples(families):
-        return {
-            (sample.name, frozenset(sample.labels.items())): sample.value
-            for family in families
-            for sample in family.samples
-        }
-
-    assert samples(parse_open_metrics(opened)) == samples(parse_text(text))
 
 
 @pytest.mark.parametrize(
@@ -452,7 +352,7 @@ def test_a_variable_alone_is_no_error_without_the_extra(monkeypatch, there):
         return object() if f"{there}.".startswith(f"{name}.") else None
 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")
-    monkeypatch.setattr("ridgeline.service.export.telemetry.find_spec", found)
+    monkeypatch.setattr("ridgeline.service.export.traces.find_spec", found)
     said = []
     watch = traced(None, [], said=said)
     assert not watch.traced
@@ -485,10 +385,8 @@ def test_the_variables_of_opentelemetry_count():
 def test_events_before_a_plan_and_of_unknown_windows_do_no_harm(collector):
     _, events = events_of(payments())
     stray = [WindowPlanned(0.0, 99, 0, 0.0), *events[3:9]]
-    watch = traced(
-        collector.url, [*[one for one in stray if not isinstance(one, ApplicationPlanned)], *events]
-    )
-    assert watch.traces.exported == 5
+    traced(collector.url, [*[one for one in stray if not isinstance(one, ApplicationPlanned)], *events])
+    assert len(collector.windows) == 5
 
 
 def test_lines_of_the_log_name_the_traces_that_are_exported(collector, tmp_path):
@@ -532,7 +430,7 @@ def test_a_run_sends_traces_of_its_windows(collector, spark_context, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(OTELCOL is None, reason="needs otelcol: the collector of OpenTelemetry")
-def test_the_collector_of_opentelemetry_takes_metrics_and_traces(tmp_path):
+def test_the_collector_of_opentelemetry_takes_traces(tmp_path):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -541,9 +439,7 @@ def test_the_collector_of_opentelemetry_takes_metrics_and_traces(tmp_path):
         "exporters": {"debug": {"verbosity": "detailed"}},
         "service": {
             "telemetry": {"metrics": {"level": "none"}},
-            "pipelines": {
-                kind: {"receivers": ["otlp"], "exporters": ["debug"]} for kind in ("traces", "metrics")
-            },
+            "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["debug"]}},
         },
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
@@ -554,60 +450,10 @@ def test_the_collector_of_opentelemetry_takes_metrics_and_traces(tmp_path):
         )
     try:
         wait_until(lambda: "Everything is ready" in log.read_text(), "the collector")
-        watch, _, _, _ = watched()
-        exporter = OtelExporter(watch, f"http://127.0.0.1:{port}", interval_seconds=30)
-        exporter.close()
-        assert exporter.failures == 0
         _, events = events_of(payments())
-        traced(f"http://127.0.0.1:{port}", events, watch=watch)
-        assert (watch.traces.exported, watch.traces.dropped, watch.traces.spans_refused) == (5, 0, 0)
+        traced(f"http://127.0.0.1:{port}", events)
         text = wait_until(lambda: trace_text("payments", 4) in log.read_text() and log.read_text(), "a trace")
-        assert "ridgeline_windows_committed" in text
         assert "Name           : balances[1]" in text
     finally:
         process.terminate()
         process.wait()
-
-
-@pytest.mark.slow
-def test_prometheus_keeps_the_exemplars(collector, tmp_path):
-    prometheus = path_of(PROMETHEUS)
-    plan, events = events_of(payments())
-    watch = traced(collector.url, events)
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    with serving(watch, plan) as client:
-        target = {"targets": [f"{client.host}:{client.port}"]}
-        job = {"job_name": "ridgeline", "scrape_interval": "1s", "static_configs": [target]}
-        (tmp_path / "config.yaml").write_text(yaml.safe_dump({"scrape_configs": [job]}))
-        with (tmp_path / "log").open("w") as stream:
-            process = subprocess.Popen(
-                [
-                    prometheus,
-                    f"--config.file={tmp_path / 'config.yaml'}",
-                    f"--storage.tsdb.path={tmp_path / 'data'}",
-                    f"--web.listen-address=127.0.0.1:{port}",
-                    "--enable-feature=exemplar-storage",
-                ],
-                stdout=stream,
-                stderr=stream,
-            )
-        try:
-            query = "query_exemplars?query=ridgeline_window_latency_seconds_bucket&start=0&end=4102444800"
-            found = wait_until(lambda: asked(port, query), "exemplars in Prometheus", every=0.2)
-        finally:
-            process.terminate()
-            process.wait()
-    (exemplar,) = found[0]["exemplars"]
-    root = collector.windows[4]["window"]
-    assert exemplar["labels"] == {"trace_id": root.trace_id.hex(), "span_id": root.span_id.hex()}
-
-
-def asked(port, query):
-    """The data of an answer of Prometheus, None while there is none."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{query}", timeout=10) as answer:
-            return json.loads(answer.read())["data"]
-    except OSError:
-        return None

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 
 class TraceCollector(http.server.ThreadingHTTPServer):
-    """Keeps the spans that it gets. Answers with `status`, and refuses `rejected` spans of each request.
+    """Keeps the spans that it gets. Answers with `status`.
 
     While `gate` is not set, no request is answered.
     """
@@ -21,7 +21,6 @@ class TraceCollector(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Receiver)
         self.requests = []
         self.status = 200
-        self.rejected = 0
         self.gate = threading.Event()
         self.gate.set()
         self.asked = threading.Event()
@@ -72,13 +71,9 @@ class _Receiver(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         self.server.asked.set()
         self.server.gate.wait()
-        answer = ExportTraceServiceResponse()
-        if self.server.rejected:
-            answer.partial_success.rejected_spans = self.server.rejected
-            answer.partial_success.error_message = "too many spans, password=hunter2"
         if self.path == "/v1/traces" and self.server.status == 200:
             self.server.requests.append(ExportTraceServiceRequest.FromString(body))
-        data = answer.SerializeToString()
+        data = ExportTraceServiceResponse().SerializeToString()
         self.send_response(self.server.status if self.path.startswith("/v1/") else 404)
         self.send_header("content-type", "application/x-protobuf")
         self.send_header("content-length", str(len(data)))

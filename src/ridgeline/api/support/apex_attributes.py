@@ -59,7 +59,7 @@ APPLICATION: Mapping[str, str] = {
     "APPLICATION_NAME": "the first argument of `Application(name)`",
     "APPLICATION_DOC_LINK": "`doc_link`",
     "APPLICATION_DATA_LINK": "`data_link`",
-    "METRICS_TRANSPORT": "`--otlp-endpoint`, or Prometheus, which reads `/metrics`",
+    "METRICS_TRANSPORT": "Prometheus, or an OpenTelemetry collector, which reads `/metrics`",
     "APPLICATION_ID": "nothing to set: each run gets an id, which `ridgeline list-apps` shows",
     "APP_PACKAGE_SOURCE": "nothing to set: it is the file that `ridgeline run` was given",
     "DEBUG": "`--log-level DEBUG`",

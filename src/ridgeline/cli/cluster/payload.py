@@ -31,7 +31,7 @@ HERE = "submitted"
 """The folder beside the driver into which the payload is unpacked; its paths begin with it."""
 DRIVER = "driver.json"
 _RUN = f"{PREFIX}RUN__".lower()
-_TRAVELLING = ("AWS_", "OTEL_", "OPENLINEAGE_", PREFIX)
+_TRAVELLING = ("AWS_", "OTEL_", PREFIX)
 """Beginnings of variables that a driver reads itself, and that the node has not."""
 _INPUTS = {
     "service": ("tokens", "web_cert", "web_key", "client_ca"),

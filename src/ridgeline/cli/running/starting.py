@@ -162,7 +162,7 @@ def _prepared(context: typer.Context, settings: RunSettings, before: StoreEntry 
 
 def _log(settings: RunSettings) -> LogSettings | None:
     """The log, whose lines name the traces of windows if there are any."""
-    from ridgeline.service.export.telemetry import traces_of
+    from ridgeline.service.export.traces import traces_of
 
     made = settings.logs.settings()
     return None if made is None else replace(made, traced=traces_of(settings.watched()) is not None)

@@ -27,7 +27,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text, printable
 from ridgeline.engine.files.rotation import ONE_FILE, Rotation, put_away, remove_old
 from ridgeline.engine.process.worker_output import MarkedStream, current_operator, keep, not_kept
-from ridgeline.measure.tracing.ids import trace_text
+from ridgeline.measure.trace_ids import trace_text
 
 CHANNEL = "ridgeline"
 _CLOCK = SystemClock()

@@ -88,7 +88,7 @@ class OperatorMetric:
     Where it is shown:
     - `name`, `type`, `help`: a field of the REST answer about operators, and its description in OpenAPI
     - `aggregate`: a field of the answer about a logical operator
-    - `metric`: the metric of `/metrics`, OTLP and the page of metrics, whose value is the answer's
+    - `metric`: the metric of `/metrics` and the page of metrics, whose value is the answer's
     - `metric_after`: the name of the metric that it follows there
     - `graph`: a line of that metric in the dashboard
     - `column`: a column of `ridgeline list-operators`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, cast
 
@@ -19,8 +19,6 @@ from ridgeline.measure.metric import Metric
 from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.measure.succession import Counted
 from ridgeline.measure.topology import MetricNode, OperatorNode
-from ridgeline.measure.tracing.counts import TraceCounts
-from ridgeline.measure.tracing.exemplars import NO_BUCKETS, Buckets, Exemplars
 
 _PARTITION = re.compile(r"\[\d+\]$")
 Labels = tuple[str, ...]
@@ -31,12 +29,10 @@ class Distribution:
     """A histogram's values.
 
     `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
-    `exemplars`: traces of values in some of its buckets.
     """
 
     counts: tuple[int, ...]
     total: float
-    exemplars: Buckets = field(default_factory=lambda: NO_BUCKETS)
 
 
 Value: TypeAlias = float | Distribution | None
@@ -88,8 +84,6 @@ class Scrape:
     own_metrics: list[MetricAnswer]
     own_nodes: tuple[MetricNode, ...]
     promises: list[PromiseAnswer]
-    exemplars: Exemplars
-    traces: TraceCounts
     gone: Mapping[str, Mapping[Counted, int]]
 
     @property

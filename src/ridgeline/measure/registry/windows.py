@@ -60,11 +60,7 @@ WINDOWS = (
         "Compare it with the critical path; `window_blame_seconds_total` names the rest.",
         aliases=("Spark `batchDuration`", "Flink `lastCheckpointDuration`"),
         bounds=LATENCY_BOUNDS_SECONDS,
-        read=one(
-            lambda scrape: Distribution(
-                scrape.windows.counts, scrape.windows.latency, scrape.exemplars.window
-            )
-        ),
+        read=one(lambda scrape: Distribution(scrape.windows.counts, scrape.windows.latency)),
     ),
     ScrapedMetric(
         "window_blame_seconds_total",
@@ -199,33 +195,6 @@ WINDOWS = (
         "Faults of state files, of compactions and of `teardown` that were put right without loss.",
         "Alert on any rate; the text is in the driver's log.",
         read=one(lambda scrape: scrape.state_warnings),
-    ),
-    ScrapedMetric(
-        "traces_exported_total",
-        Kind.COUNTER,
-        "",
-        (),
-        "Traces of windows that an OpenTelemetry collector has taken.",
-        "None with `--otlp`: no window was sampled or slow yet, or see `traces_dropped_total`.",
-        read=one(lambda scrape: scrape.traces.exported),
-    ),
-    ScrapedMetric(
-        "traces_dropped_total",
-        Kind.COUNTER,
-        "",
-        (),
-        "Traces of windows that were dropped, since the collector did not take them in time.",
-        "The collector is gone, slow or refuses them: standard error says why. Windows are not held up.",
-        read=one(lambda scrape: scrape.traces.dropped),
-    ),
-    ScrapedMetric(
-        "trace_spans_refused_total",
-        Kind.COUNTER,
-        "",
-        (),
-        "Spans that a collector has refused of traces that it took.",
-        "Look into the collector's log: a processor or a backend has limits.",
-        read=one(lambda scrape: scrape.traces.spans_refused),
     ),
     ScrapedMetric(
         "last_commit_timestamp_seconds",

@@ -12,6 +12,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.ports import OutputPort
 from ridgeline.connect import PartitionedInput
+from ridgeline.connect.datasets import Dataset, kafka_datasets
 from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators.kafka._client import client_faults, found_servers
 from ridgeline.operators.kafka._names import listed, pattern_of
@@ -128,6 +129,10 @@ class KafkaInput(PartitionedInput[T]):
         """Take the servers from the environment, if they are not given."""
         super().settle_properties()
         self.servers = found_servers(self.servers)
+
+    def datasets(self) -> list[Dataset]:
+        """The topics, as `ridgeline.connect.datasets` names them."""
+        return kafka_datasets(found_servers(self.servers), self.topic)
 
     def source(self) -> KafkaSource:
         """The driver's half."""

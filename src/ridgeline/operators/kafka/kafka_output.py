@@ -15,6 +15,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import PartitionedOutput
+from ridgeline.connect.datasets import Dataset, kafka_datasets
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
 from ridgeline.operators.kafka._client import client_faults, found_servers
 from ridgeline.operators.kafka._messages import MessageMaker
@@ -132,6 +133,10 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
     def settle_properties(self) -> None:
         """Take the servers from the environment, if they are not given."""
         self.servers = found_servers(self.servers)
+
+    def datasets(self) -> list[Dataset]:
+        """The topic, as `ridgeline.connect.datasets` names them."""
+        return kafka_datasets(found_servers(self.servers), self.topic)
 
     def sink(self) -> KafkaSink:
         """The driver's half."""

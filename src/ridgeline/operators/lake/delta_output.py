@@ -8,6 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.sink import Sink
 from ridgeline.operators._divided import Columns, columns_of
@@ -90,6 +91,10 @@ class DeltaOutput(TableRows):
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the types of Delta. Raises ValueError for a value that it cannot hold."""
         return converted(self.keyed(batch), delta_type)
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        return file_datasets(self.path)
 
     def sink(self) -> Sink:
         """The driver's half."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.connect.secrets import Secret
+from ridgeline.connect.datasets import Dataset
+from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import Sink
 from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators._table_rows import TableRows
@@ -88,6 +90,12 @@ class IcebergOutput(TableRows):
         rows = converted(self.keyed(batch), iceberg_type)
         refuse_null_lists(rows)
         return rows
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        parts = urlsplit(secret_value(self.properties.get("uri", ""), "properties.uri"))
+        known = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
+        return [Dataset(known or f"iceberg://{self.catalog}", self.table)]
 
     def sink(self) -> Sink:
         """The driver's half."""

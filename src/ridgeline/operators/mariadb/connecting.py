@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.extras import library
 from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 
@@ -138,6 +139,12 @@ class Server(NamedTuple):
         """Host, port and database, for people."""
         given = self.given()
         return f"{given['host']}:{given['port']}/{given['database'] or ''}"
+
+    def datasets(self, table: str | None) -> list[Dataset]:
+        """A table, or `(query)`, as `ridgeline.connect.datasets` names it."""
+        place, _, database = self.place.rpartition("/")
+        name = table or "(query)"
+        return [Dataset(f"mysql://{place}", name if "." in name else f"{database}.{name}")]
 
     @property
     def database(self) -> str:

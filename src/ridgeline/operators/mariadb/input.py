@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.source import Source, SourceUnavailableError
@@ -104,6 +105,10 @@ class MariaDbInput(IncreasingInput[T]):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `lag` that is no time, and a host without PyMySQL."""
         return [*super().property_faults(), *duration_faults(self, "lag"), *library_faults(self.url)]
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        return Server(self.url, self.password, self.connection).datasets(self.table)
 
     def source(self) -> Source:
         """The driver's half."""

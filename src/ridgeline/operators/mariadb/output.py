@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
+from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.sink import Sink
 from ridgeline.operators._divided import columns_of
@@ -74,6 +75,10 @@ class MariaDbOutput(TableRows):
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The values as literals of SQL. Raises ValueError for a row that no table can hold."""
         return literals(self.keyed(batch))
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        return self._server.datasets(self.table)
 
     def sink(self) -> Sink:
         """The driver's half."""

@@ -17,6 +17,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.ports import OutputPort
 from ridgeline.connect._enumerating import PartitionedEnumerator
+from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.deletions import DELETIONS
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.secrets import Secret
@@ -157,6 +158,10 @@ class PostgresChanges(PartitionedInput[T]):
         """The columns of the table."""
         others = {*self.metadata, self.deleted}
         return tuple(name for name in Schema(self.schema).arrow.names if name not in others)
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        return Server(self.dsn, self.password, self.connection).datasets(self.table)
 
     def source(self) -> ChangeSource:
         """The driver's half."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.extras import library
 from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 
@@ -63,6 +64,13 @@ class Server(NamedTuple):
         given = self.given()
         host, database = given.get("host", "localhost"), given.get("dbname", given.get("user", ""))
         return f"{host}:{given.get('port', 5432)}/{database}"
+
+    def datasets(self, table: str | None) -> list[Dataset]:
+        """A table, or `(query)`, as `ridgeline.connect.datasets` names it."""
+        host, _, database = self.place.rpartition("/")
+        name = table or "(query)"
+        whole = name if "." in name or table is None else f"public.{name}"
+        return [Dataset(f"postgres://{host}", f"{database}.{whole}")]
 
     def given(self) -> dict[str, Any]:
         """The settings of the connection. Raises RidgelineError for a `dsn` that is none, without it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
+from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.sink import Sink
 from ridgeline.operators._divided import columns_of
@@ -72,6 +73,10 @@ class PostgresOutput(TableRows):
     def encode(self, batch: pa.RecordBatch) -> bytes:
         """The text of COPY. Raises ValueError for a row that no table can hold."""
         return copy_text(self.keyed(batch))
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        return self._server.datasets(self.table)
 
     def sink(self) -> Sink:
         """The driver's half."""

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import local_path
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.source import Source, SourceUnavailableError
 from ridgeline.operators.databases.increasing import IncreasingInput, IncreasingReader, IncreasingSource
@@ -90,6 +91,12 @@ class FileInput(IncreasingInput[T]):
         """Make a relative path absolute."""
         super().settle_properties()
         self.path = local_path(str(self.path))
+
+    def datasets(self) -> list[Dataset]:
+        """The table in its file, as `ridgeline.connect.datasets` names it."""
+        return [
+            Dataset(place, f"{path}/{self.table or '(query)'}") for place, path in file_datasets(self.path)
+        ]
 
     def source(self) -> Source:
         """The driver's half."""

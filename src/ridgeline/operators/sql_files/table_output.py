@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.files import local_path
+from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._divided import columns_of
 from ridgeline.operators._table_rows import TableRows
 
@@ -71,6 +72,10 @@ class TableOutput(TableRows):
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
         self.path = local_path(str(self.path))
+
+    def datasets(self) -> list[Dataset]:
+        """The table in its file, as `ridgeline.connect.datasets` names it."""
+        return [Dataset(place, f"{path}/{self.table}") for place, path in file_datasets(self.path)]
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Check keys, and say which rows are deleted. Raises ValueError for a key that is null."""

@@ -22,7 +22,6 @@ from ridgeline.measure.registry.scrape import (
     Value,
 )
 from ridgeline.measure.topology import MetricNode
-from ridgeline.measure.tracing.exemplars import NO_BUCKETS
 from ridgeline.observe import identity
 
 if TYPE_CHECKING:
@@ -99,19 +98,12 @@ class Readings:
         spent = {row["operator"]: row["secondsSpent"] or 0.0 for row in progress["operators"]}
         seen: dict[Labels, float] = {}
         before = self._compute.get((region, scrape.together), {})
-        exemplars = scrape.exemplars.by_label() if scrape.together else {}
         for (title, labels), total in scrape.latencies:
             # What an attempt that is made again had taken is taken back; a counter must not be.
             seen[labels] = max(
                 total.compute + (spent.get(title, 0.0) if running else 0.0), before.get(labels, 0.0)
             )
-            label, partition = labels
-            if scrape.together:
-                own = exemplars.get(label, NO_BUCKETS)
-            else:
-                own = scrape.exemplars.of_operator((label, int(partition)))
-            latencies = Distribution(total.counts, total.latency, own)
-            yield "operator_window_latency_seconds", labels, latencies
+            yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
             yield "operator_compute_seconds_total", labels, seen[labels]
             yield "operator_cpu_seconds_total", labels, total.cpu
             yield "operator_wait_seconds_total", labels, total.wait

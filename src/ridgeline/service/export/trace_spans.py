@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import without_tuple
 from ridgeline.api.support.masking import mask_text, printable
@@ -22,13 +21,12 @@ from ridgeline.measure.latency.critical_path import critical_path_of
 from ridgeline.measure.latency.operator_latency import LatencyColumns, OperatorLatency, latency_columns
 from ridgeline.measure.latency.window import WindowTimes, assemble
 from ridgeline.measure.topology import OperatorNode, Topology
-from ridgeline.measure.tracing.ids import span_id
-from ridgeline.service.export.trace_windows import ChosenWindow
+from ridgeline.measure.trace_ids import span_id
+from ridgeline.service.export.traces import ChosenWindow
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 MOST_SPANS = 1000
 """Of a window. Of more operators the critical path and the slowest are shown."""
@@ -38,14 +36,6 @@ _NANOSECONDS = 1_000_000_000
 _LONGEST_TEXT = 2000
 _TEXTS_KEPT = 8192  # most are the same in the next window
 Attributes = Mapping[str, str | bool | int | float]
-
-
-class Link(NamedTuple):
-    """The trace of an earlier window, which this one refers to."""
-
-    trace: int
-    span: int
-    window_id: int
 
 
 @dataclass(slots=True)
@@ -63,18 +53,10 @@ class PlainSpan:
     fault: str | None = None
 
 
-class WindowSpans(NamedTuple):
-    """The spans of a window, the first of which is the window's, and its latencies for exemplars."""
-
-    spans: list[PlainSpan]
-    latency: float | None
-    operators: list[tuple[tuple[str, int], float]]
-
-
-def window_spans(chosen: ChosenWindow) -> WindowSpans:
-    """Build the spans of a window: as a tree in which parents come before children."""
+def window_spans(chosen: ChosenWindow) -> list[PlainSpan]:
+    """Build the spans of a window, its own first: as a tree in which parents come before children."""
     if chosen.failure:
-        return WindowSpans(_failed(chosen), None, [])
+        return _failed(chosen)
     topology = chosen.plan.topology
     times = assemble(topology, chosen.events, chosen.clocks)
     latencies = latency_columns(topology, times)
@@ -102,9 +84,7 @@ def window_spans(chosen: ChosenWindow) -> WindowSpans:
     operators, left_out = _operators(chosen, times, latencies, frozenset(path.path), ran, len(spans), room)
     if left_out:
         first.attributes = {**first.attributes, "ridgeline.operators_left_out": left_out}
-    nodes = zip(topology.operators, latencies.figures[0].tolist(), strict=True)
-    found = [(node.series, latency) for node, latency in nodes if not math.isnan(latency)]
-    return WindowSpans([*spans, *operators], times.latency_seconds, found)
+    return [*spans, *operators]
 
 
 def _of_window(chosen: ChosenWindow) -> Attributes:
@@ -324,29 +304,21 @@ def _text(text: str) -> str:
     return masked if len(masked) <= _LONGEST_TEXT else f"{masked[: _LONGEST_TEXT - 1]}…"
 
 
-def as_otel(
-    chosen: ChosenWindow,
-    spans: Sequence[PlainSpan],
-    resource: Resource,
-    scope: InstrumentationScope,
-    before: Link | None,
-) -> list[ReadableSpan]:
-    """The spans in OpenTelemetry's model. `before`: the window that was traced before this one."""
+def otel_spans(chosen: ChosenWindow, resource: Resource, version: str) -> list[ReadableSpan]:
+    """The spans of a window in OpenTelemetry's model. `version`: of Ridgeline."""
     from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.trace import Link as OtelLink
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-    trace, run = chosen.trace, chosen.plan.application_id
+    spans = window_spans(chosen)
+    scope = InstrumentationScope("ridgeline", version)
     flags = TraceFlags(TraceFlags.SAMPLED)
+    run = chosen.plan.application_id
     contexts = [
-        SpanContext(trace, span_id(run, chosen.window_id, place), is_remote=False, trace_flags=flags)
+        SpanContext(chosen.trace, span_id(run, chosen.window_id, place), is_remote=False, trace_flags=flags)
         for place in range(len(spans))
     ]
-    links = []
-    if before is not None:
-        there = SpanContext(before.trace, before.span, is_remote=False, trace_flags=flags)
-        links.append(OtelLink(there, {"ridgeline.window_id": before.window_id, "ridgeline.link": "before"}))
-    found: list[Any] = []
+    found: list[ReadableSpan] = []
     for place, span in enumerate(spans):
         status = Status(StatusCode.UNSET)
         if span.fault is not None:
@@ -358,7 +330,6 @@ def as_otel(
                 contexts[span.parent] if span.parent >= 0 else None,
                 resource,
                 {name: _text(one) if isinstance(one, str) else one for name, one in span.attributes.items()},
-                links=links if place == 0 else (),
                 kind=SpanKind.INTERNAL,
                 status=status,
                 start_time=round(span.began * _NANOSECONDS),

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
-from ridgeline.service.export.prometheus import MEDIA_TYPE, OPEN_METRICS, Exposition, wants_open_metrics
+from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import IndexAnswer, PagePathAnswer
 from ridgeline.service.http.callers import CALLER, noted
 from ridgeline.service.http.changing import changing_endpoints
@@ -183,9 +183,7 @@ def create_app(
 
     def metrics(request: Request) -> Response:
         partitions = bool(_METRICS.parse(request).get("partitions"))
-        opened = wants_open_metrics(request.headers.get("accept", ""))
-        headers = {"content-type": OPEN_METRICS if opened else MEDIA_TYPE, "vary": "Accept"}
-        return Response(exposition.render(open_metrics=opened, partitions=partitions), headers=headers)
+        return Response(exposition.render(partitions=partitions), media_type=MEDIA_TYPE)
 
     routes = [
         _route(endpoint, endpoint.handler, watch, stack_of, log)

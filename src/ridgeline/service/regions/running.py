@@ -43,7 +43,6 @@ from ridgeline.regions.planning import (
 )
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.driver_lines import driver_lines
-from ridgeline.service.export.telemetry import exporting_metrics
 from ridgeline.service.measured import MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin, supervisor_in
@@ -245,7 +244,6 @@ class _Regions:
     ) -> Outcome:
         """Run all regions to their end."""
         watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
-        surroundings.enter_context(exporting_metrics(watch, self._service, self._warn))
         if self._service.metrics_file is not None:
             from ridgeline.service.export.textfile import MetricsFile
 

@@ -27,7 +27,7 @@ def trace_id(run: str, window_id: int) -> int:
 
 
 def trace_text(run: str, window_id: int) -> str:
-    """The same in 32 hexadecimal digits, as logs and exemplars have it.
+    """The same in 32 hexadecimal digits, as logs have it.
 
     >>> len(trace_text("5f3a", 7)), trace_text("5f3a", 7) == trace_text("5f3a", 8)
     (32, False)

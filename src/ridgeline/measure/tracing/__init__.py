@@ -1,1 +1,0 @@
-"""The ids of traces of windows, their numbers, and the ones that histograms show."""
