@@ -1,13 +1,9 @@
 #!/bin/sh
 # What a pod of Ridgeline's image runs. Spark starts executors with the word `executor`, and says by variables
-# what they are. It starts drivers of `ridgeline submit --deploy-mode cluster` with the word `driver`. All other
-# words are those of the command `ridgeline`.
+# what they are. All other words are those of the command `ridgeline`.
 set -eu
 
 SPARK_HOME=${SPARK_HOME:-/opt/spark}
-if [ "${1:-}" = driver ]; then
-    exec "${PYSPARK_PYTHON:-/opt/ridgeline/bin/python}" -m ridgeline.cli.cluster.pod "$@"
-fi
 if [ "${1:-}" != executor ]; then
     exec "${RIDGELINE_COMMAND:-/opt/ridgeline/bin/ridgeline}" "$@"
 fi

@@ -67,7 +67,7 @@ def test_a_module_that_is_nowhere_has_a_remedy(ridgeline_process, tmp_path):
     (tmp_path / "app.py").write_text(LAZY.replace("PATH", "'out'"))
     process = ridgeline_process("run", "app.py", "--master", "local[2]", "--quiet", "--no-service")
     _, stderr = process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == 3
     assert (
         " in `setup`: ModuleNotFoundError: No module named 'rates'; install the package that has `rates`"
         in stderr

@@ -285,7 +285,7 @@ def test_nothing_that_is_written_or_answered_has_a_secret(tmp_path, environment)
         made.run.wait(120)
     finally:
         made.end()
-    assert made.run.returncode == 1
+    assert made.run.returncode == 3
     assert "no way in with" in made.out.read_text()
     made.command("replay", tmp_path / "run.jsonl")
     written = [one for one in tmp_path.rglob("*") if one.is_file() and not one.is_relative_to(made.kept)]

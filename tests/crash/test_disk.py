@@ -71,7 +71,7 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
 
         with read_only(checkpoint / "journal"):
             driver = start(APPLICATION, "--output", output, "--checkpoint", checkpoint, log="read_only.log")
-            assert driver.wait() == 1, driver.text
+            assert driver.wait() == 3, driver.text
         assert (
             f"checkpoint folder `{checkpoint}`: it cannot be written; "
             f"give this user the right to write there {GO_ON}" in driver.text
@@ -92,7 +92,7 @@ def test_checkpoint_that_cannot_be_written_at_all(start, tmp_path):
     folder.mkdir()
     with read_only(folder):
         driver = start(APPLICATION, "--output", tmp_path / "output", "--checkpoint", folder / "checkpoint")
-        assert driver.wait() == 1, driver.text
+        assert driver.wait() == 3, driver.text
 
     assert (
         f"checkpoint folder `{folder}/checkpoint`: it cannot be written; "

@@ -181,7 +181,7 @@ def test_a_second_driver_is_refused_and_harms_no_region(regional, wait_until):
     wait_until(lambda: all_go_on(regional.checkpoint, 3), "windows")
     first.process.send_signal(signal.SIGSTOP)  # it holds the folders though it does nothing
     second = regional.begin(3, log="second.log")
-    assert second.wait() == 1
+    assert second.wait() == 3
     assert f"is in use by process {first.pid} on " in second.text
     first.process.send_signal(signal.SIGCONT)
     windows = progress(regional.checkpoint)

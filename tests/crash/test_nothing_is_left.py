@@ -52,7 +52,7 @@ def test_nothing_outlives_a_driver_that_is_killed(running, wait_until, kill):
 
 def test_a_driver_without_spark_is_told(running):
     os.kill(_java(running), signal.SIGKILL)
-    assert running.process.wait(SECONDS) == 1
+    assert running.process.wait(SECONDS) == 3
     assert "error: Spark's Java process has ended by signal 9" in running.text
     assert not running.members()
 
@@ -75,5 +75,5 @@ def test_a_daemon_that_is_killed_takes_its_workers_with_it_and_windows_go_on(run
     )
     assert running.exit_code is None, running.text
     os.kill(_java(running), signal.SIGKILL)
-    assert running.process.wait(SECONDS) == 1
+    assert running.process.wait(SECONDS) == 3
     assert "Spark's Java process has ended by signal 9" in running.text

@@ -61,7 +61,7 @@ def test_a_package_and_its_environment_reach_workers_that_have_nothing(start, wa
         )
 
         without = start(first, *given, log="without.log", PYSPARK_PYTHON=str(bare))
-        assert without.wait() == 1, without.text
+        assert without.wait() == 3, without.text
         told = "error: the workers cannot run Ridgeline: host `"
         assert told in without.text
         assert f"its Python, `{bare}`, has no module `ridgeline`" in without.text

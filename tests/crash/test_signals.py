@@ -95,7 +95,7 @@ def test_a_killed_java_process_is_reported_in_one_line(waiting, wait_until):
     driver, worker = waiting
     os.kill(parent(parent(worker)), signal.SIGKILL)
 
-    assert driver.wait() == 1, driver.text
+    assert driver.wait() == 3, driver.text
     [line] = [line for line in driver.text.splitlines() if line.startswith("error: ")]
     assert line.startswith(
         "error: Spark's Java process has ended by signal 9; "

@@ -42,7 +42,7 @@ def test_second_driver_is_refused_while_the_first_runs(start, wait_until, tmp_pa
     first.process.send_signal(signal.SIGSTOP)  # it holds the folder though it does nothing
     second = start(*command, log="second.log")
 
-    assert second.wait() == 1
+    assert second.wait() == 3
     first.process.send_signal(signal.SIGCONT)
     assert f"checkpoint folder `{checkpoint}` is in use by process {first.pid} on " in second.text
     assert "stop it first, or give another `--checkpoint`" in second.text

@@ -13,6 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
+from ridgeline.cli.errors import FAILED, NOT_VALID
 from ridgeline.cli.main import app
 from ridgeline.service.http import guard
 from support.kubernetes import BINARIES, ApiServer
@@ -44,6 +45,12 @@ def test_probes_ask_paths_that_the_service_answers_without_a_token():
     asked = re.findall(r'"path" "(/[a-z]+)"', HELPERS)
     assert asked == ["/healthz", "/readyz"]
     assert not {*asked} - guard._OPEN
+
+
+def test_a_job_is_not_started_again_after_codes_that_another_start_does_not_mend():
+    driver = (CHART / "templates" / "driver.yaml").read_text()
+    (values,) = re.findall(r"operator: In, values: \[([0-9, ]+)\]", driver)
+    assert [*map(int, values.split(","))] == [FAILED, NOT_VALID]
 
 
 def test_values_are_those_of_the_schema():
@@ -121,7 +128,6 @@ def test_wrong_values_are_refused():
         ({}, "url"),
         ({"store.url": "s3a://b/s", "store.claim": "shared"}, "must be a folder such as /store"),
         ({"store.url": "/s", "replicas": 2}, "replicas"),
-        ({"store.url": "/s", "standby": "true", "kind": "Job"}, "standby needs `kind: Deployment`"),
         ({"store.url": "/s", "web.prot": 1}, "prot"),
         ({"store.url": "/s", "serviceMonitor.enabled": "true"}, "serviceMonitor needs `web.tokenSecret`"),
     ):
@@ -136,30 +142,10 @@ def api_server(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_standby_is_a_second_pod_which_nothing_takes_for_the_first():
-    made = {one["kind"]: one for one in _objects({**ALL, "standby": "true"}) if one["kind"] != "ConfigMap"}
-    driver, service = made["Deployment"]["spec"], made["Service"]["spec"]
-    pod = driver["template"]["spec"]
-    (container,) = pod["containers"]
-    assert driver["replicas"] == 2
-    assert "hostname" not in pod  # each has its own, by which the store distinguishes them
-    assert not service["publishNotReadyAddresses"]
-    assert {"--standby", "spark.driver.host=$(POD_IP)"} < {*container["args"]}
-    assert "spark.kubernetes.executor.podNamePrefix=$(POD_NAME)" in container["args"]
-    (stopped,) = (
-        one for one in _objects({**ALL, "standby": "true", "replicas": 0}) if one["kind"] == "Deployment"
-    )
-    assert stopped["spec"]["replicas"] == 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "given"),
-    [
-        *itertools.product(["Deployment", "Job"], [{"store.url": "s3a://b/s"}, ALL]),
-        ("Deployment", {**ALL, "standby": "true"}),
-    ],
-    ids=["least", "all", "job", "job-all", "standby"],
+    [*itertools.product(["Deployment", "Job"], [{"store.url": "s3a://b/s"}, ALL])],
+    ids=["least", "all", "job", "job-all"],
 )
 def test_a_real_api_server_takes_the_manifests(api_server, kind, given):
     made = _objects({**given, "kind": kind})

@@ -30,7 +30,7 @@ from ridgeline.service.history.bundled_run import BundledRun
 from ridgeline.service.history.bundling import FORMAT, INDEX, entry_of
 from ridgeline.service.http.bodies import AnswerError, read_object
 from ridgeline.service.http.edit_requests import edits_of, edits_of_requests
-from ridgeline.service.store.entry import decoded
+from ridgeline.service.store.folder import decoded
 from support.depth import deep
 from support.mutating import mutated, no_code_is_run
 from support.packages.wheels import build_shop

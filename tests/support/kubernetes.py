@@ -124,18 +124,6 @@ class ApiServer:
         status, text = self.ask(f"/api/v1/namespaces/default/{kind}/{name}")
         return json.loads(text) if status == 200 else None
 
-    def configuration(self, user="tok"):
-        """The file of a user's settings, as `kubectl` has it. `user`: a token."""
-        path = self._folder / "kubeconfig.json"
-        cluster = {"server": self.url, "insecure-skip-tls-verify": True}
-        path.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": user}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }))  # fmt: skip
-        return path
-
     @property
     def certificate(self):
         """The file of its certificate."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ridgeline.settings.resolving import Resolved, RunOptions
 
 _KEY = "ridgeline.configuration"
-WORDS = "ridgeline.words"
-"""The key of the words of a command in its context, as they were given."""
 _NOT_CONFIGURED = {one.name for group in (Written, ResumeOptions) for one in options_of(group)}
 """Options of one command: no configuration has them."""
 
@@ -67,7 +65,6 @@ class ConfiguredCommand(TyperCommand):
                 faults.append(setting.fault(what, f"give what `--{name.replace('_', '-')}` takes"))
                 del found.options[name]
         ctx.default_map = dict(found.options)
-        ctx.meta[WORDS] = list(args)
         ctx.meta[_KEY] = Configuration(layers, found, faults)
         return super().parse_args(ctx, args)
 
@@ -129,12 +126,6 @@ def load_configured(context: typer.Context, written: Written) -> Configured:
 def configuration(context: typer.Context) -> Configuration:
     """The configuration that a `ConfiguredCommand` has read."""
     found: Configuration = context.meta[_KEY]
-    return found
-
-
-def words_of(context: typer.Context) -> Sequence[str]:
-    """The words of a `ConfiguredCommand` as they were given, behind its name."""
-    found: Sequence[str] = context.meta[WORDS]
     return found
 
 

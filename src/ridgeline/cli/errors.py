@@ -14,21 +14,14 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.theme import Theme
 
-from ridgeline.api.errors import (
-    NameTakenError,
-    OperatorError,
-    PackageError,
-    RidgelineError,
-    ValidationError,
-    described,
-)
+from ridgeline.api.errors import OperatorError, PackageError, RidgelineError, ValidationError, described
 from ridgeline.api.support.tracebacks import users_frames
 from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
 FAILED = 1
 NOT_VALID = 2
-FINAL = 3
-"""Under a service manager: the application failed, and another start would end in the same way."""
+AGAIN = 3
+"""A run failed, and the same command may get further: a service manager starts it again."""
 KILLED_BY = 128
 DEBUG = "RIDGELINE_DEBUG"
 _THEME = Theme({"ridgeline.name": "cyan"})
@@ -67,11 +60,10 @@ def make_console() -> Console:
 
 @contextmanager
 def reporting_errors(
-    after: Callable[[], None] = lambda: None, code: Callable[[RidgelineError], int] | None = None
+    after: Callable[[], None] = lambda: None, code: Callable[[Exception], int] | None = None
 ) -> Iterator[None]:
-    """Print an error of a command, call `after`, and exit: 2 for wrong input, 1 for a failure.
+    """Print an error of a command, call `after`, and exit with `code(error)`; default: `exit_code`.
 
-    `code`: the exit code of an error, if it is another one.
     Nothing is printed if the reader of standard output has gone away: the exit code is 141.
     """
     try:
@@ -87,16 +79,12 @@ def reporting_errors(
     except Exception as error:  # noqa: BLE001  printed with its traceback
         print_unexpected(error, make_console())
         after()
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit((code or exit_code)(error)) from None
 
 
-def exit_code(error: RidgelineError) -> int:
-    """2 if the user must change the application or the command, 1 if the run failed."""
-    return (
-        NOT_VALID
-        if isinstance(error, (ValidationError, CommandError, PackageError, NameTakenError))
-        else FAILED
-    )
+def exit_code(error: Exception) -> int:
+    """2 if the user must change the application or the command, 1 if it failed."""
+    return NOT_VALID if isinstance(error, (ValidationError, CommandError, PackageError)) else FAILED
 
 
 def print_error(error: RidgelineError, console: Console) -> None:

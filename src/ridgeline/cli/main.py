@@ -14,7 +14,7 @@ from typer.main import get_group
 
 from ridgeline.cli import checkpoint, history, options, validating
 from ridgeline.cli.access import tokens
-from ridgeline.cli.applications import listing, steering, submitting, waiting
+from ridgeline.cli.applications import commands as by_name
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, load_configured
 from ridgeline.cli.costs.costing import cost
@@ -42,7 +42,6 @@ from ridgeline.cli.running import upgrading
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.shell import shell
 from ridgeline.cli.starting.commands import init
-from ridgeline.cli.supervising import unit
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -128,19 +127,17 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows
     20`
 
-    `--supervise` starts a driver again that died or failed.
-
     If what it prints is read by another program (`| head`) that goes away, the run ends after its windows as
     on Ctrl-C.
 
-    Exit codes: 0 finished or stopped, also by `shutdown-app`, 1 the application failed or `kill-app` has
-    ended it, 2 not valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its
-    output any more it ends with 141. Under a service manager (`ridgeline systemd-unit`) it is 3 if another
-    start would fail in the same way.
+    Exit codes: 0 finished or stopped, also by `shutdown-app`; 1 failed, and another start would end in the
+    same way (`kill-app`, a damaged checkpoint, another driver has taken over); 2 not valid; 3 failed, and the
+    same command may get further. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads
+    its output any more it ends with 141.
     """
-    from ridgeline.cli.supervising.command import start_supervised
+    from ridgeline.cli.running.starting import start
 
-    start_supervised(context, settings, "run")
+    start(context, settings)
 
 
 def plan(
@@ -386,13 +383,12 @@ _add(
         "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
     },
 )
-_add(_RUN, submitting.submit, unit.systemd_unit, **_CONFIGURED)
 _add(_RUN, upgrading.upgrade, validating.validate, plan, dump_config, **_CONFIGURED)
 _add(_RUN, init)
 _add(_RUN, doctor)
 _add(
     _WATCH,
-    listing.ps,
+    by_name.ps,
     commands.list_apps,
     regions.status,
     commands.page,
@@ -415,7 +411,7 @@ _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
 _add(_CHANGE, physical.set_physical_operator_property)
 _add(_CHANGE, changing.changes, changing.withdraw_change)
 _add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
-_add(_STEER, steering.stop, steering.kill, waiting.wait, physical.kill_container)
+_add(_STEER, by_name.stop, by_name.kill, by_name.wait, physical.kill_container)
 _add(_STEER, logs.set_log_level)
 _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)

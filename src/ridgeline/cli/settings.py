@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
@@ -26,11 +23,7 @@ from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSetting
 from ridgeline.engine.spark.submitted import DEFAULT_MASTER
 from ridgeline.service.options import PANEL, ServiceOptions, rotation_of
 
-if TYPE_CHECKING:
-    from ridgeline.cli.supervising.link import Link
-    from ridgeline.cli.supervising.supervisor import Policy
-
-_CLUSTER, _LOG, _PROFILE, _SUPERVISION = "Cluster", "Log", "Profile", "Supervision"
+_CLUSTER, _LOG, _PROFILE = "Cluster", "Log", "Profile"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,103 +153,6 @@ class Profiling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervision:
-    """Whether and when a driver that died or failed is started again."""
-
-    supervise: Annotated[
-        bool,
-        Option(
-            help="Run the driver in a process of its own, and start it again if it dies or fails. Needs "
-            "`--checkpoint`.",
-            panel=_SUPERVISION,
-        ),
-    ] = False
-    standby: Annotated[
-        bool,
-        Option(
-            help="Wait while another driver has the name in the store, and take over if it dies or fails. "
-            "Needs `--store`. On a standalone cluster it holds `spark.cores.max` cores meanwhile, if they "
-            "are free.",
-            panel=_SUPERVISION,
-        ),
-    ] = False
-    take_over_after: Annotated[
-        str,
-        Option(
-            metavar="TIME",
-            help="How long a driver writes no heartbeat before a standby takes it for dead. They come every "
-            "2 s.",
-            panel=_SUPERVISION,
-        ),
-    ] = "6s"
-    back_off: Annotated[
-        str,
-        Option(
-            metavar="FIRST-MOST",
-            help="The pause before the driver is started again: the first, which doubles up to the last.",
-            panel=_SUPERVISION,
-        ),
-    ] = "1s-60s"
-    back_off_reset: Annotated[
-        str,
-        Option(
-            metavar="TIME",
-            help="After windows have run for so long, the pause is the first again.",
-            panel=_SUPERVISION,
-        ),
-    ] = "5m"
-    give_up: Annotated[
-        str,
-        Option(
-            metavar="N/TIME",
-            help="Start it no more after N failures within TIME.",
-            panel=_SUPERVISION,
-        ),
-    ] = "10/15m"
-
-    def silent_seconds(self) -> float:
-        """How long a driver writes no heartbeat before a standby takes it for dead. Raises CommandError."""
-        from ridgeline.service.store.standing import BEAT_SECONDS
-
-        seconds, least = _time("--take-over-after", self.take_over_after), 2 * BEAT_SECONDS
-        if seconds < least:
-            raise CommandError(
-                f"`--take-over-after {self.take_over_after}`: a driver writes a heartbeat every "
-                f"{BEAT_SECONDS:g} s, so give {least:g} s or more"
-            )
-        return seconds
-
-    def policy(self) -> Policy:
-        """When a driver is started again. Raises CommandError for times that are none."""
-        from ridgeline.cli.supervising.supervisor import Policy
-
-        first, _, most = self.back_off.partition("-")
-        failures, _, within = self.give_up.partition("/")
-        if not failures.isdecimal() or int(failures) < 1:
-            raise CommandError(
-                f"`--give-up {self.give_up}`: give a number of failures and a time, such as `10/15m`"
-            )
-        shortest, longest = _time("--back-off", first), _time("--back-off", most or first)
-        if longest < shortest:
-            raise CommandError(
-                f"`--back-off {self.back_off}`: the first pause is longer than the last; turn them round"
-            )
-        well = _time("--back-off-reset", self.back_off_reset)
-        return Policy(shortest, longest, well, int(failures), _time("--give-up", within))
-
-
-def _time(option: str, text: str) -> float:
-    """Seconds above zero. Raises CommandError."""
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise CommandError(f"`{option}`: {error}") from None
-    if seconds <= 0:
-        raise CommandError(f"`{option}`: a time above zero is needed; got `{text}`")
-    return seconds
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The command line of `ridgeline run`, as it was given.
 
@@ -272,7 +168,6 @@ class RunSettings:
     cluster: Cluster
     logs: Logs
     profiling: Profiling
-    supervision: Supervision
     own: Sequence[str] = ()
     chosen: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -301,60 +196,9 @@ class RunSettings:
 
             spark |= archive_settings(self.cluster.archives, master, spark)
         self.logs.settings()
-        self._check_supervision()
         _ = self.service.rotation
         self._check_resume()
         return replace(self, own=own, chosen=master, spark=spark)
-
-    def supervised(self, link: Link) -> Self:
-        """The settings of a driver that a supervisor has started.
-
-        Once a driver has begun, the next one continues: nothing is rewound or forgotten again.
-        """
-        resume = ResumeOptions() if link.begun else self.resume
-        given = self.options if link.checkpoint is None else replace(self.options, checkpoint=link.checkpoint)
-        attributes = [*(self.written.attributes or ()), *link.attributes]
-        written = replace(self.written, attributes=attributes) if link.attributes else self.written
-        return replace(self, resume=resume, options=given, written=written)
-
-    def _check_supervision(self) -> None:
-        """Refuse options that do not fit together. Raises CommandError."""
-        self.supervision.policy()
-        if self.supervision.standby:
-            self._check_standby()
-        if not self.supervision.supervise:
-            return
-        if self.options.checkpoint is None and self.service.store is None:
-            msg = "`--supervise` needs `--checkpoint`: each start would begin from nothing without one"
-            raise CommandError(msg)
-        if self.profiling.profile:
-            msg = "`--profile` is about one run; leave it or `--supervise` out"
-            raise CommandError(msg)
-        if "PYSPARK_GATEWAY_PORT" in os.environ:
-            msg = (
-                "`--supervise` cannot start a driver of `spark-submit` again; let the cluster do it (its own "
-            )
-            raise CommandError(msg + "`--supervise`, `spark.yarn.maxAppAttempts`), or start with `ridgeline`")
-
-    def _check_standby(self) -> None:
-        """Refuse options that do not fit a standby. Raises CommandError."""
-        from ridgeline.api.support.files import is_local, local_path
-
-        self.supervision.silent_seconds()
-        if self.service.store is None:
-            msg = "`--standby` needs `--store URL`, where it sees who has the name; give it, or leave "
-            raise CommandError(msg + "`--standby` out")
-        if is_local(self.service.store) and not Path(local_path(self.service.store)).is_dir():
-            msg = (
-                f"`--standby`: there is no folder `{self.service.store}`; see that it is mounted, or make it"
-            )
-            raise CommandError(msg)
-        if given := self.given_resume():
-            msg = f"`--{given}` changes what a start continues with, and a standby continues as the driver "
-            raise CommandError(msg + "before it did; leave one of them out")
-        if self.profiling.profile:
-            msg = "`--profile` is about one run; leave it or `--standby` out"
-            raise CommandError(msg)
 
     def given_resume(self) -> str:
         """The first option that was given about what a checkpoint keeps; "" for none."""
@@ -374,8 +218,7 @@ class RunSettings:
         store, name = self.service.store, self.service.store_name or application
         if store is None:
             return self
-        from ridgeline.service.store.entry import check_name
-        from ridgeline.service.store.folder import EntryFolder
+        from ridgeline.service.store.folder import EntryFolder, check_name
 
         try:
             check_name(name)
@@ -417,7 +260,7 @@ class RunSettings:
         words = ["ridgeline", "run", self.written.target]
         if self.master != DEFAULT_MASTER:
             words += ["--master", self.master]
-        for group in (self.written, self.options, self.view, self.cluster, self.logs, self.supervision):
+        for group in (self.written, self.options, self.view, self.cluster, self.logs):
             words += _words(group)
         words += _words(self.service)
         return shlex.join([*words, "--checkpoint", mask_text(checkpoint), *self._guarded_options()])
@@ -446,40 +289,22 @@ def _is_given(value: object) -> bool:
     return value is not None and value is not False and value not in ((), {})
 
 
-def plain_words(group: Any) -> list[str]:
-    """The options of a group that are not at their defaults, as words of a command, as they were given."""
-    return _words(group, _as_given, _as_given)
-
-
-def _as_given(text: str) -> str:
-    return text
-
-
-def _words(
-    group: Any,
-    shown: Callable[[str], str] = mask_text,
-    shown_assignment: Callable[[str], str] | None = None,
-) -> list[str]:
-    """The options of a group that are not at their defaults, as words of a command, without secrets.
-
-    `shown`, `shown_assignment`: what is shown of a value, and of `name=value`.
-    """
+def _words(group: Any) -> list[str]:
+    """The options of a group that are not at their defaults, as words of a command, without secrets."""
     words: list[str] = []
-    shown_assignment = shown_assignment or _masked
-    given = dict(group) if isinstance(group, Mapping) else None
-    for name, hint, default in fields_of(type(group) if given is None else ResumeOptions):
+    for name, hint, default in fields_of(type(group)):
         flag, repeated = flag_of(name, hint)
-        value = getattr(group, name) if given is None else given.get(name, default)
-        if not flag or not repeated or value == default or (given is not None and not _is_given(value)):
+        value = getattr(group, name)
+        if not flag or not repeated or value == default:
             continue
         if isinstance(value, bool):
             words.append(flag)
         elif isinstance(value, Mapping):
-            words += [word for key, one in value.items() for word in (flag, shown_assignment(f"{key}={one}"))]
+            words += [word for key, one in value.items() for word in (flag, _masked(f"{key}={one}"))]
         elif isinstance(value, (list, tuple)):
-            words += [word for one in value for word in (flag, shown_assignment(one))]
+            words += [word for one in value for word in (flag, _masked(one))]
         else:
-            words += [flag, shown(str(value))]
+            words += [flag, mask_text(str(value))]
     return words
 
 

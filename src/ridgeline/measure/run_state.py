@@ -63,8 +63,6 @@ class RunState:
             "checkpoint": plan.info.get("checkpoint"),
             "master": plan.info.get("master"),
             "propertiesKept": dict(plan.info.get("properties_kept", {})),
-            "restarts": plan.info.get("restarts", 0),
-            "restartReason": plan.info.get("restart_reason", ""),
             "startTime": self._started,
             "elapsedTime": max(0.0, now - self._started),
             "state": state if self.ended is None else _STATES.get(self.ended.outcome, "FAILED"),

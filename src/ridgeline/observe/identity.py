@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from ridgeline.api.support.masking import mask_text
 
@@ -20,8 +20,7 @@ class RunInfo(TypedDict):
 
     `user`: who started it. `host`: where STRAM runs. `version`: of Ridgeline. `master`: Spark's, or `in
     process`. `checkpoint`: the folder's URI, without secrets. `properties_kept`: the properties of the run
-    before that this one keeps. `restarts`, `restart_reason`: how often a supervisor has started a driver
-    again, and why the last time.
+    before that this one keeps.
     """
 
     user: str
@@ -30,8 +29,6 @@ class RunInfo(TypedDict):
     master: str
     checkpoint: str
     properties_kept: Mapping[str, str]
-    restarts: NotRequired[int]
-    restart_reason: NotRequired[str]
 
 
 @cache

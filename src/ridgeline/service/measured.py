@@ -47,12 +47,11 @@ from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.export.traces import exporting_traces, traces_of
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.origin import Origin, supervisor_in
+from ridgeline.service.origin import Origin
 from ridgeline.service.policy_thread import PolicyThread
 from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.service.registry import Entry, own_entry, register
 from ridgeline.service.store.presence import Presence, ended_by, presence_of
-from ridgeline.service.store.shortage import Shortage
 from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
 
@@ -87,12 +86,10 @@ def announce(
     started: float,
     info: Mapping[str, Any] | RunInfo,
     console: Console,
-    supervisor: int = 0,
 ) -> Iterator[None]:
     """Until the end of the block this user's other commands find the application, if that can be.
 
-    A token that was made is shown. `number`: the application's id. `info`: as of `run_info`. `supervisor`:
-    as of `own_entry`.
+    A token that was made is shown. `number`: the application's id. `info`: as of `run_info`.
     """
     if server.token is not None and own_token is None:
         console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
@@ -113,7 +110,6 @@ def announce(
                 checkpoint=info["checkpoint"],
                 folders=_folders(plan),
                 certificate="" if server.tls is None else server.tls.fingerprint,
-                supervisor=supervisor,
             )
             registered.callback(register(entry).close)
             if server.tls is not None:
@@ -214,23 +210,13 @@ class MeasuredRun:
             self._master = self._master if context is None else str(context.master)
             application = self._plan.logical.application
             store, name = self._service.store, self._service.store_name
-            replaces = None if self._origin is None else self._origin.replaces
             presence = self._presence = presence_of(
-                store,
-                name,
-                application,
-                self._master,
-                self._warn,
-                self._clock,
-                supervisor_in(self._origin),
-                replaces,
+                store, name, application, self._master, self._warn, self._clock
             )
             stop = stop or threading.Event()
             if presence is not None:
                 surroundings.enter_context(presence)
                 presence.on_lost = stop.set
-                presence.is_short = shortage = Shortage(self._clock)
-                surroundings.callback(self.watch.subscribe(shortage.apply))
             if self._service.event_log is not None:
                 log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
                 surroundings.callback(log.close)
@@ -329,11 +315,6 @@ class MeasuredRun:
             self._plan = plan
             shown = {} if self._planner is None else self._planner.shown
             info = run_info(self._master, uri, shown)
-            if self._origin is not None and self._origin.restarts:
-                info |= {
-                    "restarts": self._origin.restarts,
-                    "restart_reason": self._origin.restart_reason,
-                }
             logged = self._logged(plan)
             return planned_event(
                 plan, at=self._clock.wall(), application_id=number, info=info, logical=logged
@@ -358,14 +339,7 @@ class MeasuredRun:
         if server is not None:
             show_page(server.url)
             announced = announce(
-                server,
-                self._service.token,
-                self._plan,
-                number,
-                at,
-                event.info,
-                self._console,
-                supervisor_in(self._origin),
+                server, self._service.token, self._plan, number, at, event.info, self._console
             )
             surroundings.enter_context(announced)
 

@@ -62,14 +62,12 @@ class Notifier:
 
     Before the first window it says that the start is under way, so the manager waits on. READY is sent once
     `started` was called with figures and `unready` gives no reason any more. A watchdog gets its word only
-    after the figures were read: whose lock hangs is silent. `stood_by`: the manager may take it for ready
-    already, as a standby, and gets that word during the start, too.
+    after the figures were read: whose lock hangs is silent.
     """
 
-    def __init__(self, to: Manager, clock: Clock | None = None, *, stood_by: bool = False) -> None:
+    def __init__(self, to: Manager, clock: Clock | None = None) -> None:
         self._to = to
         self._alive = ("WATCHDOG=1",) if to.watchdog else ()
-        self._alive_at_start = self._alive if stood_by else ()
         self._clock = clock or SystemClock()
         self._over = threading.Event()
         self._ready = False
@@ -101,13 +99,13 @@ class Notifier:
     def _say(self) -> None:
         """Send how the application stands now."""
         if self._figures is None:
-            self._send("STATUS=starting: Spark and slots are not there yet", _EXTEND, *self._alive_at_start)
+            self._send("STATUS=starting: Spark and slots are not there yet", _EXTEND)
             return
         watch, unready = self._figures
         text = " ".join(printable(sentence_of(watch.overview())["text"]).split())[:_LONGEST]
         why = "" if self._ready else unready()
         if why:
-            self._send(f"STATUS={text}", _EXTEND, *self._alive_at_start)
+            self._send(f"STATUS={text}", _EXTEND)
             return
         first = [] if self._ready else ["READY=1"]
         self._ready = True
@@ -120,29 +118,6 @@ class Notifier:
             end.connect(place)
             data = "\n".join(lines).encode(errors="replace")
             end.send(data, socket.MSG_DONTWAIT)  # a manager that does not read holds nothing up
-
-
-class StandbyNotifier(Notifier):
-    """For `with`, while a standby waits: a manager that waits for its first window would give it up.
-
-    `waits`: says for whom it waits; "" before. The end of the block is no end of the process.
-    """
-
-    def __init__(self, to: Manager, waits: Callable[[], str], clock: Clock | None = None) -> None:
-        super().__init__(to, clock)
-        self._waits = waits
-
-    def __exit__(self, *_error: object) -> None:
-        self._over.set()
-        self._thread.join(_SEEN_SECONDS)
-
-    def _say(self) -> None:
-        """Send that it is ready, as a standby, once it waits."""
-        if text := self._waits():
-            self._ready = True
-            self._send("READY=1", f"STATUS={printable(text)[:_LONGEST]}", *self._alive)
-        else:
-            self._send("STATUS=starting as a standby", _EXTEND)
 
 
 _EXTEND = f"EXTEND_TIMEOUT_USEC={_STARTING_SECONDS * 1_000_000}"

@@ -12,7 +12,6 @@ from ridgeline.plan.validation import validate
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.engine.driver.checkpoint.planning import Planner
-    from ridgeline.service.store.entry import StoreEntry
     from ridgeline.settings.listing import Row
     from ridgeline.settings.resolving import Resolved
 
@@ -29,14 +28,6 @@ class Origin:
         self._make = rows
         self._lock = threading.Lock()
         self._rows: Sequence[Row] | None = None
-        self.restarts = 0
-        """How often a supervisor has started a driver again."""
-        self.restart_reason = ""
-        """Why, the last time."""
-        self.supervisor = 0
-        """The process that starts a driver again; 0 for none."""
-        self.replaces: StoreEntry | None = None
-        """The entry of the driver that this one takes over from, as a standby."""
 
     def command(self, folder: str) -> str:
         """The command that continues on a checkpoint folder."""
@@ -50,11 +41,6 @@ class Origin:
             if self._rows is None:
                 self._rows = self._make()
             return self._rows
-
-
-def supervisor_in(origin: Origin | None) -> int:
-    """The process that starts a driver again; 0 for none."""
-    return 0 if origin is None else origin.supervisor
 
 
 def effective(app: Application, resolved: Resolved, source: str = "code") -> list[Row]:

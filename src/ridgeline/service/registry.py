@@ -37,8 +37,7 @@ class Entry:
 
     `process`: distinguishes the driver's process from a later one with the same `pid`; empty: not known.
     `started`: seconds since 1970. `folders`: where it was started, and where its modules are. `certificate`:
-    the fingerprint of what it presents (`sha256:...`); empty: it speaks no TLS. `supervisor`: the process
-    that starts its driver again, 0 for none, and `supervisor_process` as `process`.
+    the fingerprint of what it presents (`sha256:...`); empty: it speaks no TLS.
     """
 
     id: str
@@ -53,8 +52,6 @@ class Entry:
     process: str = ""
     folders: tuple[str, ...] = ()
     certificate: str = ""
-    supervisor: int = 0
-    supervisor_process: str = ""
 
 
 _ENTRY = pydantic.TypeAdapter(Entry)
@@ -83,12 +80,8 @@ def own_entry(  # noqa: PLR0913  what an entry has
     checkpoint: str = "",
     folders: Iterable[str] = (),
     certificate: str = "",
-    supervisor: int = 0,
 ) -> Entry:
-    """The entry of an application that this process runs. `folders`: where its modules are.
-
-    `supervisor`: the process that has started this one, and would start it again; 0 for none.
-    """
+    """The entry of an application that this process runs. `folders`: where its modules are."""
     pid = os.getpid()
     return Entry(
         id,
@@ -103,8 +96,6 @@ def own_entry(  # noqa: PLR0913  what an entry has
         process_identity(pid) or "",
         tuple(dict.fromkeys([os.path.realpath(Path.cwd()), *folders])),
         certificate,
-        supervisor,
-        (supervisor and process_identity(supervisor)) or "",
     )
 
 

@@ -33,8 +33,6 @@ _READ = (
     "SERVICES",
     "SERVICES_REQUIRED",
     "STORE",
-    "SUBMISSION",
-    "SUPERVISOR",
     "TOKEN",
     "TRUST",
 )

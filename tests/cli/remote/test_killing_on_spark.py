@@ -1,12 +1,13 @@
 """`ridgeline kill-container` and `ridgeline wait`: an operator that hangs for ever is ended by hand."""
 
 import json
-import os
-import signal
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ridgeline.cli.applications import commands
+from ridgeline.cli.remote.options import Named
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -112,29 +113,28 @@ def test_containers_of_one_process_end_it_once_and_those_of_two_end_both(
     assert found == Counter(range(len(found)))
 
 
-@pytest.mark.parametrize("store", [(), ("--store", "store")])
 def test_wait_follows_a_driver_that_is_started_again(
-    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until, store
+    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until, monkeypatch
 ):
+    monkeypatch.setattr(commands, "_SUCCESSOR_SECONDS", PATIENCE_SECONDS)
     environment["RIDGELINE_HOME"] = str(tmp_path / "ridgeline-home")
     (tmp_path / "hang.py").write_text(APP.replace("self.count == 200", 'Path("end").exists()'))
     (tmp_path / "hung").touch()
-    where = (*store, "--store-name", "hang") if store else ("--checkpoint", "state")
-    supervised = ("--supervise", "--back-off", "2s-4s")
-    run = ridgeline_process("run", "hang.py", "--master", "local[3]", *where, *supervised, "--quiet")
+    words = ("run", "hang.py", "--master", "local[3]", "--store", "store", "--quiet")
+    first = ridgeline_process(*words)
 
     def pid():
         found = json.loads(ridgeline_command("list-apps", "hang", "--json").stdout)["apps"]
         return found[0]["pid"] if found else None
 
     wait_until(pid, "the application to run")
-    first = pid()
-    waits = ridgeline_process("wait", "hang", *store)
-    assert ridgeline_process("wait", "hang", "0.5", *store).wait(PATIENCE_SECONDS) == 1
-    os.kill(first, signal.SIGKILL)
-    begun_between = ridgeline_process("wait", "hang", *store)
-    wait_until(lambda: pid() not in {None, first}, "the next driver to run")
-    assert waits.poll() is None, "it waits on"
-    (tmp_path / "end").touch()
-    assert [one.wait(PATIENCE_SECONDS) for one in (waits, begun_between)] == [0, 0]
-    assert run.wait(PATIENCE_SECONDS) == 0
+    assert ridgeline_command("wait", "hang", "0.5", "--store", "store").exit_code == 1
+    with ThreadPoolExecutor() as pool:
+        waits = pool.submit(commands.wait, Named(app="hang", store="store"), None)
+        first.kill()
+        second = ridgeline_process(*words)
+        wait_until(lambda: pid() == second.pid, "the next driver to run")
+        assert not waits.done(), "it waits on"
+        (tmp_path / "end").touch()
+        waits.result(PATIENCE_SECONDS)
+    assert second.wait(PATIENCE_SECONDS) == 0

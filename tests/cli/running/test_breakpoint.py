@@ -19,7 +19,7 @@ def test_a_worker_says_what_to_do_instead(ridgeline_process, environment, tmp_pa
     monkeypatch.delitem(environment, "PYTHONBREAKPOINT", raising=False)
     process = ridgeline_process("run", "stops.py", "--master", "local[2]", "--quiet", "--no-service")
     _, stderr = process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == 3
     assert (
         "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in "
         "your own process" in stderr

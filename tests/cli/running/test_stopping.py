@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ridgeline.cli.running.stopping import Stopper, in_thread
+from ridgeline.cli.running.run_command import Stopper, in_thread
 from support.waiting import PATIENCE_SECONDS
 
 
@@ -44,7 +44,7 @@ def test_a_thread_gives_its_result_or_its_error():
 def test_the_second_signal_kills(environment):
     code = """
 import os, signal, threading
-from ridgeline.cli.running.stopping import Stopper, in_thread
+from ridgeline.cli.running.run_command import Stopper, in_thread
 def work():
     for _ in range(2):
         os.kill(os.getpid(), signal.SIGINT)
@@ -67,7 +67,7 @@ with Stopper(lambda: print("first", flush=True), lambda: print("second", flush=T
 def test_without_a_terminal_sighup_ends_nothing():
     code = """
 import os, signal
-from ridgeline.cli.running.stopping import Stopper
+from ridgeline.cli.running.run_command import Stopper
 with Stopper(lambda: None, lambda: None) as stopper:
     signal.raise_signal(signal.SIGHUP)
     print(stopper.event.is_set())

@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.summary import ended_line, errors, print_summary, promises, summary
+from ridgeline.cli.running.summary import ended_line, errors, print_summary, promises, read_report, summary
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel

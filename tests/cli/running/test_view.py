@@ -4,8 +4,15 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from ridgeline.cli.running.live import LiveView
-from ridgeline.cli.running.view import PlainView, View, retry_line, service_line, stopping_line, window_line
+from ridgeline.cli.running.view import (
+    LiveView,
+    PlainView,
+    View,
+    retry_line,
+    service_line,
+    stopping_line,
+    window_line,
+)
 from ridgeline.cli.settings import RunSettings
 from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated
 from ridgeline.testing import SteppingClock

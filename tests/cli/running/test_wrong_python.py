@@ -19,7 +19,7 @@ def test_there_is_no_such_python(master, tmp_path, environment):
     command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", master, "--no-service"]
     variables = {**environment, "PYSPARK_PYTHON": "/nowhere/python"}
     done = finished(command, cwd=tmp_path, env=variables)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert re.search(
         r"^error: the workers have no Python: host `[\d.]+` has no `/nowhere/python` that it can run; "
         r"unset PYSP",
@@ -44,7 +44,7 @@ def test_its_python_has_no_ridgeline(tmp_path, environment):
     ]
     variables = {**environment, "PYSPARK_PYTHON": str(bare)}
     done = finished(command, cwd=tmp_path, env=variables)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert re.search(
         r"^error: the workers cannot run Ridgeline: host `[\d.]+`: its Python, `.*`, "
         r"has no module `ridgeline`; ",

@@ -16,15 +16,11 @@ import pytest
 
 from ridgeline.api.errors import ApplicationKilledError, NameTakenError, RidgelineError
 from ridgeline.engine.files.folder_lock import FolderInUseError, FolderLock, break_lock
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
 from ridgeline.service.store import folder as folder_module
 from ridgeline.service.store import presence as presence_module
-from ridgeline.service.store.entry import StoreEntry
-from ridgeline.service.store.folder import EntryFolder
-from ridgeline.service.store.presence import SUBMISSION, Presence, ask_end, is_end_asked, take_back_end
-from ridgeline.service.store.shortage import LOST_SECONDS, Shortage
+from ridgeline.service.store.folder import EntryFolder, StoreEntry
+from ridgeline.service.store.presence import Presence
 from ridgeline.service.store.standing import standings
-from ridgeline.testing.clock import SteppingClock
 from support.depth import deep
 from support.waiting import wait_until
 
@@ -150,21 +146,47 @@ def test_after_a_quick_reboot_the_driver_of_before_keeps_no_one_waiting_for_long
         beating.join()
 
 
-def test_a_standby_takes_the_name_and_the_lock_of_a_driver_that_stands_still(store, presence, tmp_path):
+def attempt(store, monkeypatch, number, warn=print):
+    """A driver that YARN has started, as an attempt of its application of this number."""
+    monkeypatch.setenv("CONTAINER_ID", f"container_e17_1_{number}_02_000001")
+    return Presence(store, "one", "one", "yarn", warn)
+
+
+def test_the_next_attempt_of_yarn_takes_over_at_once_and_no_other_driver_does(store, monkeypatch):
+    """Neither of one that runs, nor of one that was killed before it wrote its entry."""
+    folder = EntryFolder(store)
+    claims = Path(folder.claims("one"))
+    claims.mkdir(parents=True)
+    claim = {"host": "node1", "pid": 7, "process": "a:7", "at": folder.now(), "cluster_id": "application_1_2"}
+    (claims / "00000001").write_text(json.dumps(claim))
+    with pytest.raises(NameTakenError, match="`one` is being started by the process 7 on `node1`"):
+        attempt(store, monkeypatch, 3).claim("x")
+    second = attempt(store, monkeypatch, 2)
+    second.claim("x")
+    second.running("ab", 2, None)
+    assert (folder.read("one").entry.start, folder.read("one").entry.cluster_id) == (2, "application_1_2")
+    monkeypatch.setattr(presence_module, "process_identity", lambda _: "of another attempt")
+    with pytest.raises(NameTakenError, match="`one` runs already"):
+        attempt(store, monkeypatch, 3).claim("x")
+    third = attempt(store, monkeypatch, 2)
+    third.claim("x")
+    assert folder.read("one").entry.start == 3
+    second.end("it was fenced off", failed=True)
+    assert folder.read("one").entry.state == "starting"
+    third.end("the test is over", failed=False)
+
+
+def test_the_next_attempt_of_yarn_takes_the_lock_of_a_driver_that_lives_on(store, monkeypatch, tmp_path):
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     lock = subprocess.Popen([sys.executable, "-c", _LOCK, str(folder)], stdout=subprocess.PIPE, text=True)
     assert lock.stdout.readline() == "locked\n"
-    entries = EntryFolder(store)
-    old = entry("one", pid=lock.pid, host=socket.gethostname(), checkpoint=str(folder), heartbeat=5.0)
-    entries.write(old)
-    said = []
-    lives = Presence(store, "one", "one", "local", said.append, replaces=replace(old, heartbeat=4.0))
-    with pytest.raises(NameTakenError):  # it has written a heartbeat since
-        lives.claim(str(folder))
+    old = entry("one", pid=lock.pid, host=socket.gethostname(), cluster_id="application_1_2")
+    EntryFolder(store).write(old)
     with pytest.raises(FolderInUseError):
         FolderLock(str(folder))
-    taking = Presence(store, "one", "one", "local", said.append, replaces=old)
+    said = []
+    taking = attempt(store, monkeypatch, 2, said.append)
     taking.before_spark(str(folder))
     assert re.search(rf"the process {lock.pid} on `.*` holds the checkpoint still, so it is fenced", *said)
     ours = FolderLock(str(folder))
@@ -176,49 +198,12 @@ def test_a_standby_takes_the_name_and_the_lock_of_a_driver_that_stands_still(sto
     lock.communicate()
 
 
-def attempt(store, monkeypatch, cluster_id):
-    """A driver that YARN has started."""
-    said = {"id": "0" * 32, "mode": "cluster", "cluster_id": cluster_id}
-    monkeypatch.setenv(SUBMISSION, json.dumps(said))
-    return Presence(store, "one", "one", "yarn", print)
-
-
-def test_the_next_attempt_of_a_cluster_takes_over_at_once_and_no_other_driver_does(
-    store, monkeypatch, tmp_path
-):
-    """Neither of one that runs, nor of one that was killed before it wrote its entry."""
-    folder = EntryFolder(store)
-    claims = Path(folder.claims("one"))
-    claims.mkdir(parents=True)
-    claim = {"host": "node1", "pid": 7, "process": "a:7", "at": folder.now(), "cluster_id": "application_1_2"}
-    (claims / "00000001").write_text(json.dumps(claim))
-    with pytest.raises(NameTakenError, match="`one` is being started by the process 7 on `node1`"):
-        attempt(store, monkeypatch, "application_1_3").claim("x")
-    second = attempt(store, monkeypatch, "application_1_2")
-    second.claim("x")
-    second.running("ab", 2, None)
-    assert (folder.read("one").entry.start, folder.read("one").entry.cluster_id) == (2, "application_1_2")
-    monkeypatch.setattr(presence_module, "process_identity", lambda _: "of another attempt")
-    with pytest.raises(NameTakenError, match="`one` runs already"):
-        attempt(store, monkeypatch, "application_1_3").claim("x")
-    third = attempt(store, monkeypatch, "application_1_2")
-    third.claim("x")
-    assert folder.read("one").entry.start == 3
-    second.end("it was fenced off", failed=True)
-    assert folder.read("one").entry.state == "starting"
-    third.end("the test is over", failed=False)
-
-
-@pytest.mark.parametrize("how", ["killed", "signal"])
-def test_the_next_attempt_of_a_cluster_does_not_continue_what_a_user_has_ended(store, monkeypatch, how):
-    folder = EntryFolder(store)
-    ended = entry("one", cluster_id="application_1_2", state="failed", reason="killed by ann")
-    folder.write(replace(ended, final=how == "killed"))
-    if how == "signal":
-        ask_end(folder, ended)
+def test_the_next_attempt_of_yarn_does_not_continue_what_a_user_has_ended(store, monkeypatch):
+    ended = entry("one", cluster_id="application_1_2", state="failed", reason="killed by ann", final=True)
+    EntryFolder(store).write(ended)
     with pytest.raises(ApplicationKilledError, match=r"`one` was ended \(killed by ann\), so this attempt"):
-        attempt(store, monkeypatch, "application_1_2").claim("x")
-    other = attempt(store, monkeypatch, "application_1_3")  # a new submission does
+        attempt(store, monkeypatch, 2).claim("x")
+    other = attempt(store, monkeypatch, 3)  # a new submission does
     other.claim("x")
     other.end("the test is over", failed=False)
 
@@ -250,7 +235,7 @@ def test_a_driver_whose_name_was_taken_is_to_end(store, presence, tmp_path):
     later.end("never begun", failed=False)
 
 
-def test_a_driver_has_its_name_again_if_a_standby_fails_before_it_takes_the_checkpoint(store, presence):
+def test_a_driver_has_its_name_again_if_a_later_one_fails_before_it_takes_the_checkpoint(store, presence):
     first, folder = presence(), EntryFolder(store)
     first.claim("here")
     first.running("ab", 1, None)
@@ -258,43 +243,6 @@ def test_a_driver_has_its_name_again_if_a_standby_fails_before_it_takes_the_chec
     wait_until(lambda: folder.read("one").entry.pid == os.getpid(), "its entry")
     now = folder.read("one").entry
     assert (now.state, now.start, first.lost) == ("running", 2, "")
-
-
-def test_a_user_ends_a_driver_and_its_standbys(store):
-    folder, one = EntryFolder(store), entry("one")
-    assert not is_end_asked(folder, one)
-    ask_end(folder, one)
-    assert is_end_asked(folder, one)
-    assert not is_end_asked(folder, replace(one, start=2))
-    assert [found.name for found in folder.entries()] == []
-
-
-def test_an_end_that_was_refused_is_taken_back_and_no_other(store):
-    folder, one = EntryFolder(store), entry("one")
-    ask_end(folder, one)
-    take_back_end(folder, replace(one, start=2))
-    assert is_end_asked(folder, one)
-    take_back_end(folder, one)
-    assert not is_end_asked(folder, one)
-    take_back_end(folder, one)
-
-
-def test_an_entry_says_while_its_run_lacks_cores(store, presence):
-    mine, folder, clock = presence(), EntryFolder(store), SteppingClock()
-    mine.is_short = short = Shortage(clock)
-    mine.claim("x")
-    mine.running("ab", 1, None)
-    assert not folder.read("one").entry.short
-    short.apply(SlotLost(0.0, 1, "far", 7, "gone"))
-    assert not short()  # Spark tries its task again
-    clock.advance(LOST_SECONDS)
-    wait_until(lambda: folder.read("one").entry.short, "word of it")
-    short.apply(SlotJoined(0.0, 1, "far", 8, 1, again=True))
-    assert not short()
-    short.apply(SlotsSized(0.0, 1, 2))
-    assert short()
-    short.apply(SlotsSized(0.0, 2, 2, 1))
-    wait_until(lambda: not folder.read("one").entry.short, "word that it has them")
 
 
 def test_a_claim_of_a_driver_that_died_before_its_entry_holds_nothing_up(store, presence):

@@ -73,9 +73,11 @@ class Yarn:
         conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         return ["--master", "yarn", *conf]
 
+    submit = SPARK / "bin" / "spark-submit"
+
     @property
     def in_cluster(self):
-        """Arguments of `ridgeline submit` for this cluster, with the driver in it."""
+        """Arguments of `spark-submit` for this cluster, beside its master, with the driver in it."""
         settings = {
             "spark.yarn.jars": f"local:{SPARK}/jars/*",
             "spark.yarn.stagingDir": self.folder.as_uri(),
@@ -83,8 +85,7 @@ class Yarn:
             "spark.executor.memory": "512m",
             "spark.executor.instances": "2",
         }
-        conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        return ["--master", "yarn", *conf]
+        return [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
 
     def state(self, cluster_id):
         """The state and the final status of an application, as the resource manager says."""

@@ -13,8 +13,7 @@ from ridgeline.engine.spark.hadoop import HadoopStorage
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import start_context
 from ridgeline.engine.spark.submitted import active_context
-from ridgeline.service.store.entry import StoreEntry
-from ridgeline.service.store.folder import EntryFolder
+from ridgeline.service.store.folder import EntryFolder, StoreEntry
 from ridgeline.service.store.presence import Presence
 from support.jars import class_path
 

@@ -20,10 +20,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $name := include "ridgeline.name" . -}}
 {{- $words := list "run" .Values.application.file "--master" .Values.spark.master -}}
 {{- $words = concat $words (list "--store" .Values.store.url "--store-name" (.Values.application.name | default .Release.Name)) -}}
-{{- $words = concat $words (list "--host" (ternary "$(POD_IP)" "0.0.0.0" .Values.standby) "--port" (toString .Values.web.port)) -}}
-{{- if .Values.standby -}}
-{{- $words = append $words "--standby" -}}
-{{- end -}}
+{{- $words = concat $words (list "--host" "0.0.0.0" "--port" (toString .Values.web.port)) -}}
 {{- range concat (list (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace)) .Values.web.allowHosts -}}
 {{- $words = concat $words (list "--allow-host" .) -}}
 {{- end -}}
@@ -38,9 +35,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     "spark.kubernetes.driver.pod.name" "$(POD_NAME)"
     "spark.kubernetes.container.image" (include "ridgeline.image" .)
     "spark.kubernetes.container.image.pullPolicy" .Values.image.pullPolicy
-    "spark.kubernetes.executor.podNamePrefix" (ternary "$(POD_NAME)" $name .Values.standby)
+    "spark.kubernetes.executor.podNamePrefix" $name
     "spark.kubernetes.executor.podTemplateFile" "/etc/ridgeline/executor/executor.yaml"
-    "spark.driver.host" (ternary "$(POD_IP)" (printf "%s.%s.svc" $name .Release.Namespace) .Values.standby)
+    "spark.driver.host" (printf "%s.%s.svc" $name .Release.Namespace)
     "spark.driver.bindAddress" "$(POD_IP)"
     "spark.driver.port" .Values.ports.driver
     "spark.driver.blockManager.port" .Values.ports.blockManager
@@ -92,19 +89,7 @@ metadata:
     checksum/files: {{ toJson .Values.application.files | sha256sum }}
     {{- with .Values.driver.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
-  {{- if .Values.standby }}
-  affinity: # a standby on another node, if there is one
-    podAntiAffinity:
-      preferredDuringSchedulingIgnoredDuringExecution:
-        - weight: 100
-          podAffinityTerm:
-            topologyKey: kubernetes.io/hostname
-            labelSelector:
-              matchLabels: {{- include "ridgeline.labels" . | nindent 16 }}
-                ridgeline.role: driver
-  {{- else }}
   hostname: {{ include "ridgeline.name" . }}
-  {{- end }}
   serviceAccountName: {{ include "ridgeline.account" . }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.driver.terminationGracePeriodSeconds }}

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.masking import mask_text
-from ridgeline.cli.cluster.kept import token_of
 from ridgeline.cli.errors import CommandError
 from ridgeline.service import registry
-from ridgeline.service.store.entry import is_name
-from ridgeline.service.store.folder import EntryFolder, Found
+from ridgeline.service.store.folder import EntryFolder, Found, is_name
 from ridgeline.service.store.standing import Standing, reachable, registry_entry, standing
-from ridgeline.service.supervised import RESTARTING, supervised
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -22,27 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An application that was named: how to ask it, and what the store says (None: it is in none).
-
-    `held`: how it stands by its supervisor on this machine, if it cannot be asked now.
-    """
+    """An application that was named: how to ask it, and what the store says (None: it is in none)."""
 
     entry: registry.Entry
     how: Standing | None = None
-    held: str = ""
 
     def client(self, token: str | None, ca: str | None = None, cert: str | None = None) -> Client:
         """A client of its web service. Raises CommandError if it has none that can be asked from here."""
         from ridgeline.cli.remote.client import Client
 
-        if self.held:
-            raise CommandError(f"`{self.entry.name}` cannot be asked now: {self.held}")
         found = None if self.how is None else self.how.found.entry
         if self.how is not None and found is not None:
             if not self.how.lives:
                 raise CommandError(not_running(self.how))
-            if self.how.state == RESTARTING:
-                raise CommandError(f"`{found.name}` cannot be asked now: {self.how.words}")
             if not found.address:
                 what = "is starting" if found.state == "starting" else "runs without a web service"
                 raise CommandError(
@@ -73,8 +62,6 @@ def locate(app: str, store: str | None) -> Target:
         try:
             return Target(registry.find(app))
         except RidgelineError as error:
-            if (between := held(app)) is not None:
-                return between
             hint = "; for one in a store give `--store URL`" if "://" not in app else ""
             raise CommandError(f"{error}{hint}") from None
     folder = EntryFolder(store)
@@ -84,8 +71,6 @@ def locate(app: str, store: str | None) -> Target:
         own = [one for one in here if app in {one.name, one.id}]
         if own:
             return Target(registry.find(app))
-        if (between := held(app)) is not None:
-            return between
     if found is None:
         names = [one.name for one in folder.entries()]
         hint = did_you_mean(app, names) if names else "the store has no application"
@@ -94,39 +79,7 @@ def locate(app: str, store: str | None) -> Target:
     if found.entry is None:
         raise CommandError(f"`{app}` cannot be asked: {found.fault}")
     by_id = {one.id: one for one in here}
-    token = token_of(folder.uri, found.entry)
-    return Target(by_id.get(found.entry.id) or registry_entry(found.entry, token), how)
-
-
-def held(app: str) -> Target | None:
-    """The application of that name whose supervisor lives on this machine, and whose driver is not there yet.
-
-    Raises CommandError if several have that name.
-    """
-    found = supervised(app) if app else []
-    if not found:
-        return None
-    if len(found) > 1:
-        pids = ", ".join(str(one.pid) for one in found)
-        raise CommandError(
-            f"several applications `{app}` are supervised here; `kill PID` ends one of the processes {pids}"
-        )
-    (one,) = found
-    entry = registry.Entry(
-        "",
-        one.name,
-        "",
-        None,
-        one.driver,
-        one.host,
-        one.started,
-        one.user,
-        one.checkpoint,
-        one.driver_process,
-        supervisor=one.pid,
-        supervisor_process=one.process,
-    )
-    return Target(entry, held=one.words())
+    return Target(by_id.get(found.entry.id) or registry_entry(found.entry, None), how)
 
 
 def _found(folder: EntryFolder, app: str) -> Found | None:
@@ -139,15 +92,11 @@ def _found(folder: EntryFolder, app: str) -> Found | None:
 
 def not_running(how: Standing) -> str:
     """The error about an application that does not run."""
-    again = f"`ridgeline submit APP --name {how.found.name}` starts it again"
-    return f"`{how.found.name}` does not run, it is {how.state}: {how.words or 'no reason is known'}; {again}"
-
-
-def driver_log(how: Standing) -> str:
-    """The file with what the driver has printed, if it is on this host; "" if not."""
-    import socket
+    from ridgeline.engine.spark.cluster import is_yarn_id
 
     entry = how.found.entry
-    if entry is None or not entry.log or entry.host != socket.gethostname() or not os.path.isfile(entry.log):  # noqa: PTH113
-        return ""
-    return entry.log
+    logs = ""
+    if entry is not None and entry.deploy_mode == "cluster" and is_yarn_id(entry.cluster_id):
+        logs = f"`yarn logs -applicationId {entry.cluster_id}` shows what its driver printed, and "
+    again = f"{logs}`ridgeline run APP --store-name {how.found.name}` with its `--store` starts it again"
+    return f"`{how.found.name}` does not run, it is {how.state}: {how.words or 'no reason is known'}; {again}"

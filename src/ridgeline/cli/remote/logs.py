@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -67,8 +66,6 @@ def logs(
     """
     from ridgeline.cli.remote.shared import make_console, print_json
 
-    if remote.app and remote.store and _show_what_is_left(remote.app, remote.store, lines):
-        return
     client = remote.connect()
     wanted: dict[str, Any] = {"operator": operator, "partition": partition, "container": container}
     if region is not None:
@@ -89,33 +86,6 @@ def logs(
     if follow:
         with contextlib.suppress(KeyboardInterrupt):
             _follow(client, answer["last"], wanted, show)
-
-
-def _show_what_is_left(app: str, store: str, lines: int) -> bool:
-    """Show what the driver of an application printed that does not run any more; False if it runs."""
-    from ridgeline.cli.applications.resolving import driver_log, locate
-    from ridgeline.cli.errors import CommandError, make_console
-    from ridgeline.cli.output import write
-
-    how = locate(app, store).how
-    if how is None or (how.lives and how.state != "restarting"):
-        return False
-    if not (file := driver_log(how)):
-        entry = how.found.entry
-        if entry is not None and entry.deploy_mode == "cluster":
-            from ridgeline.engine.spark.cluster import is_pod_id
-
-            namespace, _, pod = entry.cluster_id.partition(":")
-            where = f"`yarn logs -applicationId {entry.cluster_id}` shows what its driver printed"
-            if is_pod_id(entry.cluster_id):
-                where = f"`kubectl logs {pod} -n {namespace}` shows what its driver printed"
-            raise CommandError(f"`{app}` is {how.state}: {how.words}; {where}")
-        return False
-    make_console().print(f"`{app}` is {how.state}: {how.words}; its driver printed, in `{file}`:")
-    with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123
-        for line in deque(text, lines):
-            write(printable(line.rstrip("\n")))
-    return True
 
 
 def _follow(client: Client, last: int, wanted: dict[str, Any], show: Any) -> None:

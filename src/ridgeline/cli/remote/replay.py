@@ -13,8 +13,7 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.remote.shared import make_console as make_output
 from ridgeline.cli.remote.shared import print_json
-from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.summary import WIDEST, print_metrics, say
+from ridgeline.cli.running.summary import WIDEST, print_metrics, read_report, say
 from ridgeline.cli.views.lists import latency_table
 from ridgeline.cli.views.path import critical_path_parts
 from ridgeline.engine.files.rotation import earlier

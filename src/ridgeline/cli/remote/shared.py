@@ -48,10 +48,6 @@ def connect(
     try:
         entry = registry.find(url or app or "")
     except RidgelineError as error:
-        from ridgeline.cli.applications.resolving import held
-
-        if app is not None and url is None and (between := held(app)) is not None:
-            return between.client(token, ca, cert)  # which says why it cannot be asked
         raise CommandError(str(error)) from None
     if app is None and url is None and len(registry.running()) > 1:
         errors.make_console().print(Text(f"`{entry.id}` ({entry.name}), the nearest of several"))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rich.text import Text
 
@@ -14,16 +18,12 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import shorten
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.errors import make_console
+from ridgeline.cli.errors import KILLED_BY, make_console
 from ridgeline.cli.output import Output, OutputGoneError
-from ridgeline.cli.running.live import LiveView
 from ridgeline.cli.running.profile import Profile
-from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.stopping import Stopper, in_thread
-from ridgeline.cli.running.summary import WIDEST, print_continuation, print_summary, say
-from ridgeline.cli.running.view import PlainView, View, service_line
+from ridgeline.cli.running.summary import WIDEST, print_continuation, print_summary, read_report, say
+from ridgeline.cli.running.view import LiveView, PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.supervising.link import ENDED, RUNNING, link
 from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
 from ridgeline.measure.wording.units import count, plural
@@ -85,12 +85,9 @@ class RunCommand:
 
         Raises what `run_measured` raises; OutputGoneError if not all of it could be printed.
         """
-        settings, supervisor, managed = self._settings, link(), manager()
-        stood_by = settings.supervision.standby
-        self._notifier = None if managed is None else Notifier(managed, self._clock, stood_by=stood_by)
+        settings, managed = self._settings, manager()
+        self._notifier = None if managed is None else Notifier(managed, self._clock)
         with self._stopper, self._notifier or contextlib.nullcontext():
-            if supervisor is not None:
-                supervisor.follow(self._stopper, self._supervisor_gone)
             self._view.starting()
             try:
                 outcome = in_thread(self._launch)
@@ -99,8 +96,6 @@ class RunCommand:
                 if self._profile is not None:
                     self._profile.finish()
         self._over = True
-        if supervisor is not None:
-            supervisor.report(ENDED)
         if not settings.view.quiet:
             metrics = None
             if self._watch is not None:
@@ -176,8 +171,6 @@ class RunCommand:
         """Show with which window and checkpoint the run begins; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
         self._watch, self._run = watch, run
-        if (supervisor := link()) is not None:
-            supervisor.report(RUNNING)
         if self._notifier is not None:
             self._notifier.started(watch, lambda: why_unready(watch, run.plan, run))
         if self._profile is not None:
@@ -221,9 +214,6 @@ class RunCommand:
             self._stopper.stop("the end of its output")
             make_console().print("nobody reads the output any more; stopping after windows under way")
 
-    def _supervisor_gone(self) -> None:
-        make_console().print("the supervisor was killed; stopping after windows under way")
-
     def _killed(self) -> None:
         """The second Ctrl-C."""
         self._view.close()
@@ -257,3 +247,91 @@ def _collected(name: str, collector: Collector) -> Iterator[Text]:
         yield Text(f"  ... {count(left_out)} more")
     for row in last:
         yield Text(printable(f"  {shorten(row)}"))
+
+
+Result = TypeVar("Result")
+_LOOK_SECONDS = 0.2
+_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+
+
+class Stopper:
+    """The first signal sets `stopped_by` and `event` and calls `announce`; the second calls `kill` and exits.
+
+    `stop` does as the first signal without being one.
+
+    For `with` in the main thread. The run itself belongs into another thread (see `in_thread`): then a signal
+    never meets a lock that the code below it holds. Spark takes over SIGINT in the main thread only, so it
+    does not interfere.
+    """
+
+    def __init__(self, announce: Callable[[], None], kill: Callable[[], None]) -> None:
+        self.event = threading.Event()
+        self.stopped_by = ""
+        self._announce = announce
+        self._kill = kill
+        self._signalled = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in _NAMES:
+                self._before[number] = signal.signal(number, self._handle)
+            if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL and not has_terminal():
+                self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: None)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def stop(self, why: str) -> None:
+        """End the run after its window. From any thread; a signal that comes later is still the first one."""
+        self.stopped_by = self.stopped_by or why
+        self.event.set()
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        """Take a signal: the first asks for the end, the second ends the process at once."""
+        if not self._signalled:
+            self._signalled = True
+            self.stopped_by = self.stopped_by or _NAMES[signal.Signals(number)]
+            try:
+                self._announce()
+            finally:
+                self.event.set()  # last, so that a thread that waits for it finds it announced
+            return
+        with contextlib.suppress(Exception):
+            self._kill()
+        os._exit(KILLED_BY + number)
+
+
+def has_terminal() -> bool:
+    """Whether the process belongs to a terminal, also one that it does not read."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def in_thread(function: Callable[[], Result]) -> Result:
+    """Call a function in a thread of its own and wait for it, signals being handled meanwhile.
+
+    Raises what it raises.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:  # noqa: BLE001  raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=call, name="ridgeline-windows", daemon=True)
+    thread.start()
+    # Not without a timeout: a signal that comes just before such a wait would be handled after it.
+    while thread.is_alive():
+        thread.join(_LOOK_SECONDS)
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -3,143 +3,78 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.errors import (
+    ApplicationKilledError,
+    CheckpointError,
+    FencedError,
+    NameTakenError,
+    StateError,
+    UntrustedError,
+)
 from ridgeline.cli import options
 from ridgeline.cli.arguments import Written
 from ridgeline.cli.configuration import Configured, configuration, load_configured
-from ridgeline.cli.errors import FAILED, FINAL, exit_code, reporting_errors
+from ridgeline.cli.errors import AGAIN, FAILED, NOT_VALID, exit_code, reporting_errors
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.supervising.link import NAMED, Link, failure_reported, link, mendable
-from ridgeline.service.notifying import manager
+from ridgeline.engine.files.folder_lock import FolderInUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ridgeline.api.application import Application
     from ridgeline.cli.running.run_command import RunCommand
-    from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
     from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.engine.process.log_channel import LogSettings
     from ridgeline.regions.planning import MakePlanner, Scope
-    from ridgeline.service.store.entry import StoreEntry
 
 
 def start(context: typer.Context, settings: RunSettings) -> None:
-    """Run an application to its end, as `ridgeline run` does. Raises RidgelineError, typer.Exit.
-
-    In a process of a supervisor it learns of failures, and of what is logged.
-    """
-    supervisor = link()
-    if supervisor is not None:
-        settings = settings.supervised(supervisor)
-    if settings.supervision.standby:
-        _start_as_standby(context, settings)
-        return
-    with reporting_errors(code=_code(settings)), failure_reported():
-        running = _prepared(context, settings)
-    _run(running, settings)
-
-
-def _code(settings: RunSettings) -> Callable[[RidgelineError], int] | None:
-    """Gives the exit code for an error; None: as always. A service manager has codes of its own."""
-    standby = settings.supervision.standby
-    return None if manager() is None else partial(_code_for_manager, standby=standby)
-
-
-def _code_for_manager(error: RidgelineError, *, standby: bool) -> int:
-    """The exit code for a service manager, which is to start again what may then get further."""
-    code = exit_code(error)
-    return FINAL if code == FAILED and not mendable(error, begun=True, standby=standby) else code
-
-
-def _start_as_standby(context: typer.Context, settings: RunSettings) -> None:
-    """Wait for the name, then run. A standby that another one has outrun waits again. Raises as `start`."""
-    from ridgeline.api.errors import NameTakenError
-    from ridgeline.cli.supervising.standby import Standby
-    from ridgeline.cli.supervising.warm import WarmSpark
-    from ridgeline.engine.files.folder_lock import FolderInUseError
-    from ridgeline.service import measured  # noqa: F401  loaded before it is needed in a hurry
-
-    reported = partial(failure_reported, standby=True)
-    with reported():  # faults are shown now, and not when it is to take over
-        application, checked, _, planner = _planned(context, settings)
-        first = planner.first(checked.options.checkpoint, application.app.name)
-    failed: Exception | None = None
-    with WarmSpark(first, checked) as spark:
-        standby = Standby(checked, checked.service.store_name or application.app.name, spark, first)
-        while True:
-            with reported():
-                turn = standby.await_turn(failed)
-                if not turn.takes:
-                    return
-                running = _prepared(context, settings, turn.before)
-            try:
-                _run(running, settings, passing=(NameTakenError, FolderInUseError))
-            except (NameTakenError, FolderInUseError) as error:
-                failed = error
-                if running.asked_to_end():
-                    standby.stop("a signal")
-            else:
-                return
-
-
-def _run(running: RunCommand, settings: RunSettings, passing: tuple[type[Exception], ...] = ()) -> None:
-    """Run to the end. Errors are printed, but for those of the types `passing`, which are raised."""
+    """Run an application to its end, as `ridgeline run` does. Raises typer.Exit."""
     from ridgeline.engine.process.log_channel import open_channel
 
-    supervisor = link()
-    passed: list[Exception] = []
-    reported = failure_reported(running.asked_to_end, standby=settings.supervision.standby)
-    ended = reporting_errors(running.print_how_to_continue, _code(settings))
-    with ended, reported, open_channel(_log(settings)):
-        try:
-            _run_reported(running, supervisor)
-        except passing as error:
-            passed.append(error)
-    if passed:
-        raise passed[0]
+    with reporting_errors(code=run_code):
+        running = _prepared(context, settings)
 
+    def code(error: Exception) -> int:
+        found = run_code(error)
+        return FAILED if found == AGAIN and running.asked_to_end() else found
 
-def _run_reported(running: RunCommand, supervisor: Link | None) -> None:
-    if supervisor is None:
-        running.run()
-        return
-    with supervisor.logged():
+    with reporting_errors(running.print_how_to_continue, code), open_channel(_log(settings)):
         running.run()
 
 
-def _planned(
-    context: typer.Context, settings: RunSettings
-) -> tuple[Configured, RunSettings, MakePlanner, Planner]:
-    """The application, all settings, the maker of planners, and that of the whole. Raises RidgelineError."""
+def run_code(error: Exception) -> int:
+    """The exit code of a run: 2 not valid, 3 the same command may get further, 1 it would end likewise.
+
+    A driver that another one has fenced off ends with 1: started again, it would take the folder back.
+    """
+    code = exit_code(error)
+    if code == NOT_VALID:
+        return code
+    if isinstance(error, FolderInUseError | NameTakenError):
+        return AGAIN
+    if isinstance(error, CheckpointError) and not isinstance(error, FencedError):
+        return AGAIN if isinstance(error.__cause__, OSError) else FAILED
+    final = ApplicationKilledError, FencedError, StateError, UntrustedError
+    return FAILED if isinstance(error, final) else AGAIN
+
+
+def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
+    """A run that is planned. Raises RidgelineError."""
+    from ridgeline.cli.running.run_command import RunCommand
+    from ridgeline.plan.spec.form import form_of
     from ridgeline.regions.planning import WHOLE
+    from ridgeline.service.origin import Origin, effective
+    from ridgeline.settings.listing import Row, run_rows
 
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
     settings = settings.stored(application.app.name)
-    supervisor = link()
-    if supervisor is not None:
-        store = settings.service.store
-        name = (store and settings.service.store_name) or application.app.name
-        supervisor.report(NAMED, name=name, store=store, checkpoint=settings.options.checkpoint)
     planner_of = planners(application, settings.written, settings.resume)
-    return application, settings, planner_of, planner_of(application.app, WHOLE)
-
-
-def _prepared(context: typer.Context, settings: RunSettings, before: StoreEntry | None = None) -> RunCommand:
-    """A run that is planned. `before`: the entry of a driver that it replaces. Raises RidgelineError."""
-    from ridgeline.cli.running.run_command import RunCommand
-    from ridgeline.plan.spec.form import form_of
-    from ridgeline.service.origin import Origin, effective
-    from ridgeline.settings.listing import Row, run_rows
-
-    application, settings, planner_of, planner = _planned(context, settings)
+    planner = planner_of(application.app, WHOLE)
     first = planner.first(settings.options.checkpoint, application.app.name)
 
     def run_several(**surroundings: Any) -> Outcome:
@@ -152,12 +87,7 @@ def _prepared(context: typer.Context, settings: RunSettings, before: StoreEntry 
         source = "code" if form_of(settings.written.target) is None else "specification"
         return [*run_rows(configuration(context).run), *effective(application.app, resolved, source)]
 
-    origin, supervisor = Origin(settings.command, rows), link()
-    origin.replaces = before
-    if supervisor is not None:
-        origin.restarts, origin.restart_reason = supervisor.restarts, supervisor.reason
-        origin.supervisor = supervisor.by
-    return RunCommand(planner, first, settings, run_several, origin)
+    return RunCommand(planner, first, settings, run_several, Origin(settings.command, rows))
 
 
 def _log(settings: RunSettings) -> LogSettings | None:

@@ -77,9 +77,6 @@ def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
         "kept": ", ".join(f"{name}={value}" for name, value in info.get("propertiesKept", {}).items()),
         "version": info.get("version"),
         "plan": f"version {info['planVersion']}" if info.get("planVersion") else None,
-        "restarts": f"{count(info['restarts'])}, the driver {info['restartReason']}"
-        if info.get("restarts")
-        else None,
         "started": f"{time_of_day(started, started + elapsed)}, {duration(elapsed)} ago" if started else None,
         "windows": f"{duration(info['windowSeconds'])} wide"
         if info.get("windowSeconds")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.masking import mask_text
 
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
@@ -173,72 +170,8 @@ def prints_place(master: str, application_id: str) -> str:
 
 
 _YARN_ID = re.compile(r"application_\d+_\d+")
-_POD_ID = re.compile(r"[a-z0-9-]+:[a-z0-9.-]+")
-_KUBERNETES_SECONDS = 60
-_YARN_CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
-_YARN_SECONDS = 60
 
 
 def is_yarn_id(text: str) -> bool:
     """Whether a text is the id of an application on YARN."""
     return _YARN_ID.fullmatch(text) is not None
-
-
-def is_pod_id(text: str) -> bool:
-    """Whether a text is the namespace and the name of a driver's pod."""
-    return _POD_ID.fullmatch(text) is not None
-
-
-def is_driver_id(text: str) -> bool:
-    """Whether a text is a cluster's name of a driver that runs there."""
-    return is_yarn_id(text) or is_pod_id(text)
-
-
-def spark_program(name: str) -> str:
-    """The path of a program of this environment's Spark, such as `spark-submit`."""
-    import pyspark
-
-    return str(Path(pyspark.__file__).with_name("bin") / name)
-
-
-def end_on_yarn(cluster_id: str) -> None:
-    """Let YARN end an application. Raises RidgelineError saying why it did not."""
-    command = [spark_program("spark-class"), _YARN_CLIENT, "application", "-kill", cluster_id]
-    try:
-        done = subprocess.run(  # noqa: S603  Spark's own
-            command, capture_output=True, text=True, timeout=_YARN_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RidgelineError(
-            f"YARN could not be asked to end {cluster_id}: {error}; see that `HADOOP_CONF_DIR` is set"
-        ) from None
-    if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()[-1]
-        raise RidgelineError(
-            f"YARN did not end {cluster_id}: {mask_text(last)[:300]}; see that `HADOOP_CONF_DIR` is set"
-        )
-
-
-def end_on_kubernetes(master: str, pod: str, *, grace_seconds: int) -> None:
-    """Let Kubernetes remove the pod of a driver, which gets SIGTERM, and SIGKILL after the grace.
-
-    `pod`: namespace and name, as `is_pod_id`. Raises RidgelineError saying why it did not.
-    """
-    grace = f"spark.kubernetes.appKillPodDeletionGracePeriod={grace_seconds}"
-    command = [spark_program("spark-submit"), "--master", master, "--conf", grace, "--kill", pod]
-    way = "see that this user's settings of Kubernetes (`KUBECONFIG`) lead there"
-    try:
-        done = subprocess.run(  # noqa: S603  Spark's own
-            command, capture_output=True, text=True, timeout=_KUBERNETES_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RidgelineError(
-            f"Kubernetes could not be asked to remove the pod `{pod}`: {error}; {way}"
-        ) from None
-    said = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()
-    refused = [
-        line for line in said if "Exception" in line or "Forbidden" in line or "No applications" in line
-    ]
-    if done.returncode or refused:
-        why = mask_text((refused or said[-1:])[0])[:300]
-        raise RidgelineError(f"Kubernetes did not remove the pod `{pod}`: {why}; {way}")

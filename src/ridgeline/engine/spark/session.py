@@ -63,7 +63,6 @@ _FETCHED = ("spark.archives", "spark.files", "spark.jars", "spark.submit.pyFiles
 """Settings with files that Java may have to fetch before PySpark is connected to it."""
 _AT_START = ("spark.driver.", "spark.jars.", "spark.submit.")
 """Java reads settings of these names before PySpark is connected to it, and only then."""
-_REHEARSED = {"spark.master": "local[1]", "spark.eventLog.enabled": "false", "spark.ui.enabled": "false"}
 _LOCAL_CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -192,18 +191,6 @@ def start_context(  # noqa: PLR0913  what a Spark is made of
         least=least,
     )
     return _begun(wanted, master, reached)
-
-
-def rehearse_context(application: str, master: str, conf: Mapping[str, str], **needs: Any) -> None:
-    """Start the Java process of `start_context` with the same arguments, and a Spark in it for a moment.
-
-    That Spark is this process alone, so it takes nothing from a cluster. Java stays, and the context that is
-    started later is there sooner. It does nothing where Java fetches files at its start, or runs already.
-    Raises as `start_context`.
-    """
-    wanted = _wanted(application, master, conf, **needs)
-    if not submitted() and not any(wanted.contains(name) for name in _FETCHED):
-        _begun(wanted.setAll([*_REHEARSED.items()]), master).stop()
 
 
 def _wanted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster$"
+_YARN_CONTAINER = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_\d+_\d+")
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """The environment variable in which `spark-submit` passes the port of its JVM to a Python program."""
 DEFAULT_MASTER = "local[*]"
@@ -38,13 +40,6 @@ def chosen_master(master: str | None, conf: Mapping[str, str]) -> str:
     return master or conf.get("spark.master") or running or submitted().get("spark.master") or DEFAULT_MASTER
 
 
-def java_settings() -> dict[str, str]:
-    """Spark's settings that this program's Java process has, which runs; those of Spark's files, too."""
-    from pyspark import SparkConf
-
-    return dict(SparkConf().getAll())
-
-
 def active_context() -> SparkContext | None:
     """The SparkContext of this process, None if there is none. Imports nothing."""
     pyspark = sys.modules.get("pyspark")
@@ -55,6 +50,15 @@ def spark_id() -> str:
     """The id of this process's application at its cluster; "" without a cluster."""
     context = active_context()
     return "" if context is None or str(context.master).startswith("local") else str(context.applicationId)
+
+
+def yarn_id() -> str:
+    """The id on YARN of the application whose master this process is in; "" elsewhere.
+
+    Each attempt of YARN to run the application has the same one.
+    """
+    found = _YARN_CONTAINER.fullmatch(os.environ.get("CONTAINER_ID", ""))
+    return "" if found is None else f"application_{found[1]}"
 
 
 # In YARN's application master -------------------------------------------------------------------------------

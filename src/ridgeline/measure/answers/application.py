@@ -61,8 +61,6 @@ class InfoAnswer(TypedDict):
     checkpoint: Annotated[str | None, "The checkpoint folder."]
     master: Annotated[str | None, "The Spark master."]
     propertiesKept: Annotated[dict[str, str], "Properties of the run before that it goes on with, by name."]
-    restarts: Annotated[int, "How often its supervisor has started a driver again (`--supervise`)."]
-    restartReason: Annotated[str, "Why, the last time; empty without a restart."]
     startTime: Annotated[float, "When the run began."]
     elapsedTime: Annotated[float, "Seconds since then, up to its end."]
     state: Annotated[

@@ -51,7 +51,6 @@ def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
     info = overview["info"]
     if "id" not in info:
         return _answer("starting", Phrase().say("starting: nothing is planned yet"), [])
-    restarted = _restarted(info)
     state = info["state"]
     if state == "FAILED":
         return _answer("failed", *_failed(info))
@@ -68,16 +67,7 @@ def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
         return _answer("behind", Phrase().say("paused"), clauses)
     if overview["windowId"] is None:
         return _first_window(overview, info)
-    return _running(overview, [*clauses, *restarted], broken=bool(clauses))
-
-
-def _restarted(info: InfoAnswer) -> list[Phrase]:
-    """How often a supervisor has started the driver again, and why the last time."""
-    restarts = info.get("restarts", 0)
-    if not restarts:
-        return []
-    why = f"the driver {one_line(info['restartReason'])}"
-    return [Phrase().say("started again ").show(plural(restarts, "time"), "log").say(": ").show(why, "graph")]
+    return _running(overview, clauses, broken=bool(clauses))
 
 
 def _running(overview: OverviewAnswer, promises: list[Phrase], *, broken: bool) -> SentenceAnswer:

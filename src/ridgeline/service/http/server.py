@@ -81,7 +81,6 @@ class WebServer:
         )
         self.url = self._url_of(named)
         """Where it answers, without a slash at the end."""
-        self._is_everywhere = address.is_unspecified
         config = uvicorn.Config(
             app,
             access_log=False,
@@ -108,12 +107,6 @@ class WebServer:
 
     def _url_of(self, host: str) -> str:
         return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
-
-    def url_at(self, address: str) -> str:
-        """Where it answers at an address of its host, if it listens on all; `url` without one."""
-        if not address or not self._is_everywhere:
-            return self.url
-        return self._url_of(f"[{address}]" if ":" in address else address)
 
     def _made(self, secured: Secured | None) -> ServedTls | None:
         """The TLS of this service. Raises RidgelineError."""

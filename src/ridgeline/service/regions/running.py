@@ -45,10 +45,9 @@ from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.measured import MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.origin import Origin, supervisor_in
+from ridgeline.service.origin import Origin
 from ridgeline.service.regions.serving import serving
 from ridgeline.service.store.presence import ended_by, presence_of
-from ridgeline.service.store.shortage import Shortage
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -126,10 +125,7 @@ class _Regions:
             options.where,
             self._warn,
             clock,
-            supervisor_in(origin),
-            None if origin is None else origin.replaces,
         )
-        self._shortages: list[Shortage] = []
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
 
@@ -151,7 +147,6 @@ class _Regions:
                 if presence is not None:
                     surroundings.enter_context(presence)
                     presence.on_lost = stop.set
-                    presence.is_short = lambda: any(one() for one in self._shortages)
                     presence.before_spark(self._root)
                 storage: DriverStorage | None = LocalStorage(self._root) if is_local(self._root) else None
                 planned = None if storage is None else self._plan(storage, make_planner)
@@ -223,9 +218,6 @@ class _Regions:
             return run.launch(region.stop, context, before_first_window)
 
         watch = Watch(self._clock.wall, own_host())
-        shortage = Shortage(self._clock)
-        watch.subscribe(shortage.apply)
-        self._shortages.append(shortage)
         return RegionRun(planned.region, planned.number, planned.plan, watch, launch)
 
     def _event_log(self, planned: PlannedRegion, start: int) -> str | None:
@@ -255,7 +247,7 @@ class _Regions:
         try:
             self._start(stop)
             if not stop.is_set():
-                server.begin(self._service.token, self._clock.wall(), supervisor_in(self._origin))
+                server.begin(self._service.token, self._clock.wall())
                 if self._presence is not None:
                     checkpoint = run.checkpoint
                     self._presence.running(checkpoint.run_id, checkpoint.epoch, server.web, spark_id())

@@ -34,7 +34,7 @@ class Serving:
         self._surroundings = surroundings
         self._console = console
 
-    def begin(self, own_token: str | None, started: float, supervisor: int = 0) -> None:
+    def begin(self, own_token: str | None, started: float) -> None:
         """All regions have started: register the application for this user's other commands."""
         if self.web is None:
             return
@@ -42,7 +42,7 @@ class Serving:
         number = f"{checkpoint.run_id}-{checkpoint.epoch}"
         info = run_info("", checkpoint.storage.uri, {})
         plan, console = self._run.plan, self._console
-        announced = announce(self.web, own_token, plan, number, started, info, console, supervisor)
+        announced = announce(self.web, own_token, plan, number, started, info, console)
         self._surroundings.enter_context(announced)
 
 

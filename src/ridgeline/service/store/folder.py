@@ -1,19 +1,20 @@
-"""The entries of a store: files that are read by all, and each written by its application alone."""
+"""The entries of a store: small files of JSON that all read, and each written by its application alone."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.fs
+import pydantic
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, UntrustedError
@@ -21,13 +22,99 @@ from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path, resolve, s3_settings, use_s3
 from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.engine.spark.s3 import s3_settings_of, s3a_from_environment
-from ridgeline.service.store.entry import LONGEST, StoreEntry, check_name, decoded, encoded, is_name
+
+STARTING, RUNNING, ENDED, FAILED = "starting", "running", "ended", "failed"
+LIVING = frozenset({STARTING, RUNNING})
+STATES = frozenset({*LIVING, ENDED, FAILED})
+LONGEST = 100_000
+"""Bytes of a file that may be an entry."""
+_FORMAT = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEntry:
+    """An application in a store. It has no tokens.
+
+    `application`: its author's name for it. `start`: how often the name was started, this time included.
+    `state`: one of `STATES`, with the `reason` of an end. `final`: the application has ended, and YARN is not
+    to continue it; without it only this driver has. `run`, `epoch`: of its checkpoint.
+    `address`: of its web service, empty for none; `certificate`: the fingerprint of its certificate.
+    `process`: distinguishes the driver's process from a later one with the same `pid`. `process_space`: where
+    `pid` counts, as containers of one host may have the same name.
+    `started`, `heartbeat`: seconds since 1970 by the clock of its host. `cluster_id`: Spark's id of it.
+    `deploy_mode`: `cluster` if its cluster runs the driver.
+    """
+
+    name: str
+    application: str
+    start: int
+    state: str
+    reason: str = ""
+    run: str = ""
+    epoch: int = 0
+    address: str = ""
+    certificate: str = ""
+    host: str = ""
+    pid: int = 0
+    process: str = ""
+    user: str = ""
+    started: float = 0.0
+    heartbeat: float = 0.0
+    master: str = ""
+    deploy_mode: str = "client"
+    cluster_id: str = ""
+    checkpoint: str = ""
+    final: bool = False
+    process_space: str = ""
+    format: int = _FORMAT
+
+    @property
+    def id(self) -> str:
+        """The id that the application has in other places; empty while it starts."""
+        return f"{self.run}-{self.epoch}" if self.run else ""
+
+    @property
+    def lives(self) -> bool:
+        """Whether it starts or runs, by what it says."""
+        return self.state in LIVING
+
+
+_ENTRY = pydantic.TypeAdapter(StoreEntry)
+
+
+def check_name(name: str) -> str:
+    """The name, if an application can have it in a store. Raises RidgelineError."""
+    if not _NAME.fullmatch(name):
+        raise RidgelineError(
+            f"`{name}` cannot be the name of an application in a store: it has letters, digits and `._-`, "
+            "200 at most, and begins with a letter or digit; give another name"
+        )
+    return name
+
+
+def is_name(text: str) -> bool:
+    """Whether an application can have this name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def encoded(entry: StoreEntry) -> bytes:
+    """The file of an entry."""
+    return json.dumps(asdict(entry), indent=1).encode()
+
+
+def decoded(name: str, data: bytes) -> StoreEntry:
+    """The entry in a file. Fields of later versions are left out. Raises ValueError for what is none."""
+    found = _ENTRY.validate_json(data, strict=True)
+    if found.name != name or found.state not in STATES or found.start < 0 or found.epoch < 0:
+        raise ValueError("it is an entry of another name, or has values that no entry has")
+    if found.format > _FORMAT:
+        raise ValueError(f"it has format {found.format}, and this version reads {_FORMAT}")
+    return found
+
 
 PLACE = ".ridgeline/applications"
 CLAIMS = ".ridgeline/claims"
-WORDS = ".ridgeline/words"
-ENDS = ".ridgeline/ends"
-"""Entries of drivers that a user ends by a signal: their standbys are to end, too."""
 _SUFFIX = ".json"
 _AT_ONCE = 16
 _LOOKS, _LOOK_SECONDS = 20, 0.05
@@ -85,64 +172,23 @@ class EntryFolder:
 
             def read(name: str) -> Found | None:
                 found = self._read_remote(name, infos[name]) if name in infos else None
-                return found or self._remote(name, PLACE)
+                return found or self._remote(name)
 
             with ThreadPoolExecutor(_AT_ONCE, "ridgeline-entries") as threads:
                 return list(filter(None, threads.map(read, sorted(names))))
 
-    def read(self, name: str, place: str = PLACE) -> Found | None:
+    def read(self, name: str) -> Found | None:
         """The entry of a name; None if there is none."""
         check_name(name)
         with self._explained("read"):
             if self.is_local:
-                return self._read_local(name, place)
-            return self._remote(name, place)
+                return self._read_local(name)
+            return self._remote(name)
 
-    def write(self, entry: StoreEntry, place: str = PLACE) -> None:
+    def write(self, entry: StoreEntry) -> None:
         """Write an entry in the place of the one before; no reader sees half of it."""
         with self._explained("written"):
-            self._replace(f"{place}/{check_name(entry.name)}{_SUFFIX}", encoded(entry))
-
-    def write_word(self, name: str, word: Mapping[str, Any]) -> None:
-        """Leave a word for the supervisor of an application, in the place of the one before."""
-        with self._explained("written"):
-            self._replace(f"{WORDS}/{check_name(name)}{_SUFFIX}", json.dumps(word).encode())
-
-    def read_word(self, name: str) -> Mapping[str, Any] | None:
-        """The word for the supervisor of an application; None if there is none that could be trusted."""
-        place = f"{WORDS}/{check_name(name)}{_SUFFIX}"
-        with self._explained("read"):
-            try:
-                if self.is_local:
-                    path = Path(self.uri, place)
-                    trust.check(str(path), f"the word for `{name}`", _REMEDY)
-                    with path.open("rb") as file:
-                        trust.check_found(
-                            os.fstat(file.fileno()), str(path), f"the word for `{name}`", _REMEDY
-                        )
-                        data = file.read(LONGEST)
-                else:
-                    filesystem, base = self._reached()
-                    with filesystem.open_input_stream(f"{base}/{place}") as stream:
-                        data = bytes(stream.read(LONGEST))
-                word = json.loads(data)
-            except (FileNotFoundError, PermissionError, UntrustedError, ValueError, RecursionError):
-                return None
-        return word if isinstance(word, dict) else None
-
-    def remove_word(self, name: str) -> None:
-        """Remove the word for the supervisor of an application, if there is one."""
-        self.remove(name, WORDS)
-
-    def remove(self, name: str, place: str) -> None:
-        """Remove the file of a name in a place, if there is one."""
-        place = f"{place}/{check_name(name)}{_SUFFIX}"
-        with self._explained("written"), contextlib.suppress(FileNotFoundError):
-            if self.is_local:
-                Path(self.uri, place).unlink()
-            else:
-                filesystem, base = self._reached()
-                filesystem.delete_file(f"{base}/{place}")
+            self._replace(f"{PLACE}/{check_name(entry.name)}{_SUFFIX}", encoded(entry))
 
     def now(self) -> float:
         """The time by the store's clock, or by this machine's where this user may write no file there."""
@@ -181,9 +227,9 @@ class EntryFolder:
         except FileNotFoundError:
             return []
 
-    def _read_local(self, name: str, place: str = PLACE) -> Found | None:
+    def _read_local(self, name: str) -> Found | None:
         """The entry of a name, if no other user could have written it."""
-        path = Path(self.uri, place, f"{name}{_SUFFIX}")
+        path = Path(self.uri, PLACE, f"{name}{_SUFFIX}")
         written = 0.0
         try:
             written = path.stat().st_mtime
@@ -231,27 +277,27 @@ class EntryFolder:
                 self._resolved = resolve(self.uri)
             return self._resolved
 
-    def _remote(self, name: str, place: str) -> Found | None:
+    def _remote(self, name: str) -> Found | None:
         """The entry of a name; None if there is none.
 
         HDFS replaces no file in one step: while the new one lies beside the place, it is waited for a second.
         """
         filesystem, base = self._reached()
         for _ in range(_LOOKS):
-            found = self._look(name, place)
+            found = self._look(name)
             if found is not None or filesystem.type_name.removeprefix("py::") not in _FOLDERS_NEEDED:
                 return found
             beside = filesystem.get_file_info(
-                pyarrow.fs.FileSelector(f"{base}/{place}", allow_not_found=True)
+                pyarrow.fs.FileSelector(f"{base}/{PLACE}", allow_not_found=True)
             )
             if not any(_replaced(info.base_name) == name for info in beside):
-                return self._look(name, place)  # it may be there since
+                return self._look(name)  # it may be there since
             self._clock.wait(_LOOK_SECONDS)
         return None
 
-    def _look(self, name: str, place: str) -> Found | None:
+    def _look(self, name: str) -> Found | None:
         filesystem, base = self._reached()
-        info = filesystem.get_file_info(f"{base}/{place}/{name}{_SUFFIX}")
+        info = filesystem.get_file_info(f"{base}/{PLACE}/{name}{_SUFFIX}")
         return self._read_remote(name, info) if info.is_file else None
 
     def _read_remote(self, name: str, info: pyarrow.fs.FileInfo) -> Found | None:

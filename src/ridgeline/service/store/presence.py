@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from ridgeline.api.clock import Clock, SystemClock
@@ -19,19 +19,20 @@ from ridgeline.engine.driver.run.launch import Claim
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.files.folder_lock import break_lock
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.spark.submitted import yarn_id
 from ridgeline.observe.identity import run_info
 from ridgeline.service.registry import process_identity
-from ridgeline.service.store.entry import (
+from ridgeline.service.store.folder import (
     ENDED,
     FAILED,
     LIVING,
     RUNNING,
     STARTING,
+    EntryFolder,
+    Found,
     StoreEntry,
-    StoreSupervisor,
     check_name,
 )
-from ridgeline.service.store.folder import ENDS, EntryFolder, Found
 from ridgeline.service.store.standing import (
     BEAT_SECONDS,
     DAMAGED,
@@ -40,13 +41,10 @@ from ridgeline.service.store.standing import (
     process_space,
     standing,
 )
-from ridgeline.service.supervised import RESTARTING
 
 if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
 
-SUBMISSION = "RIDGELINE_SUBMISSION"
-"""The environment variable by which `ridgeline submit` says who it is: JSON as of `Submission`."""
 CLAIM_SECONDS = 60.0
 """How long a claim holds whose driver has written no entry yet and cannot be looked at."""
 _LAST_SECONDS = 10.0
@@ -54,31 +52,6 @@ _LAST_SECONDS = 10.0
 _PATIENCE_SECONDS = BEAT_SECONDS + 1
 _LOOK_SECONDS = 0.2
 _ROUNDS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """The command that has started this driver, as it says.
-
-    `cluster_id`: of a driver that the cluster runs. `address`: of this host, where others reach a web
-    service that listens on all addresses; "" for its name.
-    """
-
-    id: str = ""
-    mode: str = "client"
-    log: str = ""
-    cluster_id: str = ""
-    address: str = ""
-
-    @classmethod
-    def of_environment(cls) -> Submission:
-        """That of this process; the defaults if it was started in another way."""
-        try:
-            said = json.loads(os.environ.get(SUBMISSION, "") or "{}")
-            defaults = {"id": "", "mode": "client", "log": "", "cluster_id": "", "address": ""}
-            return cls(**{name: str(said.get(name, value)) for name, value in defaults.items()})
-        except (ValueError, AttributeError):
-            return cls()
 
 
 class Presence(Claim):
@@ -96,18 +69,11 @@ class Presence(Claim):
         master: str,
         warn: Callable[[str], None],
         clock: Clock | None = None,
-        supervisor: int = 0,
-        replaces: StoreEntry | None = None,
     ) -> None:
-        """`supervisor`: the process that has started this one, and would start it again; 0 for none.
-
-        `replaces`: the entry of a driver that a standby has taken for dead, as it was last written.
-        """
         self.lost = ""
         self.on_lost: Callable[[], object] = _nothing
-        self.is_short: Callable[[], bool] = bool
-        """Whether its run lacks cores; any thread may call it."""
-        self._replaces = replaces
+        self._replaces: StoreEntry | None = None
+        """The entry of the attempt before this one, which its cluster takes for dead."""
         self._clock = clock or SystemClock()
         self._folder = EntryFolder(store, self._clock)
         self._warn = warn
@@ -118,8 +84,7 @@ class Presence(Claim):
         self._silent = 0.0
         """When the entry was written that may be of a driver from before this host was started again."""
         self._web: WebServer | None = None
-        submission = Submission.of_environment()
-        self._address = submission.address
+        cluster_id = yarn_id()
         pid, now = os.getpid(), self._clock.wall()
         self._entry = StoreEntry(
             check_name(name),
@@ -134,11 +99,8 @@ class Presence(Claim):
             started=now,
             heartbeat=now,
             master=master,
-            deploy_mode=submission.mode,
-            log=submission.log,
-            cluster_id=submission.cluster_id,
-            submission=submission.id,
-            supervisor=supervisor_of(supervisor),
+            deploy_mode="cluster" if cluster_id else "client",
+            cluster_id=cluster_id,
         )
 
     def claim(self, checkpoint: str, storage_of: Callable[[str], DriverStorage] = LocalStorage) -> None:
@@ -203,8 +165,6 @@ class Presence(Claim):
             found = self._awaited(storage)
         if found is None:
             last = 0
-        elif found.entry is not None and found.entry == self._replaces:
-            last = found.entry.start  # it has written no heartbeat since
         elif found.entry is not None and self._is_attempt_after(found.entry):
             self._refuse_ended(found.entry)
             self._replaces, last = found.entry, found.entry.start
@@ -216,7 +176,7 @@ class Presence(Claim):
                 if again is None or again.entry is not None:
                     return 0
                 self._warn(f"the entry of `{name}` in the store is replaced: {found.fault}")
-            elif (how.lives and not self._follows(found.entry)) or how.state == FOREIGN:
+            elif how.lives or how.state == FOREIGN:
                 if self._may_be_of_before(found):
                     return 0
                 raise NameTakenError(taken(how))
@@ -240,13 +200,6 @@ class Presence(Claim):
             found = self._folder.read(self._entry.name)
         return found
 
-    def _follows(self, entry: StoreEntry | None) -> bool:
-        """Whether the supervisor of this driver has started that one, whose process is gone."""
-        mine = self._entry
-        if entry is None or mine.supervisor is None or entry.host != mine.host:
-            return False
-        return mine.supervisor.is_process(entry.supervisor) and process_identity(entry.pid) != entry.process
-
     def _is_attempt_after(self, entry: StoreEntry) -> bool:
         """Whether the cluster has started this driver in the place of that one, which it takes for dead."""
         mine = self._entry
@@ -255,7 +208,7 @@ class Presence(Claim):
 
     def _refuse_ended(self, entry: StoreEntry) -> None:
         """Raise ApplicationKilledError if a user has ended the driver that the cluster has started again."""
-        if entry.final or is_end_asked(self._folder, entry):
+        if entry.final:
             why = entry.reason or "a user has ended it"
             raise ApplicationKilledError(
                 f"`{entry.name}` was ended ({why}), so this attempt of the cluster does not continue it"
@@ -325,7 +278,7 @@ class Presence(Claim):
             state=RUNNING,
             run=run,
             epoch=epoch,
-            address="" if web is None else web.url_at(self._address),
+            address="" if web is None else web.url,
             cluster_id=self._entry.cluster_id or cluster_id,
         )
         self._say()
@@ -333,7 +286,7 @@ class Presence(Claim):
     def end(self, reason: str, *, failed: bool, final: bool = True) -> None:
         """Say how it ended; waits some seconds at most for a store that does not answer.
 
-        `final`: the application is to run no more, so its standbys end, too.
+        `final`: the application is to run no more, so no cluster starts it again.
         """
         self._over.set()
         if self._thread is None:
@@ -393,8 +346,7 @@ class Presence(Claim):
                 tls = None if self._web is None else self._web.tls
                 certificate = "" if tls is None else tls.fingerprint
                 now = self._clock.wall()
-                short = self._entry.state == RUNNING and self.is_short()
-                said = replace(self._entry, heartbeat=now, certificate=certificate, short=short)
+                said = replace(self._entry, heartbeat=now, certificate=certificate)
                 self._folder.write(said)
             if self._failed:
                 self._failed = False
@@ -409,31 +361,6 @@ def _nothing() -> None:
     pass
 
 
-def ask_end(folder: EntryFolder, entry: StoreEntry) -> None:
-    """Say that a user ends this driver by a signal: no standby is to take over. Raises RidgelineError."""
-    folder.write(entry, ENDS)
-
-
-def take_back_end(folder: EntryFolder, entry: StoreEntry) -> None:
-    """Take back `ask_end` of this driver: the signal was refused. Raises RidgelineError."""
-    found = folder.read(entry.name, ENDS)
-    if found is not None and found.entry == entry:
-        folder.remove(entry.name, ENDS)
-
-
-def is_end_asked(folder: EntryFolder, entry: StoreEntry) -> bool:
-    """Whether a user ends this driver, see `ask_end`. Raises RidgelineError.
-
-    Who ends a driver ends its supervisor, which may have started the next one before it ends.
-    """
-    found = folder.read(entry.name, ENDS)
-    ended = None if found is None else found.entry
-    if ended is None:
-        return False
-    above = ended.supervisor if ended.host == entry.host else None
-    return ended.start == entry.start or (above is not None and above.is_process(entry.supervisor))
-
-
 def presence_of(
     store: str | None,
     name: str | None,
@@ -441,21 +368,9 @@ def presence_of(
     master: str,
     warn: Callable[[str], None],
     clock: Clock,
-    supervisor: int = 0,
-    replaces: StoreEntry | None = None,
 ) -> Presence | None:
-    """The presence of an application in a store; None without one. Raises RidgelineError for a bad name.
-
-    `supervisor`, `replaces`: as of `Presence`.
-    """
-    if store is None:
-        return None
-    return Presence(store, name or application, application, master, warn, clock, supervisor, replaces)
-
-
-def supervisor_of(pid: int) -> StoreSupervisor | None:
-    """The part of an entry about a supervisor; None for no process."""
-    return StoreSupervisor(pid, process_identity(pid) or "") if pid else None
+    """The presence of an application in a store; None without one. Raises RidgelineError for a bad name."""
+    return None if store is None else Presence(store, name or application, application, master, warn, clock)
 
 
 def ended_by(outcome: Outcome) -> str:
@@ -468,11 +383,6 @@ def taken(how: Standing) -> str:
     found, entry = how.found, how.found.entry
     if entry is None:
         return f"the name `{found.name}` is taken in this store: {found.fault}; give another name"
-    if how.state == RESTARTING and entry.supervisor is not None:
-        return (
-            f"`{entry.name}` is under a supervisor already, process {entry.supervisor.pid} on "
-            f"`{entry.host}`: {how.words}; `ridgeline stop {entry.name}` ends it, or give another name"
-        )
     does = "runs" if entry.state == RUNNING else "is starting"
     run = f", run {entry.id}" if entry.id else ""
     address = f", at {entry.address}" if entry.address else ""
@@ -482,13 +392,4 @@ def taken(how: Standing) -> str:
     )
 
 
-__all__ = [
-    "Presence",
-    "Submission",
-    "ask_end",
-    "ended_by",
-    "is_end_asked",
-    "presence_of",
-    "take_back_end",
-    "taken",
-]
+__all__ = ["Presence", "ended_by", "presence_of"]

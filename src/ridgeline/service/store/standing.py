@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import RidgelineError
 from ridgeline.service import registry
 from ridgeline.service.listing.asking import ANSWER_SECONDS, Asking, ListedAnswer, key_of
-from ridgeline.service.store.entry import LIVING, StoreEntry, StoreSupervisor
-from ridgeline.service.store.folder import EntryFolder, Found
-from ridgeline.service.supervised import RESTARTING, restart_words
+from ridgeline.service.store.folder import LIVING, EntryFolder, Found, StoreEntry
 
 BEAT_SECONDS = 2.0
 """How often an application writes its entry."""
@@ -32,7 +29,7 @@ _ANSWERS = {"starting", "ok", "behind", "stuck", "failed", "ended", "refused"}
 class Standing:
     """How an application stands.
 
-    `state`: that of its entry, `restarting`, `dead`, `damaged`, or `foreign`: of a user who is not trusted.
+    `state`: that of its entry, `dead`, `damaged`, or `foreign`: of a user who is not trusted.
     `age`: seconds since its entry was written, by the store's clock. `words`: the reason, or what it says
     itself.
     """
@@ -45,8 +42,8 @@ class Standing:
 
     @property
     def lives(self) -> bool:
-        """Whether it starts, runs, or is started again by its supervisor."""
-        return self.state in LIVING or self.state == RESTARTING
+        """Whether it starts or runs."""
+        return self.state in LIVING
 
 
 def standings(
@@ -75,61 +72,21 @@ def standing(folder: EntryFolder, found: Found) -> Standing:
     return standings(folder, [found], {})[0]
 
 
-def standing_of(folder: EntryFolder, name: str, submission: str) -> Standing | None:
-    """How the driver of a submission stands; None before it has an entry, or while none can be read."""
-    with contextlib.suppress(RidgelineError):
-        found = folder.read(name)
-        if found is not None and found.entry is not None and found.entry.submission == submission:
-            return standing(folder, found)
-    return None
-
-
 def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
     """How it stands at that time of the store's clock; `said`: the answer of its web service, if asked."""
     entry, age = found.entry, max(0.0, now - found.written)
     if entry is None:
         return Standing(found, DAMAGED if found.trusted else FOREIGN, age, found.fault)
-    if entry.restarts:
-        return _between(found, entry, age)
     if entry.state not in LIVING:
         return Standing(found, entry.state, age, entry.reason)
     alive = process_there(entry)
     answers = said is not None and said["state"] in _ANSWERS
     if alive is False:
-        return _gone(found, entry, age)
+        return Standing(found, DEAD, age, f"its process {entry.pid} on `{entry.host}` is gone")
     if alive is None and age > DEAD_SECONDS and not answers:
         what = f"it has written no heartbeat for {age:.0f} s"
-        return Standing(found, DEAD, age, f"{what}, and {_silence(entry, said)}{_again(entry)}")
+        return Standing(found, DEAD, age, f"{what}, and {_silence(entry, said)}")
     return Standing(found, entry.state, age, _words(entry, said), said)
-
-
-def _gone(found: Found, entry: StoreEntry, age: float) -> Standing:
-    """How an application stands whose driver is known to be gone: its supervisor may not have said so yet."""
-    gone = f"its process {entry.pid} on `{entry.host}` is gone"
-    if entry.supervisor is not None and _supervisor_there(entry, entry.supervisor):
-        words = f"{gone}; its supervisor, process {entry.supervisor.pid}, is there"
-        return Standing(found, RESTARTING, age, words)
-    return Standing(found, DEAD, age, f"{gone}{_again(entry)}")
-
-
-def _again(entry: StoreEntry) -> str:
-    """How a driver continues that nothing starts again, though a cluster ran it."""
-    if entry.deploy_mode != "cluster" or not entry.master.startswith("k8s://"):
-        return ""
-    return "; Kubernetes does not start its pod again: the same `ridgeline submit` continues"
-
-
-def _between(found: Found, entry: StoreEntry, age: float) -> Standing:
-    """How an application stands that waits for its next driver."""
-    above = entry.supervisor
-    assert above is not None  # noqa: S101  it restarts
-    alive = _supervisor_there(entry, above)
-    if alive is False or (alive is None and age > DEAD_SECONDS):
-        what = "is gone" if alive is False else f"has written nothing for {age:.0f} s"
-        why = f"its supervisor, process {above.pid} on `{entry.host}`, {what}; its driver {entry.reason}"
-        return Standing(found, DEAD, age, why)
-    words = restart_words(above.restart_in - age, above.attempt, entry.reason)
-    return Standing(found, RESTARTING, age, words)
 
 
 def _silence(entry: StoreEntry, said: ListedAnswer | None) -> str:
@@ -151,31 +108,14 @@ def _words(entry: StoreEntry, said: ListedAnswer | None) -> str:
 
 def process_there(entry: StoreEntry) -> bool | None:
     """Whether its process is there; None if that is not known here, as of other hosts."""
-    return _there(entry, entry.pid, entry.process)
-
-
-def holder_there(entry: StoreEntry) -> bool | None:
-    """Whether its process is there, or else the supervisor that starts the next one; None as above."""
-    there = process_there(entry)
-    if there is False and entry.supervisor is not None:
-        return _supervisor_there(entry, entry.supervisor)
-    return there
-
-
-def _supervisor_there(entry: StoreEntry, above: StoreSupervisor) -> bool | None:
-    return _there(entry, above.pid, above.process)
-
-
-def _there(entry: StoreEntry, pid: int, process: str) -> bool | None:
-    """Whether a process of its host is there; None if that is not known here."""
-    if entry.host != socket.gethostname() or not process:
+    if entry.host != socket.gethostname() or not entry.process:
         return None
     if entry.process_space and entry.process_space != process_space():
         return None  # a container of the same name
     own = (registry.process_identity(os.getpid()) or "").partition(":")[0]
-    if not own or own != process.partition(":")[0]:
+    if not own or own != entry.process.partition(":")[0]:
         return None  # another machine of that name, or from before it was started again
-    return registry.process_identity(pid) == process
+    return registry.process_identity(entry.pid) == entry.process
 
 
 def process_space() -> str:
@@ -215,8 +155,6 @@ def registry_entry(entry: StoreEntry, token: str | None) -> registry.Entry:
         entry.checkpoint,
         entry.process,
         certificate=entry.certificate,
-        supervisor=0 if entry.supervisor is None else entry.supervisor.pid,
-        supervisor_process="" if entry.supervisor is None else entry.supervisor.process,
     )
 
 

@@ -1,7 +1,7 @@
 """The checkpoint folder: its owner, its journal, and which of its files may be purged.
 
 - `run.json`: application, run id (see `run_description`)
-- `lock`: held by the driver that runs (local disks); a standby removes that of one which stands still
+- `lock`: held by the driver that runs (local disks); YARN's next attempt removes that of the one before
 - `epochs/<n>`: one file per driver that has owned the folder; the greatest number is the owner
 - `journal/<n>`: the committed windows, one record each (see `journal`): a record that is synced is the commit
 - `committed/`: notes of how far the journal goes; shows when it is lost (see `witness`)

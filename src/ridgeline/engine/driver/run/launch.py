@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -41,7 +41,7 @@ from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.engine.process.plan_distribution import installed_modules
 from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores
 from ridgeline.engine.spark.s3 import s3_settings
-from ridgeline.engine.spark.session import PRELOAD, quieten_executors, rehearse_context, start_context
+from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
 from ridgeline.engine.spark.shared_context import borrow, give_back
 from ridgeline.engine.spark.worker_check import WorkerCheck
 from ridgeline.plan.execution import Plan
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-_Started = TypeVar("_Started")
 
 
 class Claim:
@@ -257,31 +256,12 @@ def start_spark(
     Raises RidgelineError. `give_back` it.
     """
     reached = partial(claim_by, claim, uri) if claim.needs_java else None
-    start = partial(start_context, reached=reached)
-    return borrow(options.where, options.conf, _starting(start, plans, options, uri, runs))
-
-
-def claim_by(claim: Claim, uri: str, java: SparkContext | JavaAlone) -> None:
-    """Take the name, and use Spark's settings of S3 from now on. Raises RidgelineError."""
-    use_s3(s3_settings(java))
-    claim.with_java(uri, partial(hadoop_storage, context=java))
-
-
-def rehearse_spark(plans: Sequence[Plan], options: Options, uri: str) -> None:
-    """Start the Java process that `start_spark` needs, so that Spark starts faster. Raises RidgelineError."""
-    _starting(rehearse_context, plans, options, uri, 1)()
-
-
-def _starting(
-    start: Callable[..., _Started], plans: Sequence[Plan], options: Options, uri: str, runs: int
-) -> Callable[[], _Started]:
-    """The start of a context, as the plans need it."""
     modules = dict.fromkeys(name for plan in plans for name in installed_modules(plan))
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(modules), **options.conf}
     slots = sum(map(most_slots, plans))
     operators = [operator for plan in plans for operator in plan.logical.operators]
-    return partial(
-        start,
+    start = partial(
+        start_context,
         plans[0].logical.application,
         options.where,
         conf,
@@ -290,7 +270,15 @@ def _starting(
         widest=slots + RESERVED_CORES,
         slots=slots,
         least=runs,
+        reached=reached,
     )
+    return borrow(options.where, options.conf, start)
+
+
+def claim_by(claim: Claim, uri: str, java: SparkContext | JavaAlone) -> None:
+    """Take the name, and use Spark's settings of S3 from now on. Raises RidgelineError."""
+    use_s3(s3_settings(java))
+    claim.with_java(uri, partial(hadoop_storage, context=java))
 
 
 def slot_shares(context: SparkContext, plans: Sequence[Plan]) -> list[int]:

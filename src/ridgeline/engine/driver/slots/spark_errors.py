@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -51,12 +50,6 @@ class SparkGoneError(RidgelineError):
 def has_ended(context: SparkContext | type[SparkContext] | None) -> bool:
     """True if Spark's Java process, if this one has started it, has ended."""
     return _exit_code(context, 0.0) is not None
-
-
-def java_has_ended() -> bool:
-    """As `has_ended`, of this program's Java process, with or without a Spark in it."""
-    pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and has_ended(pyspark.SparkContext)
 
 
 def is_own(context: SparkContext | None) -> bool:

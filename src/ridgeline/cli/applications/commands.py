@@ -1,0 +1,455 @@
+"""The commands about applications by name: `ps`, `stop`, `kill` and `wait`."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.output import write
+from ridgeline.cli.remote.options import AsJson, Change, Named, Store, Token
+
+if TYPE_CHECKING:
+    from ridgeline.cli.applications.resolving import Target
+    from ridgeline.cli.remote.client import Client
+
+_STYLES = {
+    **dict.fromkeys(("dead", "failed"), "red"),
+    **dict.fromkeys(("damaged", "foreign"), "yellow"),
+    "running": "green",
+}
+_LIVING = {"starting", "running"}
+_COLUMNS = ("name", "state", "sentence", "host", "address", "age", "epoch")
+
+
+def ps(
+    running: Annotated[
+        bool, typer.Option("--running", help="Leave out those that have ended, failed or are dead.")
+    ] = False,
+    store: Store = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """List applications: those of yours on this machine, and with `--store` all of a store.
+
+    Each has its state, the sentence that it says of itself, and how old its last heartbeat is. One that is
+    `dead` ran when its last heartbeat came: its process is gone, or its heartbeats have stopped. All are
+    asked at once, three seconds at most.
+
+    Example: `ridgeline ps --store s3a://bucket/streams`
+    """
+    from ridgeline.cli.remote import shared
+
+    rows = [row for row in _rows(store, token) if not running or row["state"] in _LIVING]
+    shared.show({"apps": rows}, lambda _width: [_table(rows) if rows else _none(store)], as_json=as_json)
+
+
+def _none(store: str | None) -> Text:
+    where = "in the store" if store else "on this machine; `--store URL` shows those of a store"
+    return Text(f"there is no application {where}")
+
+
+def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
+    """The applications of the store and of this machine, by name."""
+    from ridgeline.cli.applications.resolving import store_of
+    from ridgeline.service import registry
+    from ridgeline.service.store.folder import EntryFolder
+    from ridgeline.service.store.standing import ask, standings
+
+    here = registry.running()
+    place = store_of(store)
+    found = []
+    if place is not None:
+        folder = EntryFolder(place)
+        tokens = {one.id: one.token for one in here if one.token}
+        found = standings(folder, folder.entries(), tokens, token)
+    known = {one.found.entry.id for one in found if one.found.entry is not None}
+    others = [one for one in here if one.id not in known]
+    rows = [_row_in_store(one) for one in found]
+    rows += [_row_here(entry, said) for entry, said in zip(others, ask(others), strict=True)]
+    return sorted(rows, key=lambda row: (row["name"], row["started"] or 0))
+
+
+def _row_in_store(one: Any) -> dict[str, Any]:
+    """An application of a store as JSON values: no text of its entry can control a terminal."""
+    from ridgeline.api.support.masking import printable
+
+    entry = one.found.entry
+    texts = ("host", "address", "run", "user", "master", "deploy_mode", "checkpoint", "cluster_id")
+    said = {name: printable(getattr(entry, name)) if entry is not None else "" for name in texts}
+    return {
+        "name": one.found.name,
+        "state": one.state,
+        "sentence": printable(one.words),
+        "says": "" if one.said is None else one.said["state"],
+        **said,
+        "epoch": entry.epoch if entry is not None else None,
+        "pid": entry.pid if entry is not None else None,
+        "started": entry.started if entry is not None else None,
+        "ageSeconds": round(one.age, 1),
+        "inStore": True,
+    }
+
+
+def _row_here(entry: Any, said: Any) -> dict[str, Any]:
+    """An application of this machine that is in no store, as JSON values."""
+    run, _, epoch = entry.id.rpartition("-")
+    return {
+        "name": entry.name,
+        "state": "running",
+        "sentence": said["sentence"] or said["problem"],
+        "says": said["state"],
+        "host": entry.host,
+        "address": entry.url,
+        "run": run,
+        "user": entry.user,
+        "checkpoint": entry.checkpoint,
+        "epoch": int(epoch) if epoch.isdigit() else None,
+        "pid": entry.pid,
+        "started": entry.started,
+        "ageSeconds": None,
+        "inStore": False,
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in _COLUMNS:
+        table.add_column(name, overflow="fold", justify="right" if name in {"age", "epoch"} else "left")
+    for row in rows:
+        age = "" if row["ageSeconds"] is None else _age(row["ageSeconds"])
+        epoch = "" if not row["epoch"] else str(row["epoch"])
+        state = Text(row["state"], _STYLES.get(row["state"], ""))
+        texts = [row["sentence"], row["host"], row["address"], age, epoch]
+        table.add_row(Text(row["name"]), state, *map(Text, texts))
+    return table
+
+
+def _age(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+_CLOCK = SystemClock()
+_POLL_SECONDS = 0.1
+_WAIT_POLL_SECONDS = 0.3
+_SUCCESSOR_SECONDS, _YARN_SECONDS = 10.0, 120.0
+"""How long another driver is looked for where the store does not say that the application is to end.
+
+YARN takes longer to start one again.
+"""
+
+
+def stop(remote: Change) -> None:
+    """End an application after the windows under way, by its name: all results are published.
+
+    If its web service does not answer and it runs on this machine, its process gets SIGTERM.
+
+    Example: `ridgeline stop payments --store /shared/streams`
+
+    Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
+    """
+    target = _target(remote)
+    if not _answers(target, remote):
+        _end_here(target, remote, signal.SIGTERM)
+        return
+    _ask_to_end(target, remote, "/shutdown")
+    _wait_for_end(target, remote)
+
+
+def kill(
+    remote: Change,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """End an application at once, by its name; the windows under way are void.
+
+    You are asked first. If its web service does not answer, its process on this machine gets SIGKILL. The
+    next start with its checkpoint runs the windows again, and fences off what might be left of this one.
+
+    Example: `ridgeline kill payments --store /shared/streams --yes`
+
+    Exit codes: 0 ended, 1 it could not be ended, 2 none of this name runs, or not allowed.
+    """
+    target = _target(remote)
+    entry = target.entry
+    if not yes and not _confirmed(f"end `{remote.app}` (process {entry.pid} on `{entry.host}`) at once?"):
+        write(f"nothing was done: `{remote.app}` runs on")
+        raise typer.Exit(2)
+    if _answers(target, remote):
+        _ask_to_end(target, remote, "/kill")
+    else:
+        _end_here(target, remote, signal.SIGKILL)
+    _note_end(target, remote)
+
+
+def wait(
+    remote: Named,
+    seconds: Annotated[
+        float | None,
+        typer.Argument(metavar="[SECONDS]", min=0, help="Wait so long at most.", show_default=False),
+    ] = None,
+) -> None:
+    """Wait until a running application has ended. Nothing is asked of it.
+
+    In a store it also waits for drivers that follow, such as one that a service manager starts: it looks for
+    one for ten seconds, for one that YARN runs for two minutes. It does not if the application was ended, or
+    its inputs have finished.
+
+    Example: `ridgeline wait payments 600 && ./report`
+
+    Exit codes: 0 ended, 1 still running after SECONDS, 2 none of this name runs.
+    """
+    deadline = None if seconds is None else _CLOCK.monotonic() + seconds
+    if not _Wait(remote, deadline).until_it_ends():
+        hint = f"`ridgeline status {remote.app}` says what it does"
+        raise RidgelineError(f"`{remote.app}` still runs after {seconds:g} s; {hint}")
+    write(f"{remote.app} has ended")
+
+
+# How it is ended --------------------------------------------------------------------------------------------
+
+
+def _target(remote: Change) -> Target:
+    """The application. Raises CommandError if it does not run."""
+    from ridgeline.cli.applications.resolving import Target, locate, not_running
+
+    if remote.url is not None:
+        from ridgeline.service import registry
+
+        return Target(registry.find(remote.url if "://" in remote.url else f"http://{remote.url}"))
+    target = locate(remote.app, remote.store)
+    if target.how is not None and not target.how.lives:
+        raise CommandError(not_running(target.how))
+    return target
+
+
+def _answers(target: Target, remote: Change) -> bool:
+    """Whether its web service answers. Raises CommandError if it does not let this user in."""
+    try:
+        client = target.client(remote.token, remote.ca, remote.cert)
+    except CommandError:
+        return False
+    try:
+        client.get("/info")
+    except CommandError:
+        raise
+    except RidgelineError:
+        return False
+    return True
+
+
+def _ask_to_end(target: Target, remote: Change, path: str) -> None:
+    """Ask its web service to end it. Raises RidgelineError."""
+    from ridgeline.cli.remote.change_request import ChangeSender, Waiting
+
+    client = target.client(remote.token, remote.ca, remote.cert)
+    waiting = Waiting(remote.no_wait, remote.timeout)
+    ChangeSender(client, remote.app, waiting, remote.as_json).end(path, remote.note)
+
+
+def _here(target: Target) -> bool:
+    """Whether its process is known and on this machine."""
+    from ridgeline.service.registry import process_identity
+
+    entry = target.entry
+    return bool(
+        entry.process and entry.host == socket.gethostname() and process_identity(entry.pid) == entry.process
+    )
+
+
+def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
+    """End the process of an application on this machine.
+
+    Raises CommandError if it is elsewhere or another user's, RidgelineError if it does not end in time.
+    """
+    from ridgeline.service.registry import send_signal
+
+    entry = target.entry
+    if not _here(target):
+        raise CommandError(_elsewhere(target, remote.app))
+    managed = number == signal.SIGKILL and _is_managed(entry.pid)
+    try:
+        if send_signal(entry.pid, entry.process, number):
+            write(f"the process {entry.pid} got {number.name}")
+    except PermissionError:
+        raise CommandError(
+            f"the process {entry.pid} is another user's; ask `{entry.user}` to end it"
+        ) from None
+    if not remote.no_wait:
+        _wait_for_end(target, remote)
+        write(f"{remote.app} has ended")
+    if managed:
+        write("a service manager had started it, and may start it again: `systemctl stop` ends its unit")
+
+
+def _elsewhere(target: Target, app: str) -> str:
+    """The error about an application that neither answers nor runs on this machine."""
+    from ridgeline.engine.spark.cluster import is_yarn_id
+
+    entry, found = target.entry, None if target.how is None else target.how.found.entry
+    ways = [f"run the command there (`ridgeline kill {app}` ends it at once)"]
+    if found is not None and is_yarn_id(found.cluster_id):
+        ways.append(f"let YARN end it by `yarn application -kill {found.cluster_id}`")
+    ways.append("start it again with its checkpoint: that fences it off")
+    where = f"`{app}` does not answer, and its process {entry.pid} is on `{entry.host}`"
+    return f"{where}; {', or '.join(ways)}"
+
+
+def _is_managed(pid: int) -> bool:
+    """Whether a service manager has started a process of this machine."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")  # as it was started
+    except OSError:
+        return False
+    return any(one.startswith(b"NOTIFY_SOCKET=") for one in variables)
+
+
+def _wait_for_end(target: Target, remote: Change) -> None:
+    """Wait until its process on this machine is gone. Raises RidgelineError after `--timeout`."""
+    if remote.no_wait:
+        return
+    deadline = _CLOCK.monotonic() + remote.timeout
+    while _here(target):
+        if _CLOCK.monotonic() > deadline:
+            raise RidgelineError(
+                f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
+            )
+        _CLOCK.wait(_POLL_SECONDS)
+
+
+def _confirmed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise CommandError(f"{question} there is no terminal to ask at; give `--yes`")
+    return typer.confirm(question)
+
+
+def _note_end(target: Target, remote: Change) -> None:
+    """Say in the store that it was killed, unless another driver has the name by now."""
+    if target.how is None or target.how.found.entry is None:
+        return
+    from ridgeline.cli.applications.resolving import store_of
+    from ridgeline.cli.remote.change_request import who
+    from ridgeline.service.store.folder import EntryFolder
+
+    entry = target.how.found.entry
+    with contextlib.suppress(RidgelineError):
+        folder = EntryFolder(store_of(remote.store) or "")
+        now = folder.read(entry.name)
+        last = None if now is None else now.entry
+        if last is not None and last.start == entry.start and last.state != "ended":
+            folder.write(replace(last, state="failed", reason=f"killed by {who()}", final=True))
+
+
+# How its end is waited for ----------------------------------------------------------------------------------
+
+
+class _Wait:
+    """The wait for one application. `deadline`: by the monotonic clock; None: without a limit."""
+
+    def __init__(self, remote: Named, deadline: float | None) -> None:
+        self._remote = remote
+        self._deadline = deadline
+        self._is_address = remote.url is not None or "://" in remote.app
+        self._unseen: float | None = None
+        """Since when no driver lives, though another one may follow."""
+
+    def until_it_ends(self) -> bool:
+        """Whether it has ended before the deadline. Raises CommandError if it does not run at first."""
+        from ridgeline.cli.remote.change_request import await_end
+
+        client = self._first()
+        while True:
+            if client is not None:
+                if not await_end(client, self._left()):
+                    return False
+                self._unseen = None
+                if self._is_address:
+                    return True
+            if self._has_ended():
+                return True
+            if (left := self._left()) is not None and left <= 0:
+                return False
+            _CLOCK.wait(_WAIT_POLL_SECONDS)
+            client = self._next()
+
+    def _left(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - _CLOCK.monotonic())
+
+    def _first(self) -> Client | None:
+        """A client of the driver that runs; None if one is about to. Raises CommandError if none is."""
+        try:
+            client = self._remote.connect()
+            client.get("/info")  # what does not run is not waited for
+        except RidgelineError as error:
+            reason = getattr(error.__cause__, "reason", error.__cause__)
+            is_silent = isinstance(reason, ConnectionError | TimeoutError)
+            if self._is_address or not self._is_coming(is_silent=is_silent):
+                raise
+            return None
+        return client
+
+    def _is_coming(self, *, is_silent: bool) -> bool:
+        """Whether its driver is at its start. `is_silent`: the listed one does not answer."""
+        target = self._target()
+        if target is None or target.how is None:
+            return False
+        entry = target.how.found.entry
+        return target.how.lives and entry is not None and (is_silent or not entry.address)
+
+    def _target(self) -> Target | None:
+        """The application as it is found now; None if there is none of this name."""
+        from ridgeline.cli.applications.resolving import locate
+
+        try:
+            return locate(self._remote.app, self._remote.store)
+        except CommandError:
+            return None
+
+    def _next(self) -> Client | None:
+        """A client of the driver that has the name now; None if none answers."""
+        try:
+            target = self._target()
+            if target is None:
+                return None
+            client = target.client(self._remote.token, self._remote.ca, self._remote.cert)
+            client.get("/info")
+        except RidgelineError:
+            return None
+        return client
+
+    def _has_ended(self) -> bool:
+        """Whether no driver of that name lives, and none is to follow."""
+        try:
+            target = self._target()
+            if target is None:
+                return True
+            if target.how is None:
+                return False  # it runs
+            entry = target.how.found.entry
+            if target.how.lives or entry is None:
+                self._unseen = None
+                return False
+            if entry.final:
+                return True
+        except RidgelineError:
+            return False  # the store does not answer
+        now = _CLOCK.monotonic()
+        self._unseen = now if self._unseen is None else self._unseen
+        on_yarn = entry.deploy_mode == "cluster"
+        return now - self._unseen >= (_YARN_SECONDS if on_yarn else _SUCCESSOR_SECONDS)
+
+
+__all__ = ["kill", "ps", "stop", "wait"]

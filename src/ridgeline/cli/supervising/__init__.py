@@ -1,1 +1,0 @@
-"""Supervised drivers: what starts them again, and what they say to it."""

@@ -1,1 +1,0 @@
-"""Kubernetes by the client that Spark has."""
