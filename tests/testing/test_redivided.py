@@ -1,8 +1,5 @@
 """A restart whose operators divide their tuples otherwise, among as many partitions."""
 
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,12 +18,13 @@ from ridgeline import (
     RidgelineError,
     State,
     StickyPartitioner,
+    StreamCodec,
 )
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.plan import plan_application
-from ridgeline.plan.change.divisions import divided_alike, divisions
+from ridgeline.plan.change.divisions import divisions
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.partitioners import write_partitioner
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
@@ -175,9 +173,9 @@ def test_a_checkpoint_that_does_not_say_how_goes_on() -> None:
     run_local(application(ByOther, counts=True), checkpoint=storage)
 
 
-def division(key: Any) -> str:
+def division(**options: Any) -> str:
     class Keyed(Sums):
-        input = InputPort(Number, key=key)
+        input = InputPort(Number, **options)
 
         @input.process
         def add(self, number: Number) -> None:
@@ -186,32 +184,25 @@ def division(key: Any) -> str:
     return divisions(plan_application(application(Keyed)))["sums"]
 
 
-def by(modulus: int) -> Callable[[Number], int]:
-    return lambda number: number.key % modulus
+def by_key(number: Number) -> int:
+    return number.key
 
 
-def test_functions_are_the_same_if_they_compute_the_same() -> None:
-    one = division(lambda number: number.key + 1)
-    # fmt: off
-    other = division(lambda   it:   it.key + 1)
-    # fmt: on
-    assert divided_alike(one, other)
-    for key in (lambda number: number.key + 2, lambda number: number.other + 1, "key", by(3)):
-        assert not divided_alike(one, division(key))
-    assert divided_alike(division(by(3)), division(by(3)))
-    assert not divided_alike(division(by(3)), division(by(4)))
-    assert divided_alike(division(by(3)), division(by(4)).replace("cpython", "other"))
+def by_other(number: Number) -> int:
+    return number.other
 
 
-def test_the_text_does_not_depend_on_the_process() -> None:
-    code = (
-        "from ridgeline.plan.change.divisions import _digest, _texts\n"
-        "print(_digest(list(_texts(lambda row: row.key in {'a', 'b', 'c'} or (lambda: row.key)))))"
-    )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
-    assert len(found) == 1
+class Modulo(StreamCodec):
+    def __init__(self, modulus: int) -> None:
+        self.modulus = modulus
+
+    def hash(self, value: Number) -> int:
+        return value.key % self.modulus
+
+
+def test_keys_are_the_same_if_they_have_the_same_columns_or_name() -> None:
+    keys = [{"key": key} for key in ("key", "other", by_key, by_other)]
+    every = [*keys, *({"codec": Modulo(modulus)} for modulus in (3, 4))]
+    found = [division(**options) for options in every]
+    assert len(set(found)) == len(every)
+    assert found == [division(**options) for options in every]

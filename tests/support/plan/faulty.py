@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.api import Application
@@ -10,7 +10,7 @@ from ridgeline.api import Application
 
 @dataclass(frozen=True)
 class Faulty:
-    """An application and the texts of all its faults, in order."""
+    """An application and the texts of all its faults, in order; ` ... ` stands for any text."""
 
     name: str
     build: Callable[[], Application]
@@ -36,3 +36,14 @@ class Listing:
             return build
 
         return note
+
+
+def are(faults: Iterable[object], expected: Sequence[str]) -> bool:
+    """True if these are the expected faults."""
+    texts = [str(fault) for fault in faults]
+    return len(texts) == len(expected) and all(map(_is, texts, expected))
+
+
+def _is(text: str, expected: str) -> bool:
+    first, between, last = expected.partition(" ... ")
+    return text == expected or (bool(between) and text.startswith(first) and text.endswith(last))

@@ -24,19 +24,13 @@ def followed(
     return app
 
 
-@faulty(
-    "`operator.partitions`: attribute `partitions` is 3, "
-    "but port `data` follows `source` with 2 one to one; leave `partitions` out; or "
-    "the port's `parallel` and `partition_parallel`"
-)
+@faulty("`operator.partitions`: attribute `partitions` ... and `partition_parallel`")
 def partitions_beside_partition_parallel() -> Application:
     return followed(Filter(), partitions=3, partition_parallel=True)
 
 
 @faulty(
-    "`operator.partitions`: attribute `partitions` is 1, "
-    "but port `payments` follows `source` with 2 one to one; leave `partitions` out; "
-    "or the port's `parallel` and `partition_parallel`",
+    "`operator.partitions`: attribute `partitions` ... and `partition_parallel`",
     attributes={"operator.partitions": "1"},
 )
 def partitions_beside_a_parallel_port() -> Application:
@@ -44,8 +38,7 @@ def partitions_beside_a_parallel_port() -> Application:
 
 
 @faulty(
-    "`operator.partitioner`: attribute `partitioner` would do nothing: "
-    "all its ports follow the partitions upstream; leave it out",
+    "`operator.partitioner`: attribute `partitioner` ... partitions upstream; leave it out",
 )
 def partitioner_beside_partition_parallel() -> Application:
     return followed(
@@ -58,13 +51,10 @@ def partitioner_beside_partition_parallel() -> Application:
 
 
 @faulty(
-    "`source.partition_parallel`: attribute `partition_parallel` would do nothing: "
-    "an input operator follows nothing; leave it out",
-    "`source.partitioner`: attribute `partitioner` would do nothing: "
-    "an input operator has no tuples to divide; leave it out",
-    "`source.error_tuples_kept`: attribute `error_tuples_kept` would do nothing: "
-    "it has no output port with `error=True`; leave it out",
-    "`store.unifier_limit`: attribute `unifier_limit` would do nothing: it has no output port; leave it out",
+    "`source.partition_parallel`: attribute ... follows nothing; leave it out",
+    "`source.partitioner`: attribute `partitioner` ... no tuples to divide; leave it out",
+    "`source.error_tuples_kept`: attribute ... with `error=True`; leave it out",
+    "`store.unifier_limit`: attribute ... has no output port; leave it out",
     attributes={
         "source.partition_parallel": "true",
         "source.error_tuples_kept": "3",
@@ -79,16 +69,8 @@ def attributes_that_nothing_uses() -> Application:
 
 @faulty(
     "`window`: the window of the application: '9999h' is more than a year; give less",
-    (
-        "`heartbeat_timeout`: attribute `heartbeat_timeout` is 2 s, "
-        "but heartbeats come only every 2 s (`heartbeat_interval`); give more: "
-        "every container would count as silent between two of them"
-    ),
-    (
-        "`operator.partitions`: attribute `partitions` must be at most 65536; got 1000000000; "
-        "give another value (number of instances of "
-        "the operator; default: 1)"
-    ),
+    "`heartbeat_timeout`: attribute ... as silent between two of them",
+    "`operator.partitions`: attribute `partitions` ... of the operator; default: 1)",
     attributes={"window": "9999h", "heartbeat_interval": "2s", "heartbeat_timeout": "2s"},
 )
 def numbers_out_of_range() -> Application:
@@ -116,15 +98,11 @@ class BadKeys(Operator):
 
 
 @faulty(
-    "`bad.none`: its key is []; give the name of a column, several names, "
-    "or a function that makes the key of a tuple",
-    "`bad.number`: its key is 5; give the name of a column, several names, "
-    "or a function that makes the key of a tuple",
-    "`bad.mixed`: its key is ['account', 3]; "
-    "give the name of a column, several names, or a function that makes the key of a tuple",
-    "`bad.both`: the port has a `key` and a `codec`, and both say who gets which tuples; give one of them",
-    "`bad.kind`: its codec is <class 'support.plan.faulty_attributes.Evenly'>, which is no `StreamCodec`; "
-    "give an instance of a subclass",
+    "`bad.none`: its key is []; give the name of a ... that makes the key of a tuple",
+    "`bad.number`: its key is 5; give the name of a ... that makes the key of a tuple",
+    "`bad.mixed`: its key is ['account', 3]; give ... that makes the key of a tuple",
+    "`bad.both`: the port has a `key` and a `codec`, ... which tuples; give one of them",
+    "`bad.kind`: its codec is <class ... give an instance of a subclass",
 )
 def keys_that_are_none() -> Application:
     app = Application("test")

@@ -79,32 +79,17 @@ def joined(join: Any) -> Application:
     return app
 
 
-@faulty(
-    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: "
-    "the key of `orders` is int64, that of "
-    "`accounts` is string; declare keys of one type, or say by a `partitioner` that they need not meet, "
-    "such as `KeyedPartitioner()`"
-)
+@faulty("`join`: it has 2 partitions, and equal keys of ... such as `KeyedPartitioner()`")
 def numbers_against_texts() -> Application:
     return joined(ByText())
 
 
-@faulty(
-    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: "
-    "the key of `orders` has 2 columns, that of "
-    "`accounts` 1 column; declare keys of one type, or say by a `partitioner` that they need not meet, "
-    "such as `KeyedPartitioner()`"
-)
+@faulty("`join`: it has 2 partitions, and equal keys of ... such as `KeyedPartitioner()`")
 def two_columns_against_one() -> Application:
     return joined(ByMore())
 
 
-@faulty(
-    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: "
-    "`orders` is hashed by `ByLength`, `accounts` "
-    "by its key; declare keys of one type, or say by a `partitioner` that they need not meet, "
-    "such as `KeyedPartitioner()`"
-)
+@faulty("`join`: it has 2 partitions, and equal keys of ... such as `KeyedPartitioner()`")
 def codec_against_key() -> Application:
     return joined(ByCodec())
 
@@ -140,23 +125,12 @@ def counting(counter: Any, *, upstream: int = 1, **attributes: Any) -> Applicati
     return app
 
 
-@faulty(
-    "`counts`: state `counts` is kept by key in 3 partitions, "
-    "but no connected port of `Counting` has a key, so tuples of one key come to "
-    "several of them; declare `orders = InputPort(..., key=...)`, leave `partitions` out, "
-    "or give a `partitioner`"
-)
+@faulty("`counts`: state `counts` is kept by key in 3 ... out, or give a `partitioner`")
 def state_by_key_that_nobody_divides() -> Application:
     return counting(Counting(), partitions=3)
 
 
-@faulty(
-    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, "
-    "but no connected port of `CountingAlong` has a key, so tuples of one "
-    "key come to several of them; declare `orders = InputPort(..., key=..., "
-    "parallel=True)` if each key comes from one partition of "
-    "`orders` only, else without `parallel`"
-)
+@faulty("`counts`: state `counts`, `sums` is kept by key ... only, else without `parallel`")
 def state_by_key_beside_an_upstream_of_any_partitions() -> Application:
     return counting(CountingAlong(), upstream=2)
 
@@ -183,12 +157,7 @@ class PassingAlong(Passing):
     def pass_along(self, order: Order) -> None: ...
 
 
-@faulty(
-    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, "
-    "but tuples of one key come to several of them: they follow those of "
-    "`passing`, which is divided round robin; "
-    "leave the `parallel` of `orders` or `partition_parallel` out: then it is divided by its key"
-)
+@faulty("`counts`: state `counts`, `sums` is kept by key ... then it is divided by its key")
 def state_by_key_that_follows_round_robin() -> Application:
     app = Application("test")
     orders = app.add_operator("orders", Orders())
@@ -201,13 +170,7 @@ def state_by_key_that_follows_round_robin() -> Application:
     return app
 
 
-@faulty(
-    "`counts`: state `counts`, `sums` is kept by key in 3 partitions, "
-    "but tuples of one key come to several of them: they follow those of "
-    "`orders`, among which Spark divides its rows anew in each window; "
-    "leave the `parallel` of `orders` or `partition_parallel` out: then "
-    "it is divided by its key"
-)
+@faulty("`counts`: state `counts`, `sums` is kept by key ... then it is divided by its key")
 def state_by_key_that_follows_spark() -> Application:
     app = Application("test")
     orders = app.add_operator("orders", SparkInput(format="kafka", schema=Order), partitions=3)
@@ -221,12 +184,8 @@ class Newest(Passing):
 
 
 @faulty(
-    "`newest`: it needs the tuples of a key in order, "
-    "but `passing` before it is divided round robin among 3 partitions; declare `orders = "
-    "InputPort(..., key=...)` in `Passing`, or give `passing` one partition",
-    "`newest`: it needs the tuples of a key in order, but it is divided round robin among 2 partitions; "
-    "declare `orders = InputPort(..., "
-    "key=...)` in `Newest`, or give `newest` one partition",
+    "`newest`: it needs the tuples of a key in ... or give `passing` one partition",
+    "`newest`: it needs the tuples of a key in ... or give `newest` one partition",
 )
 def order_that_round_robin_loses() -> Application:
     app = Application("test")

@@ -24,7 +24,7 @@ def _same(payment: Payment) -> Payment:
 
 
 @faulty(
-    "`delay`: `delay.tail` has 1 partition, `delay.head` has 2; give `partitions` to `delay`, for both ends",
+    "`delay`: `delay.tail` has 1 partition, ... to `delay`, for both ends",
     attributes={"delay.head.partitions": "2"},
 )
 def ends_of_a_delay_that_do_not_fit() -> Application:
@@ -32,10 +32,8 @@ def ends_of_a_delay_that_do_not_fit() -> Application:
 
 
 @faulty(
-    "`delay.tail.application_window_count`: a delay of one window was given application windows of 5; "
-    "leave it out, or give it to an operator of the loop",
-    "`delay.head.application_window_count`: a delay of one window was given application windows of 5; "
-    "leave it out, or give it to an operator of the loop",
+    "`delay.tail.application_window_count`: a delay ... it to an operator of the loop",
+    "`delay.head.application_window_count`: a delay ... it to an operator of the loop",
 )
 def a_delay_with_application_windows() -> Application:
     return _loop(application_window_count=5)

@@ -26,8 +26,7 @@ class Made(Module):
 
 @faulty(
     "`m.limits`: `Checked` has no property `limits`; did you mean `limit`?",
-    "`m.limit`: property `limit` of `Checked` is 0; input should be greater than 0; "
-    "give another value, in `Checked(limit=...)` or with `-D m.limit=...`",
+    "`m.limit`: property `limit` of `Checked` is 0; ... or with `-D m.limit=...`",
 )
 def properties_of_a_module() -> Application:
     return around(Checked(limit=0, limits=1))
@@ -35,8 +34,7 @@ def properties_of_a_module() -> Application:
 
 @faulty(
     "`m.lim`: module `m` has no property, operator or module `lim`; did you mean `limit`?",
-    "`m.checked.chek.x`: module `m.checked` has no property, operator or module `chek`; "
-    "did you mean `check`?",
+    "`m.checked.chek.x`: module `m.checked` has no ... `chek`; did you mean `check`?",
     "`m.log.pth`: `Store` has no property `pth`; did you mean `path`?",
     properties={"m.lim": "1", "m.checked.chek.x": "1", "m.log.pth": "1"},
 )
@@ -47,10 +45,7 @@ def overrides_that_reach_nothing() -> Application:
     return around(Limited())
 
 
-@faulty(
-    "`m`: `Made.populate` raised ValueError: no such table (<string>:2); "
-    "mend it, or give the module other properties"
-)
+@faulty("`m`: `Made.populate` raised ValueError: no such ... give the module other properties")
 def populate_raises() -> Application:
     names: dict[str, Any] = {}
     exec("def how(module, app):\n    raise ValueError('no such table')", names)
@@ -58,19 +53,16 @@ def populate_raises() -> Application:
 
 
 @faulty(
-    "`m.payments`: `populate` of `Made` connects the port to nothing; "
-    "call `self.payments.connect(...)` in it",
-    "`m.valid`: `populate` of `Made` connects the port to nothing; call `self.valid.connect(...)` in it",
+    "`m.payments`: `populate` of `Made` connects the ... in it",
+    "`m.valid`: `populate` of `Made` connects the ... `self.valid.connect(...)` in it",
 )
 def ports_connected_to_nothing() -> Application:
     return around(Made(how=lambda module, app: None))
 
 
 @faulty(
-    "`m.payments`: the input port is not connected; "
-    "end a stream there, `add_stream(name, ..., m.payments)`, or declare it with `optional=True`",
-    "`m`: none of the output ports of the module is connected; "
-    "begin a stream at one of `m.valid`, `m.rejected`",
+    "`m.payments`: the input port is not connected; ... declare it with `optional=True`",
+    "`m`: none of the output ports of the module is ... at one of `m.valid`, `m.rejected`",
 )
 def a_module_alone() -> Application:
     app = Application("test")
@@ -88,10 +80,8 @@ def twice(module: Any, app: Application) -> None:
 
 
 @faulty(
-    "`m.payments`: `populate` of `Made` connects the port to `m.check.payments` twice; "
-    "connect each port once",
-    "`m.valid`: `populate` of `Made` connects the output port 2 times; "
-    "connect one output port; merge several in an operator before",
+    "`m.payments`: `populate` of `Made` connects the ... twice; connect each port once",
+    "`m.valid`: `populate` of `Made` connects the ... several in an operator before",
     "`m.filter`: its output port is not connected; begin a stream at `m.filter.passed`",
 )
 def ports_connected_twice() -> Application:
@@ -106,14 +96,10 @@ def refuse_direction(module: Any, app: Application) -> None:
 
 
 @faulty(
-    "`m.payments`: the port that `payments` is connected to, `m.check.valid`, is an output port; "
-    "name an input port there",
-    "`m.valid`: the port that `valid` is connected to is the operator `Check`, which is no port; "
-    "name a port of what was added in module `m`",
-    "`m.own`: the source of the stream, `payments`, is a port of the module itself; "
-    "lead it to a port inside by `self.payments.connect(...)`",
-    "`m.check`: none of its output ports is connected; begin a stream at one of `m.check.valid`, "
-    "`m.check.rejected`",
+    "`m.payments`: the port that `payments` is ... port; name an input port there",
+    "`m.valid`: the port that `valid` is connected ... of what was added in module `m`",
+    "`m.own`: the source of the stream, `payments`, ... by `self.payments.connect(...)`",
+    "`m.check`: none of its output ports is ... `m.check.rejected`",
 )
 def ports_connected_the_wrong_way() -> Application:
     return around(Made(how=refuse_direction))
@@ -139,10 +125,8 @@ class Around(Module):
 
 
 @faulty(
-    "`rejected`: the source of the stream, `m.check.rejected`, is in module `m`, not in the application; "
-    "lead there by a port of the module",
-    "`m.far`: the source of the stream, `source.payments`, is in the application, not in module `m`; "
-    "lead there by a port of the module",
+    "`rejected`: the source of the stream, ... there by a port of the module",
+    "`m.far`: the source of the stream, ... there by a port of the module",
 )
 def ports_of_another_place() -> Application:
     app = around(module := Around())
@@ -152,10 +136,8 @@ def ports_of_another_place() -> Application:
 
 
 @faulty(
-    "`in`: the sink of the stream, `payments`, belongs to a `Checked` that is not in the application; "
-    "add it with `app.add_module(name, module)`",
-    "`m.payments`: the input port is not connected; "
-    "end a stream there, `add_stream(name, ..., m.payments)`, or declare it with `optional=True`",
+    "`in`: the sink of the stream, `payments`, ... `app.add_module(name, module)`",
+    "`m.payments`: the input port is not connected; ... declare it with `optional=True`",
 )
 def ports_of_a_module_that_was_not_added() -> Application:
     app = around(Checked())
@@ -164,7 +146,7 @@ def ports_of_a_module_that_was_not_added() -> Application:
 
 
 @faulty(
-    "`in`: the sink of the stream is the module `m`, not one of its ports; name the port: `m.payments`",
+    "`in`: the sink of the stream is the module `m`, ... name the port: `m.payments`",
     "`out`: the source of the stream, `m.payments`, is an input port; name an output port there",
 )
 def a_module_in_the_place_of_a_port() -> Application:
@@ -186,8 +168,7 @@ class Endless(Module):
 
 
 @faulty(
-    "`m.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0`: it is the last of 17 modules inside each other; "
-    "`Endless` may contain itself; end it, such as by a property that counts down",
+    "`m.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0 ... as by a property that counts down",
 )
 def a_module_that_contains_another_of_its_kind_without_end() -> Application:
     return around(Endless())
@@ -205,8 +186,7 @@ def a_module_that_contains_itself() -> Application:
 
 
 @faulty(
-    "`m.a`: the operators form a cycle: `m.a -> m.b -> m.a`; "
-    "lead one of the streams between them through a `Delay`, or remove it",
+    "`m.a`: the operators form a cycle: `m.a -> m.b ... through a `Delay`, or remove it",
 )
 def a_cycle_within() -> Application:
     def how(module: Any, app: Application) -> None:
@@ -221,10 +201,7 @@ def a_cycle_within() -> Application:
     return around(Made(how=how))
 
 
-@faulty(
-    "`m.check`: the operators form a cycle: `m.check -> m.filter0 -> m.check`; "
-    "lead one of the streams between them through a `Delay`, or remove it"
-)
+@faulty("`m.check`: the operators form a cycle: `m.check ... through a `Delay`, or remove it")
 def a_cycle_through_a_module() -> Application:
     app = Application("test")
     module = app.add_module("m", Checked())
@@ -234,15 +211,11 @@ def a_cycle_through_a_module() -> Application:
 
 @faulty(
     "`m`: an operator and a module have the name `m`; give each a name of its own",
-    "`m.a.b`: the name of the operator has '.' in it; "
-    "use letters, digits, `_` and `-` only: names go into files, metrics and addresses",
-    "`m.how`: `how` is both a property of `Made` and the name of something inside; "
-    "rename one: `-D` could not tell them apart",
-    "`a.m`: the name of the module has '.' in it; "
-    "use letters, digits, `_` and `-` only: names go into files, metrics and addresses",
+    "`m.a.b`: the name of the operator has '.' in ... into files, metrics and addresses",
+    "`m.how`: `how` is both a property of `Made` and ... `-D` could not tell them apart",
+    "`a.m`: the name of the module has '.' in it; ... into files, metrics and addresses",
     "`m.stream 1`: the name of the stream is empty; give it a name",
-    "`a.m.payments`: the input port is not connected; "
-    "end a stream there, `add_stream(name, ..., a.m.payments)`, or declare it with `optional=True`",
+    "`a.m.payments`: the input port is not ... declare it with `optional=True`",
     "`a.m`: none of the output ports of the module is connected; begin a stream at `a.m.balances`",
 )
 def names_that_cannot_be() -> Application:
@@ -271,13 +244,10 @@ class Handling(Module):
 
 
 @faulty(
-    "`m.count`: `Handling` declares state, which a module cannot keep; declare it in an operator inside",
-    "`m.payments`: `key` would do nothing on a port of a module; "
-    "declare it on the port of the operator inside",
-    "`m.payments`: `Handling` has a method for the tuples of `payments`, which is never called; "
-    "process tuples in an operator inside",
-    "`m.valid`: `error`, `lateness`, `divided_by` would do nothing on a port of a module; "
-    "declare it on the port of the operator inside",
+    "`m.count`: `Handling` declares state, which a ... declare it in an operator inside",
+    "`m.payments`: `key` would do nothing on a port ... the port of the operator inside",
+    "`m.payments`: `Handling` has a method for the ... tuples in an operator inside",
+    "`m.valid`: `error`, `lateness`, `divided_by` ... the port of the operator inside",
 )
 def a_module_that_thinks_it_is_an_operator() -> Application:
     return around(Handling())
@@ -297,14 +267,8 @@ class Mistyped(Module):
 
 
 @faulty(
-    "`m.payments`: schema mismatch on stream `in`: `source.payments` gives "
-    "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]), `m.payments` takes "
-    "Balance(account: int64, cents: int64): field `time` is only here; "
-    "declare the same columns on both ports, or convert the tuples in an operator between them",
-    "`m.valid`: schema mismatch on stream `out`: `m.check.rejected` gives "
-    "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]), `m.valid` takes "
-    "Balance(account: int64, cents: int64): field `time` is only here; "
-    "declare the same columns on both ports, or convert the tuples in an operator between them",
+    "`m.payments`: schema mismatch on stream `in`: ... in an operator between them",
+    "`m.valid`: schema mismatch on stream `out`: ... in an operator between them",
 )
 def typed_ports_that_do_not_fit() -> Application:
     return around(Mistyped())
@@ -314,7 +278,7 @@ def typed_ports_that_do_not_fit() -> Application:
     "`class`: the class `Checked` was added, not a module; add an instance: `Checked(...)`",
     "`operator`: the operator `Check` was added as a module; add it with `add_operator`",
     "`number`: 3 was added, which is no module; add an instance of a subclass of `Module`",
-    "`again`: the same `Checked` is added twice, as `m` and `again`; make a new `Checked(...)` for each",
+    "`again`: the same `Checked` is added twice, as ... a new `Checked(...)` for each",
 )
 def what_is_no_module() -> Application:
     app = around(module := Checked())
@@ -330,9 +294,8 @@ def what_is_no_module() -> Application:
 
 
 @faulty(
-    "`m`: `Made.populate` added to the application, not to the `app` that it is given; "
-    "call `add_operator` and the like of that `app`",
-    "`m`: `Made.populate` sets `attributes` of its `app`, which does nothing; set it on the application",
+    "`m`: `Made.populate` added to the application, ... and the like of that `app`",
+    "`m`: `Made.populate` sets `attributes` of its ... set it on the application",
     "`m.empty`: the stream has no sinks; name one or more input ports after its output port",
 )
 def populate_of_the_wrong_application() -> Application:

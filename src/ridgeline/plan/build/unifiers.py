@@ -67,8 +67,7 @@ def unifier_faults(
         ]
     faults = [(f"its unifier: {what}", remedy) for _, what, remedy in property_faults(unifier)]
     ports = operator_type(kind)
-    schemas = {} if schema is None else dict.fromkeys(ports.inputs, schema)
-    faults += [(f"its unifier: {what}", remedy) for _, what, remedy in callback_faults(unifier, schemas)]
+    faults += [(f"its unifier: {what}", remedy) for _, what, remedy in callback_faults(unifier)]
     if len(ports.inputs) != 1 or len(ports.outputs) != 1:
         what = (
             f"its unifier `{kind.__name__}` has {len(ports.inputs)} input ports "

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import CodeType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
@@ -20,7 +18,6 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 
 _DIGEST_BYTES = 8
-_DEEPEST = 4
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
@@ -33,19 +30,10 @@ def divisions(plan: Plan) -> dict[str, str]:
     return {name: _division(sorted(group, key=lambda one: one.partition)) for name, group in groups.items()}
 
 
-def divided_alike(one: str, other: str) -> bool:
-    """True if two texts of `divisions` may be of the same division.
-
-    Code of functions is compared only if one Python has compiled both.
-    """
-    (who, how, maker, code), (others, other_how, other_maker, other_code) = one.split(), other.split()
-    return (who, how) == (others, other_how) and (maker != other_maker or code == other_code)
-
-
 def redivided(plan: Plan, before: Mapping[str, str]) -> set[str]:
     """The operators whose partitions get other tuples than before: by another partitioner, or another key."""
     after = divisions(plan) if before else {}
-    return {name for name, text in before.items() if name in after and not divided_alike(text, after[name])}
+    return {name for name, text in before.items() if name in after and text != after[name]}
 
 
 def divided_plainly(text: str, keys: Sequence[PartitionKeys], ports: Iterable[str]) -> bool:
@@ -70,17 +58,14 @@ def _keys(keys: PartitionKeys) -> list[object]:
 
 
 def _division(group: list[PhysicalOperator]) -> str:
-    """Four words: digests of who gets which tuples and of keys, what compiles code, a digest of code."""
+    """Two words: digests of who gets which tuples, and of keys."""
     keys = [
         [{port: _keys(keys) for port, keys in sorted(one.keys.items())}, sorted(one.round_robin)]
         for one in group
     ]
     inputs = operator_type(type(group[0].operator)).inputs
-    codecs = {port: inputs[port].codec for port in sorted(group[0].keys) if port in inputs}
-    columns = {port: _columns(codec) for port, codec in codecs.items()}
-    code = {port: list(_code_of(codec)) for port, codec in codecs.items() if columns[port] is None}
-    maker = f"{sys.implementation.cache_tag}-{sys.flags.optimize}"
-    return f"{_digest(keys)} {_digest(columns)} {maker} {_digest(code)}"
+    codecs = {port: _codec(inputs[port].codec) for port in sorted(group[0].keys) if port in inputs}
+    return f"{_digest(keys)} {_digest(codecs)}"
 
 
 def _digest(value: Any) -> str:
@@ -88,60 +73,12 @@ def _digest(value: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _columns(codec: StreamCodec | None) -> list[str] | None:
-    """The columns that a codec hashes; None if it calls code."""
+def _codec(codec: StreamCodec | None) -> object:
+    """The columns that a codec hashes. Code is known by its name: what it computes is not compared."""
     columns = getattr(codec, "columns", None)
-    return list(columns) if isinstance(columns, tuple) else None
-
-
-def _code_of(codec: StreamCodec | None) -> Iterator[str]:
-    """The code and values by which a codec of users computes, as texts."""
+    if codec is None or isinstance(columns, tuple):
+        return columns and list(columns)
     if isinstance(codec, FunctionCodec):
-        yield from _texts(codec.function)
-        return
-    yield from _texts(getattr(type(codec), "hash", None))
-    for name, value in sorted(getattr(codec, "__dict__", {}).items()):
-        yield name
-        yield from _texts(value)
-
-
-def _texts(value: Any, depth: int = 0) -> Iterator[str]:
-    """A function or a value as texts that do not depend on the process; what is not known says nothing."""
-    code = getattr(value, "__code__", None)
-    if depth > _DEEPEST:
-        return
-    if isinstance(code, CodeType):
-        yield from _code(code, depth)
-        for cell in getattr(value, "__closure__", None) or ():
-            yield from _texts(_content(cell), depth + 1)
-        yield from _texts(getattr(value, "__defaults__", None), depth + 1)
-    elif isinstance(value, CodeType):
-        yield from _code(value, depth)
-    elif isinstance(value, _PLAIN):
-        yield repr(value)
-    elif isinstance(value, (tuple, list)):
-        yield f"({len(value)}"
-        for one in value:
-            yield from _texts(one, depth + 1)
-    elif isinstance(value, (set, frozenset)):
-        yield from sorted(text for one in value for text in _texts(one, depth + 1))
-    else:
-        text = repr(value)
-        yield type(value).__qualname__ if " at 0x" in text else text
-
-
-def _code(code: CodeType, depth: int) -> Iterator[str]:
-    """Instructions, global names and constants of code; not its own name, its variables and its place."""
-    yield code.co_code.hex()
-    # names of what it calls count: to rename a function that the key of a library operator calls is to divide
-    # otherwise, for checkpoints (see `operators/key_value.py`)
-    yield from code.co_names
-    for one in code.co_consts:
-        yield from _texts(one, depth + 1)
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is empty
-        return None
+        return getattr(codec.function, "__qualname__", type(codec.function).__qualname__)
+    values = {name: value for name, value in vars(codec).items() if isinstance(value, _PLAIN)}
+    return [type(codec).__qualname__, repr(sorted(values.items()))]

@@ -75,7 +75,7 @@ def check_declarations(draft: Draft, faults: Faults) -> None:
     """Check what each operator's class declares of its ports; uses the schemas that are known by now."""
     _check_serialiser(faults, "stream_codec", draft.attributes.get("stream_codec"))
     for operator in draft.operators:
-        for port, what, remedy in callback_faults(operator.operator, operator.inputs):
+        for port, what, remedy in callback_faults(operator.operator):
             faults.add(operator.port(port) if port else operator.name, what, remedy)
         for name, entry in operator.declared.inputs.items():
             _check_input(faults, operator, name, entry)
