@@ -126,14 +126,14 @@ def test_a_port_that_is_in_use_and_a_file_that_is_no_log_are_reported_before_spa
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         result = ridgeline_command("run", TINY, "--quiet", "--port", str(port))
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     assert (
         result.stderr
         == f"error: port {port} of `127.0.0.1` is in use; give another one, or none for a free one\n"
     )
     Path("run.jsonl").write_text("notes\n")
     result = ridgeline_command("run", TINY, "--quiet", "--event-log", "run.jsonl")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     assert (
         result.stderr
         == "error: `run.jsonl` exists already, and is no event log; give another name, or remove it\n"

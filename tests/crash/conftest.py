@@ -1,5 +1,7 @@
 """Runs that tests start are gone when they end."""
 
+import random
+
 import pytest
 
 from support.crash.processes import Driver
@@ -17,3 +19,11 @@ def start(tmp_path):
     yield begin
     for driver in drivers:
         driver.clean()
+
+
+@pytest.fixture
+def chance():
+    """Random numbers, whose seed is printed."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    return random.Random(seed)

@@ -9,7 +9,7 @@ import pytest
 from ridgeline.testing import services
 from ridgeline.testing.services.fixtures import ready
 from support.crash.on_store import OnStore
-from support.depth import DEPTH, deep
+from support.depth import deep
 from support.jars import jars
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -61,7 +61,6 @@ def test_a_store_that_is_cut_off_is_waited_for(start, wait_until, store, tmp_pat
     run.finish()
 
 
-@pytest.mark.skipif(DEPTH < 2, reason="two drivers race on a store in tests/engine/spark, too")
 def test_a_driver_that_was_cut_off_commits_nothing_more_once_another_one_runs(
     start, wait_until, store, tmp_path
 ):

@@ -5,11 +5,9 @@ import signal
 
 import pytest
 
-from ridgeline.cli.load import load_application
-from ridgeline.testing import run_local
 from support.crash.disks import full, read_only, small_disk
 from support.crash.processes import committed
-from support.crash.rows import multisets
+from support.crash.rows import check_published
 from support.depth import DEPTH
 from support.paths import SUPPORT
 
@@ -80,11 +78,7 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
         windows = committed(checkpoint) + 5
         assert begin(windows).wait() == 0
         assert committed(checkpoint) == windows - 1
-        run_local(
-            load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]),
-            properties={"numbers.windows": str(windows)},
-        )
-        assert multisets(output) == multisets(tmp_path / "whole")
+        check_published(output, windows, APPLICATION, tmp_path)
 
 
 def test_checkpoint_that_cannot_be_written_at_all(start, tmp_path):

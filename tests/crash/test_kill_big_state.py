@@ -10,7 +10,7 @@ import pytest
 from ridgeline.cli.load import load_application
 from ridgeline.engine.state import state_files
 from ridgeline.testing import run_local
-from support.crash.processes import committed
+from support.crash.processes import committed, options
 from support.crash.rows import multisets
 from support.manifests import last_of
 from support.paths import SUPPORT
@@ -43,26 +43,13 @@ def test_killed_with_a_million_keys(start, wait_until, tmp_path):
     )
     folder.mkdir()
     run_local(load_application(str(APPLICATION), ["--output", str(whole)]))
-    options = (
-        "--folder",
-        folder,
-        "--wait-in",
-        "12,20,25,30",
-        "--checkpoint",
-        checkpoint,
-        "--master",
-        "local[2]",
-    )
-    command = (APPLICATION, "--output", output, *options)
+    given = options(folder=folder, wait_in="12,20,25,30", checkpoint=checkpoint, master="local[2]")
+    command = (APPLICATION, "--output", output, *given)
 
     def waits(driver, window):
         """Wait until the operator waits in a window; returns its process id."""
         pattern = f"pid-{window}-*"
-        wait_until(
-            lambda: list(folder.glob(pattern)) or driver.exit_code is not None,
-            f"window {window}",
-        )
-        assert driver.exit_code is None, driver.text
+        assert driver.until(lambda: list(folder.glob(pattern)), f"window {window}"), driver.text
         return int(next(folder.glob(pattern)).name.rpartition("-")[2])
 
     def go(window):
@@ -78,7 +65,7 @@ def test_killed_with_a_million_keys(start, wait_until, tmp_path):
     )
     go(20)
     waits(driver, 25)
-    wait_until(lambda: committed(checkpoint) == 24 or driver.exit_code is not None, "window 24, committed")
+    driver.until(lambda: committed(checkpoint) == 24, "window 24, committed")
     driver.kill()
     go(25)
     wait_until(lambda: not driver.members(), "all processes of the run to end")

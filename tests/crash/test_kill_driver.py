@@ -1,13 +1,12 @@
 """Kill the driver at random moments, over and over: nothing is lost, and nothing is there twice."""
 
-import random
 import time
 
 import pytest
 
 from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
-from support.crash.processes import committed
+from support.crash.processes import committed, options
 from support.crash.rows import Reader, multisets
 from support.depth import deep
 from support.paths import ROOT
@@ -26,26 +25,11 @@ PROPERTIES = {
 
 
 @pytest.mark.guide("002", "Fault Tolerance")
-def test_driver_killed_over_and_over(start, wait_until, tmp_path):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_driver_killed_over_and_over(start, tmp_path, chance):
     whole, output, checkpoint = tmp_path / "whole", tmp_path / "output", tmp_path / "checkpoint"
     properties = [part for name, value in PROPERTIES.items() for part in ("-D", f"{name}={value}")]
-    command = (
-        APPLICATION,
-        "--output",
-        output,
-        "--checkpoint",
-        checkpoint,
-        "--master",
-        "local[2]",
-        *properties,
-        "--attribute",
-        "window=1ms",
-        "--quiet",
-    )
-
+    given = options(output=output, checkpoint=checkpoint, master="local[2]", attribute="window=1ms")
+    command = (APPLICATION, *given, *properties, "--quiet")
     uninterrupted = run_local(
         load_application(str(APPLICATION), ["--output", str(whole)]), properties=PROPERTIES
     )
@@ -57,17 +41,10 @@ def test_driver_killed_over_and_over(start, wait_until, tmp_path):
         before = committed(checkpoint)
         driver = start(*command)
         if kill % 5 == 4:  # while it starts, or soon after: what a crash has left is being put right
-            moment = time.monotonic() + chance.uniform(0.0, 5.0)
+            time.sleep(chance.uniform(0.0, 5.0))
         else:
-            target = before + chance.randint(1, 3)
-            wait_until(
-                lambda target=target, driver=driver: (
-                    committed(checkpoint) >= target or driver.exit_code is not None
-                ),
-                "a window",
-            )
-            moment = time.monotonic() + chance.uniform(0.0, 0.2)
-        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+            driver.until_windows(checkpoint, chance.randint(1, 3))
+            time.sleep(chance.uniform(0.0, 0.2))
         if driver.exit_code is not None:  # one commit may cover several windows: there may be none left
             assert driver.exit_code == 0, f"it failed before kill {kill + 1}"
             break

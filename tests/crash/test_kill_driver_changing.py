@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -41,11 +40,9 @@ def marks_by_window(output):
 
 
 @pytest.mark.guide("002", "Exactly Once")
-def test_drivers_killed_while_they_change_the_application(tmp_path, wait_until):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_drivers_killed_while_they_change_the_application(tmp_path, wait_until, chance):
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
+    seed = chance.randrange(2**32)
     words = [sys.executable, "-m", "support.crash.changing", output, checkpoint, seed]
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT.parent)}
     for kill in range(KILLS + 1):

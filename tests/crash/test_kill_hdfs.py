@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -87,10 +86,7 @@ def cluster(tmp_path_factory):
         yield made
 
 
-def test_driver_slots_and_name_node_killed(start, wait_until, cluster, tmp_path):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_driver_slots_and_name_node_killed(start, wait_until, cluster, tmp_path, chance):
     run = Run(start, wait_until, cluster, tmp_path, "/killed")
     run.more_files(10)
     run.begin()

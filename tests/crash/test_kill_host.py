@@ -5,11 +5,9 @@ import signal
 
 import pytest
 
-from ridgeline.cli.load import load_application
-from ridgeline.testing import run_local
 from support.crash.hosts import Cluster
 from support.crash.processes import committed
-from support.crash.rows import Reader, multisets
+from support.crash.rows import Reader, check_published
 from support.depth import deeper
 from support.engine.certificates import certificate_and_key
 from support.paths import SUPPORT
@@ -89,8 +87,4 @@ def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_pat
         reader.finish()
 
     windows = committed(checkpoint) + 1
-    run_local(
-        load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]),
-        properties={"numbers.windows": str(windows)},
-    )
-    assert multisets(output) == multisets(tmp_path / "whole")
+    check_published(output, windows, APPLICATION, tmp_path)

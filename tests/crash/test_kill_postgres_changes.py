@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from ridgeline.testing.services.fixtures import postgres
-from support.crash.processes import committed, slots_of
+from support.crash.processes import slots_of
 from support.depth import deep
 from support.paths import SUPPORT
 
@@ -61,10 +61,7 @@ def check(dsn, found):
 
 
 @pytest.mark.guide("002", "Exactly Once")
-def test_driver_slots_and_server_killed_while_changes_are_read(start, wait_until, tmp_path, postgres):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_driver_slots_and_server_killed_while_changes_are_read(start, tmp_path, postgres, chance):
     dsn = postgres.database()
     with psycopg.connect(dsn) as connection:
         connection.execute("create table items (key int primary key, number bigint)")
@@ -87,18 +84,11 @@ def test_driver_slots_and_server_killed_while_changes_are_read(start, wait_until
         return found
 
     driver = begin()
-    wait_until(lambda: len(lines()) >= 30 or driver.exit_code is not None, "the snapshot")
+    driver.until(lambda: len(lines()) >= 30, "the snapshot")
     killed = Counter()
     for kill in range(KILLS):
-        before = committed(tmp_path / "checkpoint")
         write(dsn, chance.random(), 40)
-        wait_until(
-            lambda before=before, driver=driver: (
-                committed(tmp_path / "checkpoint") > before or driver.exit_code is not None
-            ),
-            "a window",
-        )
-        assert driver.exit_code is None, driver.text
+        assert driver.until_windows(tmp_path / "checkpoint", 1), driver.text
         writing = threading.Thread(target=write, args=(dsn, chance.random(), 20))
         if kill % 3:
             writing.start()

@@ -1,7 +1,6 @@
 """A sender that is not asked again, a queue behind the input, and kills: nothing acknowledged is lost."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 from ridgeline import Application
 from ridgeline.operators import QueueInput
 from ridgeline.testing import CollectorSink, run_local
-from support.crash.processes import committed, slots_of
+from support.crash.processes import slots_of
 from support.crash.pushed import Number
 from support.depth import deep
 from support.paths import SUPPORT
@@ -48,11 +47,8 @@ def read(path):
 
 
 @pytest.mark.guide("004", "InputOperator")
-def test_nothing_is_lost_that_was_acknowledged(start, wait_until, tmp_path, sender):
+def test_nothing_is_lost_that_was_acknowledged(start, tmp_path, sender, chance):
     process, port = sender
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
 
     def begin():
         return start(
@@ -63,17 +59,9 @@ def test_nothing_is_lost_that_was_acknowledged(start, wait_until, tmp_path, send
 
     driver, killed = begin(), Counter()
     for kill in range(KILLS):
-        before = committed(tmp_path / "run")
-        wait_until(
-            lambda before=before, driver=driver: (
-                committed(tmp_path / "run") > before + 2 or driver.exit_code is not None
-            ),
-            "windows",
-        )
-        if driver.exit_code is not None:
+        if not driver.until_windows(tmp_path / "run", 3):
             break
-        moment = time.monotonic() + chance.uniform(0.0, 0.5)
-        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+        time.sleep(chance.uniform(0.0, 0.5))
         slots = slots_of(driver)
         if slots and kill % 2:
             os.kill(chance.choice(slots), signal.SIGKILL)

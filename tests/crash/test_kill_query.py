@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from support.crash.processes import committed
+from support.crash.processes import committed, options
 from support.crash.rows import Reader, multisets
 from support.paths import SUPPORT
 
@@ -27,25 +27,14 @@ def logged(checkpoint):
 def test_killed_between_the_two_commits(start, wait_until, tmp_path):
     output, checkpoint, folder = tmp_path / "output", tmp_path / "checkpoint", tmp_path / "folder"
     folder.mkdir()
-    command = (
-        APPLICATION,
-        "--output",
-        output,
-        "--folder",
-        folder,
-        "--checkpoint",
-        checkpoint,
-        "--master",
-        "local[2]",
-        "--quiet",
-    )
+    given = options(output=output, folder=folder, checkpoint=checkpoint, master="local[2]")
+    command = (APPLICATION, *given, "--quiet")
     hold = folder / "hold"
     reader = Reader(output, checkpoint)
     reader.start()
 
     def kill_when_held(driver):
-        wait_until(lambda: list(folder.glob("held-*")) or driver.exit_code is not None, "a held window")
-        assert driver.exit_code is None, driver.text
+        assert driver.until(lambda: list(folder.glob("held-*")), "a held window"), driver.text
         driver.kill()
         wait_until(lambda: not driver.members(), "its JVM to end")
         [note] = folder.glob("held-*")
@@ -59,7 +48,7 @@ def test_killed_between_the_two_commits(start, wait_until, tmp_path):
     assert kill_when_held(start(*command)) == 0  # again, while the first window is being published after all
     hold.unlink()
     driver = start(*command)
-    wait_until(lambda: committed(checkpoint) > 2 or driver.exit_code is not None, "some windows")
+    driver.until(lambda: committed(checkpoint) > 2, "some windows")
     hold.touch()
     killed_in = kill_when_held(driver)
     hold.unlink()

@@ -2,14 +2,13 @@
 
 import json
 import os
-import random
 import signal
 import time
 from collections import Counter
 
 import pytest
 
-from support.crash.processes import committed, slots_of
+from support.crash.processes import committed, options, slots_of
 from support.depth import deep
 from support.paths import SUPPORT
 
@@ -29,10 +28,7 @@ def rows_of(folder):
 
 
 @pytest.mark.guide("002", "Exactly Once")
-def test_both_sides_killed(start, wait_until, tmp_path):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_both_sides_killed(start, wait_until, tmp_path, chance):
     queue, output = tmp_path / "queue", tmp_path / "output"
 
     def begin(role):
@@ -41,15 +37,8 @@ def test_both_sides_killed(start, wait_until, tmp_path):
         return start(
             APPLICATION,
             *("--role", role, "--queue", queue, *more, "--partitions", str(chance.choice([1, 2, 3]))),
-            *(
-                "--checkpoint",
-                folder,
-                "--master",
-                "local[2]",
-                "--quiet",
-                "--attribute",
-                "queue.recovery_attempts=100",
-            ),
+            *options(checkpoint=folder, master="local[2]", attribute="queue.recovery_attempts=100"),
+            "--quiet",
             log=f"{role}.log",
         )
 
@@ -60,18 +49,11 @@ def test_both_sides_killed(start, wait_until, tmp_path):
     for kill in range(KILLS):
         takes_slot = kill % 2 == 1
         role = ("writer", "reader")[kill // 2 % 2] if takes_slot else chance.choice(sorted(running))
-        driver, before = running[role], committed(tmp_path / role)
-        wait_until(
-            lambda role=role, driver=driver, before=before: (
-                committed(tmp_path / role) > before + 2 or driver.exit_code is not None
-            ),
-            f"windows of the {role}",
-        )
-        if driver.exit_code is not None:
+        driver = running[role]
+        if not driver.until_windows(tmp_path / role, 3):
             assert driver.exit_code == 0, driver.text
             break
-        moment = time.monotonic() + chance.uniform(0.0, 0.3)
-        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+        time.sleep(chance.uniform(0.0, 0.3))
         slots = slots_of(driver)
         if slots and takes_slot:
             os.kill(chance.choice(slots), signal.SIGKILL)

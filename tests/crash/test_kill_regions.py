@@ -77,10 +77,7 @@ def regional(start, tmp_path):
 
 
 @pytest.mark.guide("002", "Exactly Once")
-def test_regions_killed_while_both_sides_of_a_queue_change(regional, wait_until):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_regions_killed_while_both_sides_of_a_queue_change(regional, wait_until, chance):
     driver = regional.begin(chance.choice([1, 2, 3]))
     killed, changes = Counter(), []
     for kill in range(KILLS):
@@ -97,8 +94,7 @@ def test_regions_killed_while_both_sides_of_a_queue_change(regional, wait_until)
             changes.append(ridgeline(*words))
             if chance.random() < 0.5:
                 changes[-1].wait(PATIENCE_SECONDS)
-        moment = time.monotonic() + chance.uniform(0.0, 1.5)
-        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+        time.sleep(chance.uniform(0.0, 1.5))
         slots = slots_of(driver)
         if slots and kill % 3 == 2:
             os.kill(chance.choice(slots), signal.SIGKILL)

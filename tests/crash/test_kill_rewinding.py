@@ -22,7 +22,7 @@ def sums(folder):
     return Counter((json.loads(row)["digit"], json.loads(row)["sum"]) for row in rows.elements())
 
 
-def test_a_run_is_rewound_and_killed_and_its_output_is_that_of_one_straight_run(start, tmp_path, wait_until):
+def test_a_run_is_rewound_and_killed_and_its_output_is_that_of_one_straight_run(start, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     options = ("--output", tmp_path / "output", "--checkpoint", checkpoint, "--master", "local[2]")
     first = start(APPLICATION, *options, "--windows", "6")
@@ -30,9 +30,7 @@ def test_a_run_is_rewound_and_killed_and_its_output_is_that_of_one_straight_run(
     last = committed(checkpoint)
 
     driver = start(APPLICATION, *options, "--from-window", str(last - 2))
-    wait_until(
-        lambda: committed(checkpoint) > last or driver.exit_code is not None, "the record of the rewind"
-    )
+    driver.until(lambda: committed(checkpoint) > last, "the record of the rewind")
     driver.kill()
 
     again = start(APPLICATION, *options)

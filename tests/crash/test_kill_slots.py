@@ -1,7 +1,6 @@
 """Kill slots at random moments, over and over in one run: nothing is lost, and nothing is there twice."""
 
 import os
-import random
 import signal
 import threading
 import time
@@ -11,9 +10,8 @@ import pytest
 
 from ridgeline.cli.load import load_application
 from ridgeline.measure.events import SlotJoined, SlotLost
-from ridgeline.testing import run_local
 from support.crash.processes import committed
-from support.crash.rows import Reader, multisets
+from support.crash.rows import Reader, check_published
 from support.depth import deep
 from support.engine.on_spark import run_on_spark
 from support.paths import SUPPORT
@@ -50,10 +48,7 @@ class Slots:
 
 
 @pytest.mark.guide("002", "Exactly Once")
-def test_slots_killed_over_and_over(spark_context, wait_until, tmp_path):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_slots_killed_over_and_over(spark_context, wait_until, tmp_path, chance):
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
     slots, stop = Slots(), threading.Event()
     reader = Reader(output, checkpoint)
@@ -98,9 +93,4 @@ def test_slots_killed_over_and_over(spark_context, wait_until, tmp_path):
     print(f"{kills} kills in {windows} windows, {len(run.retries)} attempts that did not count")
     assert run.ids == list(range(windows))
     assert slots.lost == kills
-    whole = tmp_path / "whole"
-    run_local(
-        load_application(str(APPLICATION), ["--output", str(whole)]),
-        properties={"numbers.windows": str(windows)},
-    )
-    assert multisets(output) == multisets(whole)
+    check_published(output, windows, APPLICATION, tmp_path)

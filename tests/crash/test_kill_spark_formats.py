@@ -102,10 +102,7 @@ class Run:
         assert self.driver.wait() == 0, self.driver.text[-6000:]
 
 
-def test_each_row_is_there_once_whoever_dies(start, wait_until, tmp_path):
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+def test_each_row_is_there_once_whoever_dies(start, wait_until, tmp_path, chance):
     run = Run(start, wait_until, tmp_path, chance)
     run.more_files(3)
     run.begin()

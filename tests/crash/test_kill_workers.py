@@ -7,7 +7,7 @@ import pytest
 
 from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
-from support.crash.processes import parent
+from support.crash.processes import options, parent
 from support.crash.rows import multisets
 from support.paths import SUPPORT
 
@@ -25,30 +25,14 @@ def test_killed_in_mid_window(start, wait_until, tmp_path, victim, master):
     folder.mkdir()
     run_local(load_application(str(APPLICATION), ["--output", str(whole)]))
 
-    options = (
-        "--folder",
-        folder,
-        "--wait-in",
-        "4",
-        "--checkpoint",
-        tmp_path / "checkpoint",
-        "--master",
-        master,
-    )
-    driver = start(APPLICATION, "--output", output, *options)
-    wait_until(
-        lambda: list(folder.glob("pid-*")) or driver.exit_code is not None,
-        "the operator to wait in window 4",
-    )
-    assert driver.exit_code is None, driver.text
+    given = options(output=output, checkpoint=tmp_path / "checkpoint", folder=folder, wait_in=4)
+    driver = start(APPLICATION, *given, "--master", master)
+    assert driver.until(lambda: list(folder.glob("pid-*")), "the operator in window 4"), driver.text
     [note] = folder.glob("pid-*")
     worker = int(note.name.removeprefix("pid-"))
     daemon = parent(worker)
     os.kill(worker if victim == "worker" else parent(daemon), signal.SIGKILL)
-    wait_until(
-        lambda: len(list(folder.glob("pid-*"))) >= 2 or driver.exit_code is not None,
-        "the window to be tried again, in another process",
-    )
+    driver.until(lambda: len(list(folder.glob("pid-*"))) >= 2, "the window to be tried again, elsewhere")
     (folder / "go").touch()
 
     assert driver.wait() == 0, driver.text

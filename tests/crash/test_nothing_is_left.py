@@ -18,15 +18,13 @@ SECONDS = 180
 
 
 @pytest.fixture
-def running(start, wait_until, tmp_path):
+def running(start, tmp_path):
     """An application in slots that has committed some windows."""
     checkpoint = tmp_path / "checkpoint"
     places = ("--output", tmp_path / "output", "--checkpoint", checkpoint)
     driver = start(APPLICATION, "--master", "local[2]", "-D", "numbers.windows=1000000", *map(str, places))
     driver.committed = lambda: committed(checkpoint)
-    wait_until(
-        lambda: driver.committed() >= 5 or driver.exit_code is not None, "five windows", seconds=SECONDS
-    )
+    driver.until(lambda: driver.committed() >= 5, "five windows")
     return driver
 
 
@@ -68,12 +66,7 @@ def test_a_daemon_that_is_killed_takes_its_workers_with_it_and_windows_go_on(run
     os.kill(daemon, signal.SIGKILL)
     wait_until(lambda: not set(workers) & set(running.members()), "the workers to end", seconds=SECONDS)
     before = running.committed()
-    wait_until(
-        lambda: running.committed() >= before + 5 or running.exit_code is not None,
-        "five windows more",
-        seconds=SECONDS,
-    )
-    assert running.exit_code is None, running.text
+    assert running.until(lambda: running.committed() >= before + 5, "five windows more"), running.text
     os.kill(_java(running), signal.SIGKILL)
     assert running.process.wait(SECONDS) == 3
     assert "Spark's Java process has ended by signal 9" in running.text

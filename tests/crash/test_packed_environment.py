@@ -6,6 +6,7 @@ import re
 import pytest
 
 from support.crash.hosts import Cluster
+from support.crash.processes import options
 from support.packages.environments import bare_environment, pack_environment
 from support.packages.wheels import build_shop
 
@@ -13,18 +14,12 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 COUNT = 3000
 RATES = {"CH": 104, "DE": 100, "US": 92}
-PLACES = (
-    "--conf",
+SETTINGS = (
     "spark.cores.max=4",
-    "--conf",
     "spark.executor.cores=2",
-    "--conf",
     "spark.scheduler.maxRegisteredResourcesWaitingTime=300s",  # a busy machine starts executors late
-    "--conf",
     "spark.ridgeline.slots.patience=300s",
-    "--conf",
     "spark.executorEnv.PYTHONPATH=",
-    "--conf",
     "spark.executorEnv.PYTHONNOUSERSITE=1",
 )
 
@@ -49,16 +44,9 @@ def test_a_package_and_its_environment_reach_workers_that_have_nothing(start, wa
         for name in cluster.names:
             cluster.start_worker(name, cores=2)
         wait_until(lambda: cluster.text("master").count("Registering worker") == 2, "the workers")
-        options = ("--app", "turnover", "--output", output, "--no-config", "--log-level", "INFO")
-        given = (
-            *options,
-            "--checkpoint",
-            checkpoint,
-            *cluster.settings,
-            *PLACES,
-            "-D",
-            f"orders.count={COUNT}",
-        )
+        given = options(app="turnover", output=output, checkpoint=checkpoint, log_level="INFO")
+        given += [*cluster.settings, *(word for one in SETTINGS for word in ("--conf", one))]
+        given += ["--no-config", "-D", f"orders.count={COUNT}"]
 
         without = start(first, *given, log="without.log", PYSPARK_PYTHON=str(bare))
         assert without.wait() == 3, without.text

@@ -7,10 +7,8 @@ import signal
 
 import pytest
 
-from ridgeline.cli.load import load_application
-from ridgeline.testing import run_local
-from support.crash.processes import parent
-from support.crash.rows import multisets
+from support.crash.processes import options, parent
+from support.crash.rows import check_published
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -18,27 +16,17 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 APPLICATION = SUPPORT / "crash" / "numbers.py"
 
 
+def places(folder):
+    return options(output=folder / "output", checkpoint=folder / "checkpoint", master="local[2]")
+
+
 @pytest.fixture
-def waiting(start, tmp_path, wait_until):
+def waiting(start, tmp_path):
     """A run whose operator waits in window 4: the driver, and the process of the worker."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    options = (
-        "--folder",
-        folder,
-        "--wait-in",
-        "4",
-        "--checkpoint",
-        tmp_path / "checkpoint",
-        "--master",
-        "local[2]",
-    )
-    driver = start(APPLICATION, "--output", tmp_path / "output", *options)
-    wait_until(
-        lambda: list(folder.glob("pid-*")) or driver.exit_code is not None,
-        "the operator to wait in window 4",
-    )
-    assert driver.exit_code is None, driver.text
+    driver = start(APPLICATION, *places(tmp_path), *options(folder=folder, wait_in=4))
+    assert driver.until(lambda: list(folder.glob("pid-*")), "the operator in window 4"), driver.text
     [note] = folder.glob("pid-*")
     return driver, int(note.name.removeprefix("pid-"))
 
@@ -65,18 +53,9 @@ def test_sigterm_to_all_processes_ends_the_run_after_its_window(waiting, start, 
     assert "Traceback" not in driver.text
     wait_until(lambda: not driver.members(), "all processes of the run to end")
 
-    again = start(
-        APPLICATION,
-        "--output",
-        tmp_path / "output",
-        "--checkpoint",
-        tmp_path / "checkpoint",
-        "--master",
-        "local[2]",
-    )
+    again = start(APPLICATION, *places(tmp_path))
     assert again.wait() == 0, again.text
-    run_local(load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]))
-    assert multisets(tmp_path / "output") == multisets(tmp_path / "whole")
+    check_published(tmp_path / "output", 10, APPLICATION, tmp_path)
 
 
 def test_a_second_sigterm_ends_the_run_at_once(waiting, wait_until):

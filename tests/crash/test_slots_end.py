@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from support.crash.processes import committed
+from support.crash.processes import options
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -13,14 +13,12 @@ APPLICATION = SUPPORT / "crash" / "noted.py"
 
 
 @pytest.fixture
-def going(start, tmp_path, wait_until):
+def going(start, tmp_path):
     """A run in slots that has committed ten windows: the driver, and the folder of its operators' notes."""
     folder, checkpoint = tmp_path / "notes", tmp_path / "checkpoint"
     folder.mkdir()
-    options = ("--checkpoint", checkpoint, "--master", "local[2]")
-    driver = start(APPLICATION, "--folder", folder, *options)
-    wait_until(lambda: committed(checkpoint) >= 10 or driver.exit_code is not None, "ten windows")
-    assert driver.exit_code is None, driver.text
+    driver = start(APPLICATION, *options(folder=folder, checkpoint=checkpoint, master="local[2]"))
+    assert driver.until_windows(checkpoint, 11), driver.text
     return driver, folder
 
 

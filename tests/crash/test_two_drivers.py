@@ -4,10 +4,8 @@ import signal
 
 import pytest
 
-from ridgeline.cli.load import load_application
-from ridgeline.testing import run_local
-from support.crash.processes import committed
-from support.crash.rows import multisets
+from support.crash.processes import committed, options
+from support.crash.rows import check_published
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark]
@@ -15,32 +13,14 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark]
 APPLICATION = SUPPORT / "crash" / "numbers.py"
 
 
-def test_second_driver_is_refused_while_the_first_runs(start, wait_until, tmp_path):
-    whole, output, folder, checkpoint = (
-        tmp_path / name for name in ("whole", "output", "notes", "checkpoint")
-    )
+def test_second_driver_is_refused_while_the_first_runs(start, tmp_path):
+    output, folder, checkpoint = (tmp_path / name for name in ("output", "notes", "checkpoint"))
     folder.mkdir()
-    command = (
-        APPLICATION,
-        "--output",
-        output,
-        "--folder",
-        folder,
-        "--wait-in",
-        "4",
-        "--checkpoint",
-        checkpoint,
-        "--master",
-        "local[2]",
-    )
-
-    first = start(*command)
-    wait_until(lambda: list(folder.glob("pid-*")) or first.exit_code is not None, "window 4")
-    wait_until(
-        lambda: committed(checkpoint) == 3 or first.exit_code is not None, "those before to be committed"
-    )
+    given = options(output=output, folder=folder, wait_in=4, checkpoint=checkpoint, master="local[2]")
+    first = start(APPLICATION, *given)
+    first.until(lambda: list(folder.glob("pid-*")) and committed(checkpoint) == 3, "window 4")
     first.process.send_signal(signal.SIGSTOP)  # it holds the folder though it does nothing
-    second = start(*command, log="second.log")
+    second = start(APPLICATION, *given, log="second.log")
 
     assert second.wait() == 3
     first.process.send_signal(signal.SIGCONT)
@@ -49,5 +29,4 @@ def test_second_driver_is_refused_while_the_first_runs(start, wait_until, tmp_pa
     assert committed(checkpoint) == 3
     (folder / "go").touch()
     assert first.wait() == 0, first.text
-    run_local(load_application(str(APPLICATION), ["--output", str(whole)]))
-    assert multisets(output) == multisets(whole)
+    check_published(output, 10, APPLICATION, tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import ridgeline
 from support.accounts.reports import Command
 from support.manifests import last_of
-from support.waiting import PATIENCE_SECONDS
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 
 class Driver:
@@ -22,7 +22,7 @@ class Driver:
         )
         with self.log.open("ab") as out:
             self.process = Command(
-                self.words(arguments),
+                self.words(map(str, arguments)),
                 log=self.log,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -57,6 +57,16 @@ class Driver:
         """Wait for its end; the exit code."""
         return self.process.wait(PATIENCE_SECONDS)
 
+    def until(self, condition, what):
+        """Wait until something holds, or it has ended; whether it lives."""
+        wait_until(lambda: condition() or self.exit_code is not None, what)
+        return self.exit_code is None
+
+    def until_windows(self, checkpoint, more):
+        """Wait until so many windows more are committed, or it has ended; whether it lives."""
+        before = committed(checkpoint)
+        return self.until(lambda: committed(checkpoint) >= before + more, f"{more} windows more")
+
     def members(self):
         """Process ids of its session that are alive: the driver, its JVMs, Python daemons and workers."""
         return [one.pid for one in self.process.members() if one.state not in "ZX"]
@@ -70,6 +80,11 @@ def committed(checkpoint):
     """The last window in the journal, -1 before the first; also while a driver writes it."""
     last = last_of(checkpoint) if Path(checkpoint, "run.json").exists() else None
     return last.window_id if last else -1
+
+
+def options(**given):
+    """Words of a command line: `options(wait_in=4)` are `--wait-in 4`."""
+    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)]
 
 
 def parent(pid):
