@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
@@ -89,9 +89,6 @@ class PartitionedEnumerator(Enumerator):
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Connect to the source, and wait a while for its answer. Raises what the source does."""
-        if offset is not None and "history" in offset:
-            what = f"`{context.operator}` has begun with a `history`, and has none any more"
-            raise RidgelineError(f"{what}; give it again: once it is read nothing is asked of it")
         self._context = context
         self._budget = Budget(context.clock)
         self._closed: dict[str, int] = {}
@@ -122,68 +119,8 @@ class PartitionedEnumerator(Enumerator):
             seconds=_FIRST_ANSWER_SECONDS,
         )
 
-    def wait(self, begin: datetime | None, margin: timedelta, *, follows: bool) -> None:
-        """A history is read first, until `release`. Called before `open`.
-
-        `begin`: the time of the seam, if it is known. `follows`: it will be. Records are sought by so much
-        of a margin before the time.
-        """
-        seeking = self._watching.seeking
-        seeking.waits, seeking.begin, seeking.margin, seeking.later = True, begin, margin, follows
-
-    def seek(
-        self, at: datetime, *, only_looks: bool = False
-    ) -> tuple[Mapping[str, Position], Mapping[str, Position]] | None:
-        """Where the source partitions begin for a time, and where all older ones are passed.
-
-        None as long as the source has not said it. `only_looks`: empty if it cannot say it.
-        """
-        seen = self._watching.seen()
-        if seen is None or seen.sought is None:
-            self._watching.seek(at, only_looks=only_looks)
-            return None
-        return seen.sought
-
-    def passed_over(self, offset: Any, positions: Mapping[str, Position]) -> int:
-        """How many records are between positions and where a window ends."""
-        at = {name: end for name, (_, end) in offset["at"].items() if name in positions}
-        ranges = {name: (positions[name], end) for name, end in at.items()}
-        return round(sum(max(0.0, self._source.amount(name, *both).records) for name, both in ranges.items()))
-
-    def release(self) -> None:
-        """Windows read from now on."""
-        self._watching.seeking.waits = False
-
     def advance(self, window_id: int, start: Any) -> Any:
         """The end of the window. Raises what the source has raised."""
-        return self.divide(window_id, start, {})
-
-    def behind(self, offset: Any, positions: Mapping[str, Position]) -> bool:
-        """Whether a window ends before one of these positions, where no end of the input comes first."""
-        until = offset.get("until", {})
-        amounts = (
-            self._source.amount(
-                name, offset["at"][name][1], self._earlier(name, position, until.get(name, position))
-            )
-            for name, position in positions.items()
-            if name in offset["at"]
-        )
-        return any(one.records > 0 or one.bytes > 0 for one in amounts)
-
-    def divide(
-        self,
-        window_id: int,
-        start: Any,
-        sought: Mapping[str, Position],
-        limits: Mapping[str, Position] | None = None,
-        *,
-        reads: bool = True,
-    ) -> Any:
-        """The end of the window. `sought`: positions in the place of those in `start`.
-
-        `limits`: no source partition is read beyond, and no other one. `reads`: False if it only takes note
-        of what there is. Raises what the source has raised.
-        """
         self._closed = {name: window for name, window in self._closed.items() if window < window_id}
         for text in self._watching.take_texts():
             self._context.warn(text)
@@ -197,14 +134,7 @@ class PartitionedEnumerator(Enumerator):
         self._mention_wait(seen, waits=waits)
         known = seen.ends if until is None else until
         ends = {name: known[name] for name in at if name in known}
-        for name, position in sought.items():
-            if name in at:
-                new[name] = self._earlier(name, position, ends.get(name, position))
-                at[name] = at[name][0], new[name]
-        within = self._within(at, ends, limits)
-        read, ahead = self._read(at, within, window_id, reads=reads and not waits)
-        if limits is not None:
-            ahead = self._ahead(at | {name: (at[name][0], end) for name, end in read.items()}, ends)
+        read, ahead = self._read(at, ends, window_id, reads=not waits)
         offset: dict[str, Any] = {
             "at": {name: [number, read.get(name, position)] for name, (number, position) in at.items()},
             "count": count,
@@ -378,25 +308,6 @@ class PartitionedEnumerator(Enumerator):
         beside = self._source.waiting()
         left = total.records - taken.records, total.bytes - taken.bytes
         return read, [max(0.0, left[0]) + beside.records, max(0.0, left[1]) + beside.bytes]
-
-    def _within(
-        self,
-        at: Mapping[str, tuple[int, Position]],
-        ends: Mapping[str, Position],
-        limits: Mapping[str, Position] | None,
-    ) -> Mapping[str, Position]:
-        """The ends, no further than the limits, of source partitions that have not reached theirs."""
-        if limits is None:
-            return ends
-        within = {
-            name: self._earlier(name, limit, ends[name]) for name, limit in limits.items() if name in ends
-        }
-        return {name: end for name, end in within.items() if self._earlier(name, end, at[name][1]) != end}
-
-    def _earlier(self, name: str, one: Position, other: Position) -> Position:
-        """The earlier one of two positions."""
-        amount = self._source.amount(name, one, other)
-        return one if amount.records > 0 or amount.bytes > 0 else other
 
     def _ahead(self, at: Mapping[str, tuple[int, Position]], ends: Mapping[str, Position]) -> list[float]:
         """Records and bytes between positions and ends, and what the source has beside them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.support.masking import masked_and_shortened
-from ridgeline.api.times import NO_TIME, Microseconds, Times, column_times
+from ridgeline.api.times import Microseconds, Times, column_times
 from ridgeline.connect._watching import RETRIED
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
 
@@ -22,18 +22,6 @@ _SAID_FIRST_SECONDS, _SAID_AGAIN_SECONDS = 5.0, 60.0
 _log = logging.getLogger(__name__)
 Given = Times | str | None
 """The times of records: as such, or as the name of a column."""
-
-
-class Bounds(NamedTuple):
-    """The times that records of one side of a seam may have, in microseconds since 1970.
-
-    `least`, `end`: others are left out, without a bound where they are None. Records up to `known` are
-    counted, with `least` those between both. A record without a time is read.
-    """
-
-    least: int | None = None
-    end: int | None = None
-    known: int | None = None
 
 
 class _Wait:
@@ -133,29 +121,3 @@ def times_of(batch: pa.RecordBatch, times: Given, column: str | None) -> Microse
         index = batch.schema.get_field_index(column)
         return column_times(batch.column(index)) if index >= 0 else None
     return times.newest if isinstance(times, Times) else None
-
-
-def bounded(
-    batch: pa.RecordBatch, times: Given, column: str | None, bounds: Bounds
-) -> tuple[pa.RecordBatch, Given, int, int]:
-    """The records within the bounds with their times; how many are before the seam, and on neither side."""
-    found = times_of(batch, times, column)
-    if found is None or not len(found):
-        return batch, times, 0, 0
-    timed = found != NO_TIME
-    outside = np.zeros(len(found), bool)
-    early = between = 0
-    if bounds.least is not None:
-        outside = timed & (found < bounds.least)
-        early = int(outside.sum())
-        if bounds.known is not None:
-            between = int((outside & (found > bounds.known)).sum())
-    elif bounds.known is not None:
-        early = int((timed & (found <= bounds.known)).sum())
-    if bounds.end is not None:
-        outside |= timed & (found >= bounds.end)
-    if not outside.any():
-        return batch, times, early, between
-    places = np.flatnonzero(~outside)
-    within = times.take(places) if isinstance(times, Times) else times
-    return batch.take(pa.array(places)), within, early, between

@@ -6,11 +6,11 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import OperatorError, RidgelineError, shorten
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import OperatorError, shorten
 from ridgeline.connect.source import Begin, Position, Source, SourceContext, SourceUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -20,19 +20,14 @@ _SAID_AGAIN = 60.0
 _GONE_AFTER = 3
 """A source partition that this many lists lack is gone."""
 _LEAST_PAUSE = 0.002
-_TICKS = timedelta(milliseconds=2)
-"""Sources find a time to the millisecond, rounded down."""
-_CHECK_SECONDS = 30.0
-"""How often it is looked whether what waits behind a history is still there."""
 
 
 class Seen(NamedTuple):
     """The last answer of a source.
 
     `starts`: where the source partitions begin that were never read. `gone`: those that are not listed any
-    more. `moved`: the positions, before and now, that the source has replaced. `sought`: where to begin for
-    the time that was sought, and up to where records may be older; None if none was. `connections`: how many
-    it has had in this run.
+    more. `moved`: the positions, before and now, that the source has replaced. `connections`: how many it has
+    had in this run.
     """
 
     names: Sequence[str]
@@ -41,7 +36,6 @@ class Seen(NamedTuple):
     finished: bool
     gone: Sequence[str]
     moved: Mapping[str, tuple[Position, Position]]
-    sought: tuple[Mapping[str, Position], Mapping[str, Position]] | None = None
     connections: int = 1
 
 
@@ -150,80 +144,6 @@ class _Answers:
         return f"the source {text}; it is asked again and again, and nothing is lost"
 
 
-class Seeking:
-    """Watches a live source while its history is read, and finds where it begins at the seam."""
-
-    def __init__(self, source: Source, clock: Clock, say: Callable[[str], None]) -> None:
-        self._source, self._clock, self._say = source, clock, say
-        self.waits = False
-        """The history is read: nothing is read of the source."""
-        self.fresh = False
-        """Nothing was ever read, of the history neither."""
-        self.begin: datetime | None = None
-        """The time of the seam, if it is known from the start."""
-        self.later = False
-        """A time will be sought: a source that cannot begin at one is refused at the start."""
-        self.margin = timedelta(0)
-        """Records are sought so much before the time: they may be newer than their source says."""
-        self.at: datetime | None = None
-        """The time to be sought."""
-        self.only_looks = False
-        """Nothing begins there."""
-        self.sought: tuple[Mapping[str, Position], Mapping[str, Position]] | None = None
-        self._tried = False
-        self._checked = clock.monotonic()
-
-    def is_due(self) -> bool:
-        """True, now and then, if the source is to look whether all is still there that waits."""
-        now = self._clock.monotonic()
-        if not self.waits or now - self._checked < _CHECK_SECONDS:
-            return False
-        self._checked = now
-        return True
-
-    def look(self, starts: Mapping[str, Position]) -> None:
-        """Seek, if a time is given. Before, once: try whether the source can, or judge where it begins.
-
-        `starts`: where a fresh run begins. Raises what the source does.
-        """
-        if self.at is not None and self.sought is None and self.only_looks:
-            try:
-                self.sought = {}, self._source.start(sorted(self._source.partitions()), self.at + _TICKS)
-            except SourceUnavailableError:
-                raise
-            except RidgelineError:
-                self.sought = {}, {}
-        elif self.at is not None and self.sought is None:
-            names = sorted(self._source.partitions())
-            sought = self._source.start(names, self.at - self.margin)
-            passed = self._source.start(names, self.at + _TICKS)
-            if self.begin is None:
-                self._mention_gaps(names, self.at)
-            self.sought = sought, passed
-        elif self.waits and self.fresh and not self._tried and starts:
-            if self.begin is not None:
-                self._mention_gaps(list(starts), self.begin)
-            elif self.later:
-                self._source.start(list(starts), datetime.fromtimestamp(self._clock.wall(), UTC))
-            self._tried = True
-
-    def _mention_gaps(self, names: Sequence[str], at: datetime) -> None:
-        """Say which source partitions have lost records, and now begin after the time."""
-        firsts, starts = self._source.start(names, "earliest"), self._source.start(names, at)
-        lost = [
-            name
-            for name, first in firsts.items()
-            if first == starts[name] and not self._source.is_first(name, first)
-        ]
-        if lost:
-            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            self._say(
-                f"source partition `{lost[0]}`{more} begins with record {firsts[lost[0]]}, and those before "
-                f"it are deleted; records from {at:%Y-%m-%d %H:%M:%S.%f} UTC on that were among these are "
-                "read only if the history has them"
-            )
-
-
 class Watching:
     """Asks a source in a thread of its own, and keeps what it said last."""
 
@@ -240,7 +160,6 @@ class Watching:
         self._committed: Mapping[str, Position] = {}
         self._said_committed: Mapping[str, Position] = {}
         self._forgotten: list[str] = []
-        self.seeking = Seeking(source, SystemClock(), self.say)
         self._answers = _Answers(source.silent_seconds)
         self._thread: threading.Thread | None = None
 
@@ -265,7 +184,6 @@ class Watching:
         self._said_committed = dict(positions)
         self._moved: dict[str, tuple[Position, Position]] = {}
         self._connected, self._connections = False, 0
-        self.seeking.fresh = fresh
         self._thread = threading.Thread(target=self._run, name="ridgeline-source", daemon=True)
         self._thread.start()
         self._first.wait(seconds)
@@ -297,15 +215,6 @@ class Watching:
 
     def ask_at_once(self) -> None:
         """There is something new. From any thread."""
-        self._asked.set()
-
-    def seek(self, at: datetime, *, only_looks: bool) -> None:
-        """Ask where the source partitions begin at a time: the answer comes in `Seen.sought`.
-
-        `only_looks`: nothing begins there, and a source that cannot say it says nothing.
-        """
-        self.seeking.only_looks = only_looks
-        self.seeking.at = at
         self._asked.set()
 
     def committed(self, positions: Mapping[str, Position], closed: Sequence[str]) -> None:
@@ -376,8 +285,6 @@ class Watching:
             self._resume()
             self._connected = True
             self._connections += 1
-        elif self.seeking.is_due():
-            self._resume()
         self._say_committed()
         finished = source.finished()
         listing, before = self._listing, self._seen
@@ -385,7 +292,6 @@ class Watching:
         if finished or source.has_new() or listing.is_due(began):
             hurries = listing.look() or hurries
             listing.looked = began
-        self.seeking.look(listing.starts)
         self._asked.clear()
         ends = dict(source.ends(0.0 if hurries else source.poll_seconds))
         seen = Seen(
@@ -395,7 +301,6 @@ class Watching:
             finished,
             listing.gone,
             dict(self._moved),
-            self.seeking.sought,
             self._connections,
         )
         if seen != before:

@@ -142,17 +142,8 @@ class Source:
         """
         raise NotImplementedError
 
-    def is_first(self, partition: str, position: Position) -> bool:
-        """True if nothing was ever deleted before this position, the earliest one.
-
-        The default: positions that are whole numbers count from 0 on; of others nothing is deleted.
-        """
-        return position == 0 or not isinstance(position, int)
-
     def resume(self, positions: Mapping[str, Position]) -> Mapping[str, Position]:
         """A run continues at these positions, or is connected again there: called after `open`.
-
-        Also called now and then while a history is read before the first record of this source.
 
         Return them. If they are gone, raise RidgelineError, or return others and `warn`.
         """

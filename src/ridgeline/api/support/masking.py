@@ -92,8 +92,6 @@ def mask(name: str, value: object) -> Any:  # noqa: PLR0911  a case each
         }
     if type(value) in {list, tuple, set, frozenset}:
         return _parts(name, value)
-    if (parts := _parts_of_object(value)) is not None:
-        return mask(name, parts)
     # an unset secret is shown as such: that explains many a failure
     if value is None or isinstance(value, bool) or value in ("", b""):
         return value
@@ -112,12 +110,6 @@ def _parts(name: str, value: Any) -> Any:
     else:
         parts = [mask(name, part) for part in parts]
     return tuple(parts) if isinstance(value, tuple) else parts
-
-
-def _parts_of_object(value: Any) -> dict[str, Any] | None:
-    """The parts of an object that is shown by them, as an operator within a property of another is."""
-    show = getattr(type(value), "shown_parts", None)
-    return None if show is None else show(value)
 
 
 def shown(name: str, value: object) -> str:
@@ -168,8 +160,6 @@ def secrets_in(name: str, value: Any) -> Iterator[str | bytes]:
     elif isinstance(value, dict):
         for key, part in value.items():
             yield from secrets_in(_within(name, key), part)
-    elif (parts := _parts_of_object(value)) is not None:
-        yield from secrets_in(name, parts)
     elif type(value) in {list, tuple, set, frozenset}:
         for part, masked in zip(value, _parts(name, value), strict=True):
             yield from secrets_in("secret" if masked == MASK else name, part)
