@@ -52,7 +52,6 @@ EVENTS = pa.schema(
         ("place", pa.struct([("x", pa.int64()), ("y", pa.int64())])),
         ("json", pa.string()),
         ("csv", pa.string()),
-        ("xml", pa.string()),
         ("pairs", pa.string()),
         ("log", pa.string()),
         ("time", pa.timestamp("us", "UTC")),
@@ -223,7 +222,6 @@ STEPS: dict[str, dict[str, Step]] = {
     "Parse": {
         "JSON": _parse("json", "json"),
         "CSV": _parse("csv", "csv"),
-        "XML": _parse("xml", "xml"),
         "`key=value`": _parse("pairs", "key_value"),
         "lines of a web server's log": _parse("log", "common_log", schema=Hit),
         "regular expression": _parse(
@@ -233,7 +231,6 @@ STEPS: dict[str, dict[str, Step]] = {
     "Format": {
         "JSON": _format("json"),
         "CSV": _format("csv"),
-        "XML": _format("xml"),
         "`key=value`": _format("key_value"),
         "template": _format("template", template="{key} has {number} and {value}"),
     },

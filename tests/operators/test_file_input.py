@@ -25,9 +25,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import FileInput
 from ridgeline.operators.files._file_source import FileSource
-from ridgeline.operators.files._listing import Found
 from ridgeline.operators.files._seen import Seen, hashed
-from ridgeline.operators.files._tailing import Tails, fits, identity
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.depth import deep
@@ -378,34 +376,30 @@ def wrong_sum(rows: list[Row]) -> bytes:
     return first[:-6] + bytes([first[-6] ^ 255]) + first[-5:] + second
 
 
-DAMAGED: dict[str, tuple[Callable[[list[Row]], bytes], int]] = {
-    "cut.jsonl.gz": (lambda rows: b"".join(halves(rows, gzip.compress))[:-9], 2900),
-    "header.jsonl.gz": (lambda rows: gzip.compress(lines(rows)) + b"\x1f", 3000),
-    "more.jsonl.gz": (lambda rows: gzip.compress(lines(rows)) + b"more", 3000),
-    "sum.jsonl.gz": (wrong_sum, 3000),
-    "cut.jsonl.bz2": (lambda rows: b"".join(halves(rows, bz2.compress))[:-9], 1500),
-    "cut.jsonl.zst": (lambda rows: b"".join(halves(rows, zstd))[:-9], 1500),
-    "cut.avro": (lambda rows: avro(rows)[:-9], 1000),
+DAMAGED: dict[str, Callable[[list[Row]], bytes]] = {
+    "cut.jsonl.gz": lambda rows: b"".join(halves(rows, gzip.compress))[:-9],
+    "header.jsonl.gz": lambda rows: gzip.compress(lines(rows)) + b"\x1f",
+    "more.jsonl.gz": lambda rows: gzip.compress(lines(rows)) + b"more",
+    "sum.jsonl.gz": wrong_sum,
+    "cut.jsonl.bz2": lambda rows: b"".join(halves(rows, bz2.compress))[:-9],
+    "cut.jsonl.zst": lambda rows: b"".join(halves(rows, zstd))[:-9],
+    "cut.avro": lambda rows: avro(rows)[:-9],
 }
-"""How a file is written, and how many of 3,000 rows can be read of it at least."""
 
 
 @pytest.mark.parametrize(("window_bytes", "name"), share(2, [2**26, 4_000], DAMAGED))
-def test_what_is_before_the_damage_of_a_file_is_read(name: str, window_bytes: int, tmp_path: Path) -> None:
-    write, least = DAMAGED[name]
-    rows = rows_of("x", 3000)
-    (tmp_path / name).write_bytes(write(rows))
+def test_the_rest_of_a_damaged_file_is_left_out(name: str, window_bytes: int, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(DAMAGED[name](rows_of("x", 3000)))
     (tmp_path / "whole.csv").write_bytes(csv(rows_of("whole", 3)))
     source = FileInput(tmp_path, Row, until="end", window_bytes=window_bytes)
     run = run_local(application(source, on_error="SKIP"), faults=Faults(window_bytes))
     found = by_file(run.collected("sink"))
     assert found["x"] == list(range(len(found["x"])))
-    assert len(found["x"]) >= least
     assert found["whole"] == [0, 1, 2]
     [letter] = run.collected("letters")
     assert name in letter.error
-    assert ("the rest of the file is left out" in letter.error) != ("it is read on at byte" in letter.tuple)
-    with pytest.raises(OperatorError, match="corrupt"):
+    assert "the rest of the file is left out" in letter.error
+    with pytest.raises(OperatorError, match=r"corrupt.*after"):
         run_local(application(source))
 
 
@@ -504,10 +498,6 @@ class Files:
         ({"path": "in/*.xyz"}, "does not say its format"),
         ({"path": "in/*.csv", "begin": {"a": 1}}, "`source.begin`"),
         ({"path": "in/*.csv", "begin": "tomorrow"}, "ISO 8601"),
-        ({"path": "in/*.parquet", "tail": True}, "`source.tail`"),
-        ({"path": "in/*.csv.gz", "tail": True}, "cannot follow files that are compressed"),
-        ({"path": "s3://bucket/in/*.csv", "tail": True}, "local disk only"),
-        ({"path": "in/*.csv", "tail": True, "begin": "latest"}, "`source.begin`"),
         ({"path": "in/*.txt"}, "must have one column"),
         ({"path": ""}, "must name a file"),
         ({"path": "in/*.csv", "settle": "soon"}, "`source.settle`"),
@@ -522,151 +512,6 @@ def test_a_folder_with_a_file_of_no_known_format(tmp_path: Path) -> None:
     (tmp_path / "a.xyz").write_bytes(b"1")
     with pytest.raises(RidgelineError, match=r"a.xyz.*give `format`"):
         run_local(application(FileInput(tmp_path, Row, until="end")))
-
-
-@pytest.mark.parametrize(("partitions", "windows"), share(2, [1, 3], [6, 30]))
-def test_files_that_grow_and_are_rotated(partitions: int, windows: int, tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    expected: list[str] = []
-
-    def write(file: Path, count: int, *, torn: str = "") -> None:
-        with file.open("a") as out:
-            for _ in range(count):
-                expected.append(f"line {len(expected)}")
-                out.write(f"{expected[-1]}\n")
-            out.write(torn)
-
-    def steps() -> Iterator[None]:
-        current = folder / "app.log"
-        for turn in range(3):
-            write(current, 5, torn="li")
-            yield
-            with current.open("a") as out:
-                expected.append(f"line {len(expected)}")
-                out.write(expected[-1].removeprefix("li") + "\n")
-            yield
-            current.rename(folder / f"app-{turn}.log")
-            write(current, 2)
-            yield
-        with current.open("a") as out:
-            expected.append("no end")
-            out.write("no end")
-        current.rename(folder / "last.old")
-        yield
-
-    source = FileInput(folder / "*.log", Line, tail=True, settle=0.4, discover_every=0.05)
-    app = application(source, partitions, kind=Line)
-    rows, _ = until(
-        app, lambda rows: Line("no end") in rows, steps(), checkpoint=tmp_path / "c", windows=windows
-    )
-    assert sorted(line.text for line in rows) == sorted(expected)
-    if partitions == 1:
-        assert [line.text for line in rows] == expected
-
-
-def tailed(folder: Path, **properties: Any) -> FileInput[Line]:
-    return FileInput(folder / "*.log", Line, tail=True, settle=0.4, discover_every=0.05, **properties)
-
-
-def test_files_that_are_renamed_out_of_the_pattern(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    app, expected, rows = application(tailed(folder), 2, kind=Line), [], []
-    for turn in range(3):
-        with (folder / "app.log").open("a") as out:
-            for step in range(2):
-                expected.append(f"{turn} {step}")
-                out.write(expected[-1] + "\n")
-                out.flush()
-                if step:
-                    (folder / "app.log").rename(folder / f"app.log.{turn}")
-                    expected.append(f"{turn} last")
-                    out.write(expected[-1] + "\n")
-                    out.flush()
-                run = run_local(app, windows=16, clock=SystemClock(), checkpoint=tmp_path / "c")
-                rows += [line.text for line in run.collected("sink")]
-    run = run_local(app, windows=16, clock=SystemClock(), checkpoint=tmp_path / "c")
-    assert not run.collected("sink")
-    assert rows == expected
-
-
-def test_lines_that_follow_after_a_renamed_file_was_read_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    app = application(tailed(folder), kind=Line)
-    (folder / "app.log").write_text("one\n")
-
-    def rows() -> list[str]:
-        run = run_local(app, windows=16, clock=SystemClock(), checkpoint=tmp_path / "c")
-        return [line.text for line in run.collected("sink")]
-
-    assert rows() == ["one"]
-    (folder / "app.log").rename(folder / "old.log")
-    assert not rows()
-    with (folder / "old.log").open("a") as out:
-        out.write("two\n")
-    assert not rows()
-    assert f"file `{folder}/old.log` was changed after it was read" in capsys.readouterr().out
-
-
-def test_a_file_that_is_removed_while_it_is_followed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    app = application(tailed(folder), kind=Line)
-
-    def rows() -> list[str]:
-        run = run_local(app, windows=20, clock=SystemClock(), checkpoint=tmp_path / "c")
-        return [line.text for line in run.collected("sink")]
-
-    (folder / "app.log").write_text("one\n")
-    assert rows() == ["one"]
-    (folder / "app.log").unlink()
-    assert not rows()
-    assert f"file `{folder}/app.log` was removed, cut off or moved away" in capsys.readouterr().out
-    (folder / "app.log").write_text("another, which may have the inode of the first\n")
-    assert rows() == ["another, which may have the inode of the first"]
-
-
-def test_what_a_file_that_grows_is_known_by() -> None:
-    head = b"ten bytes\n"
-    known, empty = identity(head, 10), identity(b"", 0)
-    assert 0 < known < 2**64
-    assert identity(head, 15) != known
-    for found, is_known in [
-        (Found(0, "old.log#1#7", 10, 0, head), True),
-        (Found(0, "old.log#1#7", 15, 0, head + b"five\n"), True),
-        (Found(0, "app.log#1#7", 10, 0, b"Ten bytes\n"), False),
-        (Found(0, "app.log#1#7", 0, 0), False),
-    ]:
-        assert Tails.is_same(found, known) == is_known
-        assert Tails.is_same(found, empty) == (not found.size)
-    assert fits(head, empty)
-    assert not fits(b"", known)
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_file_that_is_replaced_in_place(restarts: bool, tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    app, file = application(tailed(folder), kind=Line), folder / "app.log"
-    file.write_text("of the first\n")
-
-    def replace() -> Iterator[None]:
-        yield
-        yield
-        file.write_text("of the second, which is longer\n")  # the same inode
-
-    steps: Iterator[None] = iter(()) if restarts else replace()
-    rows, _ = until(app, len, iter(()), checkpoint=tmp_path / "c")
-    if restarts:
-        list(replace())
-    rows += until(app, len, steps, checkpoint=tmp_path / "c", windows=30)[0]
-    assert [line.text for line in rows] == ["of the first", "of the second, which is longer"]
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -728,18 +573,6 @@ class Noted(NamedTuple):
     note: str | None
 
 
-def sheet(rows: pa.Table) -> bytes:
-    import io
-
-    import openpyxl
-
-    book, out = openpyxl.Workbook(), io.BytesIO()
-    for row in (rows.column_names, *(list(one.values()) for one in rows.to_pylist())):
-        book.active.append(row)  # type: ignore[union-attr,unused-ignore]
-    book.save(out)
-    return out.getvalue()
-
-
 def avro_of(rows: pa.Table) -> bytes:
     import io
 
@@ -760,11 +593,11 @@ def written(rows: pa.Table, form: str) -> bytes:
         with pa.ipc.new_file(sink, rows.schema) as writer:
             writer.write_table(rows)
     else:
-        return sheet(rows) if form == "xlsx" else avro_of(rows)
+        return avro_of(rows)
     return bytes(sink.getvalue().to_pybytes())
 
 
-@pytest.mark.parametrize("form", ["parquet", "arrow", "avro", "csv", "xlsx"])
+@pytest.mark.parametrize("form", ["parquet", "arrow", "avro", "csv"])
 def test_a_column_that_a_file_lacks_is_null_if_it_may_be(tmp_path: Path, form: str) -> None:
     """So a folder to which a column was added is read on; a name that is misspelt is refused."""
 

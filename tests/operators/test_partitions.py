@@ -195,7 +195,7 @@ CASES = {
     ),
     "absent": Case(lambda: Detect(absence("2s"), "key"), "output", "input", timed=True),
     "filled": Case(lambda: FillForward("value", "key"), "output", "input"),
-    "formatted": Case(lambda: Format("xml"), "output", "input", of_parts=True),
+    "formatted": Case(lambda: Format("key_value"), "output", "input", of_parts=True),
     "shared": Case(lambda: SplitByShare({"a": 0.6, "b": 0.4}), "a", "input", of_parts=True),
     "flattened": Case(Flatten, "output", "input", of_parts=True),
     "validated": Case(lambda: Validate(Positive), "output", "input", of_parts=True),

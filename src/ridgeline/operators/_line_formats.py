@@ -16,9 +16,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import did_you_mean
 from ridgeline.operators._replay_parsers import CsvParser, JsonParser
 
-LineFormat = Literal[
-    "json", "csv", "key_value", "regex", "common_log", "combined_log", "syslog", "xml", "avro"
-]
+LineFormat = Literal["json", "csv", "key_value", "regex", "common_log", "combined_log", "syslog", "avro"]
 Parser = Callable[[Sequence[Any]], pa.RecordBatch]
 """Makes a batch of lines; raises ValueError if one of them does not fit."""
 _COMMON = (

@@ -38,11 +38,6 @@ class ReplayFile(NamedTuple):
     path: str
     bytes: int
 
-    @property
-    def grows(self) -> bool:
-        """Whether more may follow after its end: no."""
-        return False
-
     def open(self) -> pa.NativeFile:
         """Open the file for random access. Raises RidgelineError if it is gone or may not be read."""
         try:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, shorten
-from ridgeline.operators._mended_gzip import MendedGzip
 from ridgeline.operators._quoted_rows import row_ends
 from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
@@ -69,13 +68,10 @@ class LineReader:
         parser: LineParser,
         place: int,
         lines: int | None = None,
-        *,
-        mends: bool = False,
     ) -> None:
         """Open `file`, check header and first lines, move to `place`. Raises RidgelineError.
 
         `lines`: how many lines are before `place`; None: they are counted once a line cannot be read.
-        `mends`: damaged members of a gzip file are passed over, see `MendedGzip`.
         """
         self.file = file
         self._before: int | None = 0
@@ -87,8 +83,7 @@ class LineReader:
         self.parser = parser
         self._raw = file.open()
         self._compressed = compression(file.path) is not None
-        mends = mends and compression(file.path) == "gzip"
-        self._source = MendedGzip(self._raw) if mends else decompressed(self._raw, file.path)
+        self._source = decompressed(self._raw, file.path)
         self._forget(0)
         if place and not self._compressed and place > self._raw.size():
             self._changed(place)
@@ -227,9 +222,7 @@ class LineReader:
                 pieces.append(piece)
                 size += len(piece)
         except _UNREADABLE as error:
-            if not isinstance(self._source, MendedGzip):
-                pieces.append(self._salvaged(self._base + len(self._data) + size))
-            if not any(pieces):
+            if not pieces:
                 raise
             self._damage = error
         return b"".join(pieces)
@@ -244,20 +237,6 @@ class LineReader:
                 place -= len(block)
         return count
 
-    def _salvaged(self, place: int) -> bytes:
-        """The text from `place` up to the damage, less than a block: a read that fails returns none of it."""
-        found = bytearray()
-        try:
-            with self.file.open() as raw:
-                source = decompressed(raw, self.file.path)
-                while place and (block := source.read(min(place, BLOCK_BYTES))):
-                    place -= len(block)
-                while len(found) < BLOCK_BYTES and (byte := source.read(1)):
-                    found += byte
-        except (*_UNREADABLE, RidgelineError):
-            pass
-        return bytes(found)
-
     def _index(self, start: int) -> None:
         """Find where rows start and end in the bytes that are held, from `start` on."""
         data = np.frombuffer(self._data, np.uint8)
@@ -267,9 +246,8 @@ class LineReader:
             ends = np.append(ends, len(data))
             self._tail = len(data)
         if self.parser.quoting:
-            whole = self._ended and not self.file.grows
             quoting, fields = self.parser.quoting, self.parser.fields
-            ends, begun = row_ends(self._data, start, ends, quoting, fields, whole=whole)
+            ends, begun = row_ends(self._data, start, ends, quoting, fields, whole=self._ended)
             self._tail = self._tail if begun is None else begun
         starts = np.empty_like(ends)
         starts[:1] = start
@@ -316,7 +294,7 @@ class LineChunk:
         def describe(row: int) -> tuple[str, str]:
             line, reason = self._reason(starts[row], ends[row], "it cannot be parsed")
             byte = self._base + int(starts[row])
-            place = self._own_place(byte) or f"line {self._reader.lines_before(byte) + 1}, byte {byte}"
+            place = f"line {self._reader.lines_before(byte) + 1}, byte {byte}"
             return line, f"{place} of `{self._file.path}` is not {self._parser.describe()}: {reason}"
 
         return sift(np.arange(first, len(self), step), parse, describe, _WRONG)
@@ -343,7 +321,7 @@ class LineChunk:
                 bad = middle
         line, reason = self._reason(starts[bad - 1], ends[bad - 1], str(error))
         place = self._base + int(starts[bad - 1])
-        where = self._own_place(place) or f"line {self._reader.lines_before(place) + 1} (byte {place})"
+        where = f"line {self._reader.lines_before(place) + 1} (byte {place})"
         message = (
             f"{where} of `{self._file.path}` is not "
             f"{self._parser.describe()}: {reason}; "
@@ -361,11 +339,6 @@ class LineChunk:
             error = str(cause)
         reason = re.sub(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$", "", error).strip()
         return line.decode(errors="backslashreplace"), reason
-
-    def _own_place(self, byte: int) -> str | None:
-        """Where a line is by the words of a file that is converted to lines; None of any other."""
-        place_of = getattr(self._file, "place_of", None)
-        return None if place_of is None else place_of(byte)
 
 
 def decompressed(raw: pa.NativeFile, path: str) -> IO[bytes] | pa.NativeFile:

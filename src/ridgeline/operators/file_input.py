@@ -18,11 +18,10 @@ from ridgeline.connect._enumerating import Settings, begin_of
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
-from ridgeline.operators._replay_lines import compression
 from ridgeline.operators._replay_parsers import csv_reads
 from ridgeline.operators.files import _file_source
 from ridgeline.operators.files._file_reader import FileReader
-from ridgeline.operators.files._formats import LINES, UNKNOWN, Format, format_of
+from ridgeline.operators.files._formats import UNKNOWN, Format, format_of
 
 T = TypeVar("T", default=Any)
 
@@ -37,22 +36,17 @@ class FileInput(PartitionedInput[T]):
     starts.
 
     `schema` is the rows' type. `format` is `text`, `csv`, `jsonl`, `parquet`, `arrow` (IPC file or stream),
-    `avro`, `xlsx` or `xml`. Of an Excel file the first sheet is read, or `sheet`. Of an XML file `record`
-    names the elements that are rows.
-    Without it the name of each file says it, such as `.jsonl.gz`. `FileReplayInput` has the first four
-    formats, and says what each may hold. Files ending in `.gz`, `.bz2`, `.zst` and `.lz4` are
+    or `avro`. Without it the name of each file says it, such as `.jsonl.gz`. `FileReplayInput` has the first
+    four formats, and says what each may hold. Files ending in `.gz`, `.bz2`, `.zst` and `.lz4` are
     decompressed. A gzip file may have several members.
 
     - Names that begin with `.` or `_`, or end with `.tmp`, `.part` or another ending of temporary files, are
       passed over. A file is read once it was not changed for `settle`;
     - a file that is changed after it was read is not read again, and a warning names it;
-    - `tail=True` follows files of lines that grow, on local disks. A file that is renamed in its folder is
-      read on, until it was not changed for `settle`;
     - `begin="latest"` passes over files that are there when a fresh run starts. A time passes over those that
       were changed before it;
     - with `on_error=SKIP` a line that cannot be read is left out and becomes a dead letter, with file and
-      line. So is the rest of a file that is corrupt, and a file that was removed before it was read. A gzip
-      file is read on at its next member;
+      line. So is the rest of a file that is corrupt, and a file that was removed before it was read;
     - an optional column that a file lacks is null, unless the file has one of a similar name.
 
     The checkpoint keeps which files were read, 16 bytes each. `lateness` is that of records of one file:
@@ -86,12 +80,9 @@ class FileInput(PartitionedInput[T]):
     path: str | Path | list[str | Path]
     schema: SchemaType[T]
     format: Format | None = None
-    tail: bool = Field(default=False, kw_only=True)
     settle: float | str = Field(default=1.0, kw_only=True)
     delimiter: str = Field(default=",", min_length=1, max_length=1, kw_only=True)
     null_values: list[str] = Field(default=["", "NA"], kw_only=True)
-    sheet: str | None = Field(default=None, kw_only=True)
-    record: str | None = Field(default=None, kw_only=True)
     discover_every: float | str = Field(default=1.0, kw_only=True)
     window_bytes: int = Field(default=64 * 2**20, gt=0, kw_only=True)
 
@@ -110,8 +101,6 @@ class FileInput(PartitionedInput[T]):
         formats = self._formats()
         if self.format is None and None in formats:
             faults.append(("path", self.path, UNKNOWN))
-        if self.tail:
-            faults += self._tail_faults(formats)
         try:
             schema = port_schema(self, "output")
         except SchemaError:
@@ -125,14 +114,12 @@ class FileInput(PartitionedInput[T]):
             and (pa.types.is_string(fields[0].type) or pa.types.is_large_string(fields[0].type))
         ):
             faults.append(("schema", schema.describe(), "must have one column, a `str`, for `format` text"))
-        if "xml" in formats and not self.record:
-            faults.append(("record", self.record, "must name the elements that are rows, for `format` xml"))
-        if formats & {"csv", "xlsx", "xml"}:
+        if "csv" in formats:
             faults += [
                 (
                     "schema",
                     f"{field.name}: {field.type}",
-                    "is a column that CSV or a sheet cannot hold; use another `format`",
+                    "is a column that CSV cannot hold; use another `format`",
                 )
                 for field in fields
                 if not csv_reads(field.type)
@@ -159,21 +146,12 @@ class FileInput(PartitionedInput[T]):
                 self.until,
                 parse_duration(self.settle),
                 parse_duration(self.discover_every),
-                self.tail,
             )
         )
 
     def reader(self) -> FileReader:
         """The half that reads files."""
-        return FileReader(
-            self._entries(),
-            self.format,
-            self.delimiter,
-            self.null_values,
-            self.sheet,
-            self.record,
-            tail=self.tail,
-        )
+        return FileReader(self._entries(), self.format, self.delimiter, self.null_values)
 
     def progress(self) -> tuple[float, float | None] | None:
         """Bytes of the files, this partition's share of them."""
@@ -181,19 +159,6 @@ class FileInput(PartitionedInput[T]):
 
     def _window_settings(self) -> Settings:
         return super()._window_settings()._replace(begin="earliest", until=None)
-
-    def _tail_faults(self, formats: set[Format | None]) -> list[tuple[str, object, str]]:
-        """Refuse what cannot be followed."""
-        faults: list[tuple[str, object, str]] = []
-        if not _file_source.all_local(self._entries()) or not formats <= {*LINES, None}:
-            faults.append(("tail", self.tail, "is for text, CSV and JSON lines on a local disk only"))
-        if any(compression(entry) for entry in self._entries()):
-            faults.append(("tail", self.tail, "cannot follow files that are compressed"))
-        if self.until is not None:
-            faults.append(("until", self.until, "cannot be given with `tail`, which has no end"))
-        if self.begin not in (None, "earliest"):
-            faults.append(("begin", self.begin, 'must be "earliest" with `tail`'))
-        return faults
 
     def _entries(self) -> list[str]:
         return [str(one) for one in (self.path if isinstance(self.path, list) else [self.path])]

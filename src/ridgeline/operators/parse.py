@@ -18,7 +18,6 @@ from ridgeline.operators._joined import joined_schema
 from ridgeline.operators._line_formats import LineFormat, Parser, format_faults, parser_of
 from ridgeline.operators.payloads import Registry, decoder_of
 from ridgeline.operators.payloads._registry import framed_id
-from ridgeline.operators.shaping._xml import XmlParser, check_xml
 
 _FRAMED = 5
 """Bytes of a schema registry's framing: a zero, and the schema's id."""
@@ -39,9 +38,6 @@ class Parse(Operator):
     - "common_log", "combined_log": Apache's. Columns are host, ident, user, time, method, path, protocol,
       status, bytes, and of the second referer and agent. `schema` chooses among them.
     - "syslog": RFC 5424. Columns are priority, time, host, app, process, id, data, message.
-    - "xml": a document each. A column is the child element of its name, or the attribute; `text` is the text
-      of an element that has no others in it. A list has all elements of the name, a struct is an element.
-      Prefixes of namespaces are left out. A declaration of a document type is refused, so no entity expands.
     - "avro": bytes, a record each. `written`: the Avro schema that they were written with, default: that of
       `schema`. `framed`: behind the five bytes of a schema registry's framing, which are left out. With
       `registry`, a URL, the schema of each id comes from there. It needs fastavro.
@@ -94,7 +90,7 @@ class Parse(Operator):
             for name in ("written", "framed", "registry"):
                 if value := getattr(self, name):
                     return [(name, value, "is of the format avro alone")]
-        if self.format in ("avro", "xml"):
+        if self.format == "avro":
             return self._faults_of_parser()
         fault = format_faults(self.format, self.pattern, Schema(self.schema).arrow.names)
         if fault is None:
@@ -102,7 +98,7 @@ class Parse(Operator):
         return [("pattern" if self.format == "regex" else "schema", self.pattern or self.format, fault)]
 
     def _faults_of_parser(self) -> list[tuple[str, object, str]]:
-        """The faults of XML and Avro, for `property_faults`."""
+        """The faults of Avro, for `property_faults`."""
         if self.registry is not None and self.written is not None:
             return [("written", self.written, "must be left out with `registry`, which has the schemas")]
         try:
@@ -113,9 +109,6 @@ class Parse(Operator):
 
     def _parser(self, schema: Schema) -> Parser:
         """The parser of texts, or of bytes of Avro. Raises RidgelineError for columns that cannot be."""
-        if self.format == "xml":
-            check_xml(schema.arrow, written=False)
-            return XmlParser(schema)
         if self.format != "avro":
             return parser_of(self.format, schema, self.pattern, self.delimiter)
         registry = None if self.registry is None else Registry(self.registry)
@@ -167,7 +160,7 @@ class Parse(Operator):
     def _lines(self, column: pa.Array) -> tuple[list[int], list[Any], dict[int, str]]:
         """The rows with a text, the texts, and why the other rows have none."""
         rows, lines, reasons = [], [], {}
-        if self.format in ("avro", "xml"):  # bytes as they are: a document may say its encoding
+        if self.format == "avro":
             values = column.to_pylist()
             rows = [row for row, value in enumerate(values) if value]
             reasons = {

@@ -75,7 +75,6 @@ class ShapingSteps(Steps[T_co]):
         keep: Columns = (),
         template: str | None = None,
         delimiter: str = ",",
-        root: str = "row",
         written: str | dict[str, Any] | None = None,
         schema_id: int | None = None,
         **attributes: Unpack[OperatorAttributes],
@@ -88,7 +87,6 @@ class ShapingSteps(Steps[T_co]):
             keep=listed(keep),
             template=template,
             delimiter=delimiter,
-            root=root,
             written=written,
             schema_id=schema_id,
         )

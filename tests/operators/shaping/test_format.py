@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
-from xml.etree import ElementTree as ET
 
 import fastavro
 import pyarrow as pa
@@ -45,13 +44,6 @@ class Flat(NamedTuple):
     took: timedelta
 
 
-class Deep(NamedTuple):
-    number: int
-    tags: list[str]
-    home: Address | None
-    more: list[Address] | None
-
-
 def run(
     rows: Sequence[Any], schema: Any, write: Format, read: Parse | None = None, **options: Any
 ) -> tuple[list[Any], list[Any], list[Any]]:
@@ -69,13 +61,6 @@ def run(
 
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=9)
-XML = st.text(
-    st.characters(
-        exclude_categories=["Cs"],
-        exclude_characters=[chr(n) for n in (*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF)],
-    ),
-    max_size=9,
-)
 BYTES = st.binary(max_size=5)
 TEXT_BYTES = PLAIN.map(str.encode)
 FIRST, LAST = datetime(1700, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001  the zone comes from `timezones`
@@ -129,17 +114,6 @@ def test_pairs_and_back(given: list[Flat]) -> None:
     _, back, bad = run(given, Flat, Format("key_value"), Parse("text", "key_value", schema=Flat))
     assert not bad
     assert bare(back, empty=False) == bare(given, empty=False)
-
-
-@QUIET
-@given(rows(XML, BYTES))
-def test_xml_and_back(given: list[Flat]) -> None:
-    texts, back, bad = run(given, Flat, Format("xml"), Parse("text", "xml", schema=Flat))
-    assert not bad
-    assert bare(back) == bare(given)
-    for text, row in zip(texts, given, strict=True):
-        root = ET.fromstring(text)
-        assert (root.findtext("number"), root.findtext("text")) == (str(row.number), row.text)
 
 
 @QUIET
@@ -236,30 +210,7 @@ def test_framed_avro_without_the_framing_is_bad() -> None:
     assert ["schema id" in row["reason"] for row in found.collected("bad")] == [True, True, True]
 
 
-DEEP = st.lists(
-    st.builds(
-        Deep,
-        st.integers(-9, 9),
-        st.lists(XML, max_size=3),
-        st.none() | st.builds(Address, XML, st.none() | st.integers(0, 9999)),
-        st.none()
-        | st.lists(st.builds(Address, XML, st.none() | st.integers(0, 9999)), min_size=1, max_size=3),
-    ),
-    max_size=6,
-)
-
-
-@QUIET
-@given(DEEP)
-def test_nested_xml_and_back(given: list[Deep]) -> None:
-    _, back, bad = run(given, Deep, Format("xml", root="deep"), Parse("text", "xml", schema=Deep))
-    assert not bad
-    assert back == given
-
-
-@pytest.mark.parametrize(
-    ("partitions", "format"), share(2, [2, 3, 5], ["json", "csv", "key_value", "xml", "avro"])
-)
+@pytest.mark.parametrize(("partitions", "format"), share(2, [2, 3, 5], ["json", "csv", "key_value", "avro"]))
 def test_partitions_and_kills_change_nothing(format: Any, partitions: int) -> None:
     payments = [Payment(f"u{number}", number if number % 3 else None) for number in range(60)]
     schema = Payment
@@ -286,12 +237,6 @@ def test_what_cannot_be_written_is_bad() -> None:
     assert texts == ["fine,2", "\x00,3"]
     assert [(row["user"], row["cents"]) for row in bad] == [("a\nb", 1)]
     assert "column `user`: 'a\\nb' has the end of a line in it" in bad[0]["reason"]
-    texts, _, bad = run(odd, Payment, Format("xml", root="p"))
-    assert texts == [
-        "<p><user>a\nb</user><cents>1</cents></p>",
-        "<p><user>fine</user><cents>2</cents></p>",
-    ]
-    assert [row["user"] for row in bad] == ["\x00"]
     narrow = {
         "type": "record",
         "name": "P",
@@ -327,7 +272,6 @@ LISTS = pa.schema([("tags", pa.list_(pa.string())), ("a b", pa.string())])
     ("operator", "schema", "what"),
     [
         (lambda: Format("csv"), LISTS, "flatten or explode it before, or take json"),
-        (lambda: Format("xml"), LISTS, "`a b` is no name of an element"),
         (lambda: Format("key_value", columns="a b"), LISTS, "`a b` cannot be a key"),
         (lambda: Format("avro"), LISTS, "`a b` is no name of a field in Avro"),
         (lambda: Format("template"), Payment, "must be given for the format template"),

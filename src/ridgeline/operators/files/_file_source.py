@@ -7,12 +7,10 @@ from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.support.files import is_local
 from ridgeline.connect.source import Amount, Begin, Source, SourceContext
 from ridgeline.connect.window_output import safe_name
 from ridgeline.operators.files._listing import Found, Listing
 from ridgeline.operators.files._seen import Seen, hashed, identity
-from ridgeline.operators.files._tailing import Tails
 
 _MOST_OPEN = 256
 """The most files that are given to windows and not read to their end."""
@@ -21,10 +19,7 @@ _LEAST_BYTES = 64 * 1024
 _MOST_WARNINGS = 20
 """Changed files that are named; of more only the number is said."""
 Place = list[Any]
-"""A position: bytes passed, the size, the number of the entry of `path`.
-
-Of a file that grows the size is None, and what it is known by comes last.
-"""
+"""A position: bytes passed, the size, the number of the entry of `path`."""
 
 
 class Settings(NamedTuple):
@@ -35,7 +30,6 @@ class Settings(NamedTuple):
     until: str | None
     settle: float
     discover_every: float
-    tail: bool
 
 
 class FileSource(Source):
@@ -61,8 +55,7 @@ class FileSource(Source):
         self._skipped: list[Found] = []
         self._listed: float | None = None
         self._warned: set[str] = set()
-        self._said_nothing = self._said_many = False
-        self._tails: Tails | None = None
+        self._said_nothing = False
 
     def open(self, context: SourceContext) -> None:
         """Load the list of files that were read. Raises RidgelineError if it is lost."""
@@ -72,15 +65,11 @@ class FileSource(Source):
             folder = f"{context.staging}/inputs/{safe_name(context.operator)}-{context.run_id}"
             self._seen = Seen(None if context.staging.startswith("memory:") else folder, context.memory)
         self._listing = Listing(self._settings.entries)
-        if self._settings.tail:
-            self._tails = Tails(self._settings.settle)
 
     def resume(self, positions: Mapping[str, Place]) -> Mapping[str, Place]:
         """These files were being read."""
-        for name, (passed, size, entry, *known) in positions.items():
-            self._given.setdefault(
-                name, Found(entry, name, passed if size is None else size, *(known or [0]))
-            )
+        for name, (_, size, entry) in positions.items():
+            self._given.setdefault(name, Found(entry, name, size, 0))
         return positions
 
     def finished(self) -> bool:
@@ -102,24 +91,15 @@ class FileSource(Source):
         while self._queue and len(self._given) < _MOST_OPEN:
             found = self._queue.pop(0)
             self._given[found.path] = found
-        if self._tails is not None and self._queue and not self._said_many:
-            self._said_many = True
-            what = f"{len(self._given)} files are followed, and {len(self._queue)} more wait until some are"
-            self._context.warn(f"{what} rotated; give a pattern that matches fewer, or use several inputs")
         return list(self._given)
 
     def ends(self, wait: float) -> Mapping[str, Place]:
         """The sizes of files."""
-        if self._tails is not None:
-            return {name: self._tails.end(name, found) for name, found in self._given.items()}
         return {name: [found.size, found.size, found.entry] for name, found in self._given.items()}
 
     def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Place]:
         """Each at its beginning, but for files that are there already where `begin` says so."""
-        found = [self._given[name] for name in partitions]
-        if self._tails is not None:
-            return {one.path: [0, None, one.entry, one.modified] for one in found}
-        return {one.path: [0, 0, one.entry] for one in found}
+        return {name: [0, 0, self._given[name].entry] for name in partitions}
 
     def amount(self, partition: str, start: Place, end: Place) -> Amount:
         """Bytes."""
@@ -169,22 +149,14 @@ class FileSource(Source):
             self._given.pop(name, None)
 
     def _entry_of(self, found: Found) -> tuple[int, int]:
-        return hashed(self._key(found.path)), self._identity(found)
-
-    def _key(self, name: str) -> str:
-        return name if self._tails is None else self._tails.key_of(name)
-
-    def _identity(self, found: Found) -> int:
-        return found.modified if self._tails is not None else identity(found.size, found.modified)
+        return hashed(found.path), identity(found.size, found.modified)
 
     def _look(self) -> None:
         """List the files, and sort out which are new, changed, removed or still being written."""
         every = self._listing.look()
-        if self._tails is not None:
-            every = self._tails.named(every, self._given, self._context.warn)
         seen = self._seen
         assert seen is not None  # noqa: S101  `open` has made it
-        known = seen.find([self._key(found.path) for found in every])
+        known = seen.find([found.path for found in every])
         queued = {found.path for found in self._queue}
         now = self._clock.wall()
         new: list[Found] = []
@@ -192,13 +164,12 @@ class FileSource(Source):
         for found, before in zip(every, known, strict=True):
             if found.path in self._given:
                 self._given[found.path] = found
-            elif before and (self._tails is None or self._tails.is_same(found, before)):
-                if before != self._identity(found) and found.path not in self._warned:
+            elif before:
+                if before != identity(found.size, found.modified) and found.path not in self._warned:
                     changed.append(found.path)
             elif found.path in queued or self._is_settled(found, now):
                 new.append(found)
-        if not self._tails:
-            self._mention_removed(every)
+        self._mention_removed(every)
         if self._listed is None and self._fresh:
             new = self._left_out(new, every)
         self._queue = new
@@ -207,7 +178,7 @@ class FileSource(Source):
     def _is_settled(self, found: Found, now: float) -> bool:
         """True if a file has not been changed for `settle`; objects of a store appear whole."""
         settings = self._settings
-        if settings.until is not None or settings.tail or not found.modified:
+        if settings.until is not None or not found.modified:
             return True
         whole = settings.entries[found.entry].startswith(("s3", "gs", "gcs", "abfs"))
         age = now - found.modified / 1e9
@@ -237,9 +208,7 @@ class FileSource(Source):
     def _mention(self, every: Sequence[Found], changed: Sequence[str]) -> None:
         """Say which files were changed after they were read, and that there is none."""
         for name in changed[:_MOST_WARNINGS]:
-            remedy = "write a new file, or read files that grow with `tail=True`"
-            if self._tails is not None:
-                name, remedy = self._tails.path_of(name), "give a longer `settle`"  # noqa: PLW2901
+            remedy = "write a new file, or give a longer `settle`"
             self._context.warn(
                 f"file `{name}` was changed after it was read, and is not read again; {remedy}"
             )
@@ -251,8 +220,3 @@ class FileSource(Source):
             self._said_nothing = True
             names = ", ".join(f"`{entry}`" for entry in self._settings.entries)
             self._context.warn(f"there is no file in {names} yet")
-
-
-def all_local(entries: Sequence[str]) -> bool:
-    """Whether all entries are on the local disk."""
-    return all(is_local(entry) for entry in entries)

@@ -7,15 +7,13 @@ from typing import Any, Literal
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
-from ridgeline.operators._replay_files import Reader, ReplayFile
+from ridgeline.operators._replay_files import Reader
 from ridgeline.operators._replay_lines import LineParser, LineReader, compression
 from ridgeline.operators._replay_parquet import ParquetReader
 from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser
 from ridgeline.operators.files._batch_readers import ArrowReader, AvroReader
-from ridgeline.operators.files._sheets import SheetFile
-from ridgeline.operators.files._xml import XmlFile
 
-Format = Literal["text", "csv", "jsonl", "parquet", "arrow", "avro", "xlsx", "xml"]
+Format = Literal["text", "csv", "jsonl", "parquet", "arrow", "avro"]
 LINES = ("text", "csv", "jsonl")
 _ENDINGS: dict[str, Format] = {
     "txt": "text",
@@ -31,9 +29,6 @@ _ENDINGS: dict[str, Format] = {
     "feather": "arrow",
     "ipc": "arrow",
     "avro": "avro",
-    "xlsx": "xlsx",
-    "xlsm": "xlsx",
-    "xml": "xml",
 }
 UNKNOWN = "the name of a file does not say its format; give `format`"
 
@@ -54,16 +49,11 @@ class Opener:
         schema: Schema,
         delimiter: str,
         null_values: Sequence[str],
-        sheet: str | None,
-        record: str | None,
-        *,
-        mends: bool,
     ) -> None:
-        self._format, self._schema, self._mends = format, schema, mends
-        self._delimiter, self._null_values, self._sheet = delimiter, null_values, sheet
-        self._record = record
+        self._format, self._schema = format, schema
+        self._delimiter, self._null_values = delimiter, null_values
 
-    def open(self, file: ReplayFile | Any, place: int, lines: int) -> Reader:
+    def open(self, file: Any, place: int, lines: int) -> Reader:
         """Open a file at a place. `lines`: how many lines are before it.
 
         Raises RidgelineError for a file that cannot be read, or whose format is not known.
@@ -78,16 +68,8 @@ class Opener:
         if form == "avro":
             return AvroReader(file, self._schema, place)
         parser: LineParser
-        if form == "xlsx":
-            parser = CsvParser(self._schema, ",", self._null_values)
-            made: Any = SheetFile(file, self._sheet)
-            return LineReader(made, parser, place, lines)
-        if form == "xml":
-            parser = CsvParser(self._schema, ",", [""])
-            made = XmlFile(file, self._schema, self._record or "")
-            return LineReader(made, parser, place, lines)
         if form == "csv":
             parser = CsvParser(self._schema, self._delimiter, self._null_values)
         else:
             parser = TextParser(self._schema) if form == "text" else JsonParser(self._schema)
-        return LineReader(file, parser, place, lines, mends=self._mends)
+        return LineReader(file, parser, place, lines)

@@ -21,15 +21,13 @@ _COPYING = "._COPYING_"
 class Found(NamedTuple):
     """A file that is there. `entry`: the number of the entry of `path` that led to it.
 
-    `modified`: in nanoseconds since 1970; 0 where the file system does not say. Of a
-    file that grows it is what it is known by, and `head` has its first bytes.
+    `modified`: in nanoseconds since 1970; 0 where the file system does not say.
     """
 
     entry: int
     path: str
     size: int
     modified: int
-    head: bytes = b""
 
 
 class Listing:

@@ -1,4 +1,4 @@
-"""Rows as texts or bytes, one each: JSON, CSV, `key=value`, XML, templates, Avro."""
+"""Rows as texts or bytes, one each: JSON, CSV, `key=value`, templates, Avro."""
 
 from __future__ import annotations
 
@@ -10,15 +10,39 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from ridgeline.api import Schema, SchemaError
-from ridgeline.api.columns.casting import is_bytes, to_python
+from ridgeline.api.columns.casting import is_bytes, is_text, to_python
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.operators._json import json_lines
 from ridgeline.operators._replay_parsers import csv_reads
 from ridgeline.operators.payloads import encoder_of
 from ridgeline.operators.payloads._avro import AvroEncoder, avro_schema_of
-from ridgeline.operators.shaping._values import value_texts
-from ridgeline.operators.shaping._xml import check_xml, xml_lines
 
-WrittenFormat = Literal["json", "csv", "key_value", "xml", "template", "avro"]
+_START, _END = len('{"v":'), -1
+
+
+def value_texts(column: pa.Array) -> list[str | None]:
+    """The text of each value; None of null.
+
+    A text is itself. Others are as in JSON, without quotes; NaN and the infinities are `nan` and `inf`.
+
+    >>> value_texts(pa.array([1.5, None, float("nan")])), value_texts(pa.array(["a b"]))
+    (['1.5', None, 'nan'], ['a b'])
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if is_text(column.type):
+        texts: list[str | None] = column.to_pylist()
+        return texts
+    if pa.types.is_floating(column.type):
+        return [None if value is None else repr(value) for value in column.cast(pa.float64()).to_pylist()]
+    lines = json_lines(pa.table({"v": column})).decode().split("\n")[:-1]
+    found = [line[_START:_END] for line in lines]
+    bare = [text[1:-1] if text[:1] == '"' else text for text in found]
+    valid = column.is_valid().to_pylist()
+    return [text if there else None for text, there in zip(bare, valid, strict=True)]
+
+
+WrittenFormat = Literal["json", "csv", "key_value", "template", "avro"]
 Writer = Callable[[pa.RecordBatch], "Sequence[str | bytes]"]
 """Makes a text of each row. Raises ValueError if one of them has none."""
 _ENDS = re.compile(r"[\r\n]")
@@ -31,7 +55,6 @@ def writer_of(
     columns: Schema,
     *,
     delimiter: str = ",",
-    root: str = "row",
     template: str | None = None,
     written: Any = None,
     schema_id: int | None = None,
@@ -41,9 +64,6 @@ def writer_of(
     if format == "json":
         encode = encoder_of("json", columns, name=columns.name)
         return lambda batch: [bytes(line or b"").decode() for line in encode(batch)]
-    if format == "xml":
-        check_xml(schema, written=True)
-        return lambda batch: xml_lines(batch, root)
     if format == "avro":
         avro = avro_schema_of(columns, columns.name) if written is None else written
         return AvroEncoder(schema, avro, schema_id)

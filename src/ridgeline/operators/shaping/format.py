@@ -29,8 +29,6 @@ class Format(Operator):
     - "csv": the values in the order of the columns, with this `delimiter`; null is nothing, an empty text
       is `""`.
     - "key_value": `user=ann cents=5 text="a b"`; null is left out.
-    - "xml": an element `root` with one for each value; null is left out. A list is an element for each item,
-      a struct is an element with its fields.
     - "template": `template`, such as `"{user} paid {cents:>6}"`, with Python's formats; null is nothing.
     - "avro": bytes. `written`: the Avro schema; default: that of the columns. With `schema_id` they stand
       behind the framing of a schema registry. It needs fastavro.
@@ -69,7 +67,6 @@ class Format(Operator):
     keep: Columns = Field(default=(), kw_only=True)
     template: str | None = Field(default=None, kw_only=True)
     delimiter: str = Field(default=",", min_length=1, max_length=1, kw_only=True)
-    root: str = Field(default="row", pattern=r"^[A-Za-z_][\w.-]*$", kw_only=True)
     written: str | dict[str, Any] | None = Field(default=None, kw_only=True)
     schema_id: int | None = Field(default=None, ge=0, lt=2**32, kw_only=True)
 
@@ -117,7 +114,6 @@ class Format(Operator):
             self.format,
             columns,
             delimiter=self.delimiter,
-            root=self.root,
             template=self.template,
             written=self.written,
             schema_id=self.schema_id,
