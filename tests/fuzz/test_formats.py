@@ -1,11 +1,9 @@
 """Damaged bytes of each format: an error of ours that says what is wrong, and no code is run."""
 
 import contextlib
-import io
 import json
 import secrets
 import time
-import zipfile
 
 import pytest
 
@@ -26,8 +24,6 @@ from ridgeline.plan.spec.texts import decode, read_document
 from ridgeline.service.access.audited import read_audit
 from ridgeline.service.access.rules import read_rules
 from ridgeline.service.event_log import head_of, read_run
-from ridgeline.service.history.bundled_run import BundledRun
-from ridgeline.service.history.bundling import FORMAT, INDEX, entry_of
 from ridgeline.service.http.bodies import AnswerError, read_object
 from ridgeline.service.http.edit_requests import edits_of, edits_of_requests
 from ridgeline.service.store.folder import decoded
@@ -172,26 +168,6 @@ def test_event_logs(tmp_path):
     attack("event logs", [lines], 300, take, RidgelineError)
     with pytest.raises(RidgelineError, match="maximum recursion depth"):
         take(lines + b"[" * 3_000 + b"\n" + lines)
-
-
-def test_bundles(tmp_path):
-    file = tmp_path / "b.zip"
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as bundle:
-        bundle.writestr(INDEX, json.dumps({"bundle": "ridgeline", "format": FORMAT}))
-        bundle.writestr(entry_of("/info", {}), json.dumps({"id": "x", "more": list(range(50))}))
-
-    def take(data):
-        file.write_bytes(data)
-        run = BundledRun(file)
-        try:
-            run.load()
-            run.ask("/info", {})
-        finally:
-            run.close()
-
-    attack("bundles", [made.getvalue()], 1_000, take, AnswerError)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.zip"]
 
 
 def test_packages(tmp_path):

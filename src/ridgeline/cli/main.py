@@ -17,8 +17,7 @@ from ridgeline.cli.access import tokens
 from ridgeline.cli.applications import commands as by_name
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, load_configured
-from ridgeline.cli.costs.costing import cost
-from ridgeline.cli.doctor.command import doctor
+from ridgeline.cli.doctor import doctor
 from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
 from ridgeline.cli.library import describe_operator, list_library
@@ -36,7 +35,6 @@ from ridgeline.cli.remote import (
     querying,
     recording,
     regions,
-    web,
 )
 from ridgeline.cli.running import upgrading
 from ridgeline.cli.settings import RunSettings
@@ -392,7 +390,6 @@ _add(
     commands.list_apps,
     regions.status,
     commands.page,
-    web.web,
     commands.top,
     commands.get_app_info,
     commands.progress,
@@ -416,8 +413,7 @@ _add(_STEER, logs.set_log_level)
 _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
-_add(_AFTER, replay, history.history, history.bundle, checkpoints)
-_add(_AFTER, cost)
+_add(_AFTER, replay, history.history, checkpoints)
 _add(_ACCESS, tokens.audit)
 app.add_typer(tokens.group, name="token", rich_help_panel=_ACCESS)
 _add(_SHELL, shell)

@@ -1,7 +1,6 @@
 """Our own commands by TLS: which certificates they accept, and that they send nothing before."""
 
 import http.server
-import json
 import socket
 import ssl
 import threading
@@ -14,7 +13,7 @@ from ridgeline.cli.remote.client import Client
 from ridgeline.service import registry
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from ridgeline.service.listing.asking import Asking
+from ridgeline.service.store.asking import ask
 from ridgeline.service.tls.options import TlsOptions
 from ridgeline.service.tls.serving import secured
 from support.cli.windows import make_plan, watch_of, window
@@ -215,25 +214,15 @@ def test_no_redirect_gets_the_token(strange, authority):
 
 
 def test_the_list_asks_by_tls(serve, strange, authority):
-    import asyncio
 
     server = serve(TlsOptions(web_tls=True), token="secret")
     port, got = strange(authority.sign("strange"))
     other = registry.Entry("", "", f"https://127.0.0.1:{port}", "other")
-    asking = Asking([other], registry.running)
-
-    async def answers():
-        while True:
-            found = {one["url"]: one for one in (await asking.answer())["apps"]}
-            if not any(one["state"] == "asking" for one in found.values()):
-                return found, await asking.page(found[f"{server.url}/"]["key"])
-
-    found, page = asyncio.run(answers())
-    assert found[f"{server.url}/"]["problem"] == ""
-    assert page.startswith(f"{server.url}/#code=")
-    assert found[f"{other.url}/"]["state"] == "refused"
-    assert "is not accepted" in found[f"{other.url}/"]["problem"]
-    assert "secret" not in json.dumps(found)
+    mine = registry.find(server.url)
+    answered, refusal = ask([mine, other])
+    assert answered["problem"] == ""
+    assert refusal["state"] == "refused"
+    assert "is not accepted" in refusal["problem"]
     assert got == []
 
 

@@ -45,7 +45,7 @@ def write_log(path, found):
 
 
 def place(log):
-    """The path of the run of a log or a bundle."""
+    """The path of the run of a log."""
     (found,) = logs_in(log.resolve())
     return f"/run/{id_of(found.path, found.run)}"
 

@@ -64,8 +64,9 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
     """The applications of the store and of this machine, by name."""
     from ridgeline.cli.applications.resolving import store_of
     from ridgeline.service import registry
+    from ridgeline.service.store.asking import ask
     from ridgeline.service.store.folder import EntryFolder
-    from ridgeline.service.store.standing import ask, standings
+    from ridgeline.service.store.standing import standings
 
     here = registry.running()
     place = store_of(store)

@@ -23,7 +23,7 @@ from ridgeline.service.page.state import KeptPlan
 
 NOT_KEPT = "not kept"
 _NEEDS = "a run that is read from its log cannot be asked for this"
-_HINT = "it needs the running application; `ridgeline web` lists those that run"
+_HINT = "it needs the running application; `ridgeline ps` lists those that run"
 ENDPOINTS: tuple[Endpoint, ...] = (
     *JSON_ENDPOINTS,
     *changing_endpoints(BASE),

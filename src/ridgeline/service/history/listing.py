@@ -15,7 +15,6 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.files.rotation import base_of, size_of
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.event_log import LINES, PARQUET, RunFiles, event_logs, head_of
-from ridgeline.service.history.bundled_run import SUFFIX, index_of
 from ridgeline.service.history.logged_run import LoggedRun, NotALogError, is_written
 from ridgeline.service.history.tail import Tail
 
@@ -56,37 +55,15 @@ class Log:
 
 def logs_in(place: Path) -> list[Log]:
     """The logs of a folder, one a run; or the one that a file is. Raises OSError."""
-    if place.is_dir() and place.suffix != PARQUET:
-        found = [Path(path) for path in event_logs(str(place))]
-    else:
-        found = [] if place.suffix == SUFFIX else [place]
-    logs = [Log(path, ("bundle", _began(path))) for path in _bundles(place)]
-    for path in found:
-        head = head_of(path)
-        logs.append(Log(path, None if head is None else head.run))
-    return logs
-
-
-def _bundles(place: Path) -> list[Path]:
-    """The bundles of a folder; or the file itself, if it has the name of one. Raises OSError."""
-    if place.suffix == SUFFIX and place.is_file():
-        return [place]
-    if not place.is_dir():
-        return []
-    found = [path for path in sorted(place.iterdir()) if path.suffix == SUFFIX and path.is_file()]
-    return [path for path in found if index_of(path) is not None]
-
-
-def _began(path: Path) -> float:
-    """When the application of a bundle began; 0 if it does not say."""
-    index = index_of(path) or {}
-    began = index.get("began")
-    return float(began) if isinstance(began, int | float) else 0.0
+    in_folder = place.is_dir() and place.suffix != PARQUET
+    found = [Path(path) for path in event_logs(str(place))] if in_folder else [place]
+    heads = [(path, head_of(path)) for path in found]
+    return [Log(path, None if head is None else head.run) for path, head in heads]
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file has the name of an event log, or of a bundle."""
-    return path.suffix in {*LINES, PARQUET, SUFFIX}
+    """Whether a file has the name of an event log."""
+    return path.suffix in {*LINES, PARQUET}
 
 
 class Listing:
@@ -167,8 +144,6 @@ def _row(run: str, log: Log, **known: Any) -> RunRow:
 
 def summarize(run: str, log: Log, runs: Callable[[str], bool]) -> RunRow:
     """A run in a few words: its whole log is read."""
-    if log.path.suffix == SUFFIX:
-        return _of_bundle(run, log)
     logged = LoggedRun(log.path, runs, run=log.run)
     try:
         logged.load(follow=False)
@@ -198,25 +173,10 @@ def summarize(run: str, log: Log, runs: Callable[[str], bool]) -> RunRow:
     )
 
 
-def _of_bundle(run: str, log: Log) -> RunRow:
-    """The row of a bundle, as its index has it."""
-    try:
-        index = index_of(log.path)
-    except OSError as error:
-        return _row(run, log, state="strange", problem=f"it cannot be read: {error.strerror}")
-    if index is None:
-        return _row(run, log, state="strange", problem="it is no bundle")
-    texts = {name: str(index.get(name) or "") for name in ("name", "application", "state", "sentence")}
-    numbers = {name: index.get(key) for name, key in (("ended", "at"), ("windows", "windows"))}
-    known = {name: value if isinstance(value, int | float) else None for name, value in numbers.items()}
-    return _row(run, log, **texts, **known, notes=["a bundle, as of when it was made"])
-
-
 def _size(log: Log) -> int:
     """The bytes of all files of a log; 0 if it is gone."""
     try:
-        is_bundle = log.path.suffix == SUFFIX
-        files = RunFiles(log.path, log.run).of_run() if log.run is not None and not is_bundle else []
+        files = RunFiles(log.path, log.run).of_run() if log.run is not None else []
         return sum(size_of(file) for file, _ in files) or size_of(log.path)
     except (OSError, RidgelineError):
         return 0

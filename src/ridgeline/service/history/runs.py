@@ -13,7 +13,6 @@ from pathlib import Path
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import did_you_mean
 from ridgeline.engine.files.rotation import base_of
-from ridgeline.service.history.bundled_run import SUFFIX, BundledRun
 from ridgeline.service.history.listing import Listing, Log, RunRow, logs_in
 from ridgeline.service.history.logged_run import LoggedRun, NotALogError
 from ridgeline.service.http.endpoint import AnswerError
@@ -80,7 +79,7 @@ class Runs:
         """The list of runs, the newest first."""
         return self._listing.rows()
 
-    def of(self, run: str) -> LoggedRun | BundledRun:
+    def of(self, run: str) -> LoggedRun:
         """A run that is read.
 
         Raises AnswerError: 404 for an id that there is not, 503 as long as it is being read, 409 if it
@@ -101,7 +100,7 @@ class Runs:
         with self._lock:
             loading = self._loaded.get(run) or loading
             if loading is None:
-                loading = _Loading(self._run(logs[run]))
+                loading = _Loading(LoggedRun(logs[run].path, self._runs, run=logs[run].run))
             self._loaded[run] = loading
             self._loaded.move_to_end(run)
             while len(self._loaded) > MOST_LOADED:
@@ -109,12 +108,6 @@ class Runs:
         for one in old:
             one.run.close()
         return loading.wait()
-
-    def _run(self, log: Log) -> LoggedRun | BundledRun:
-        """A run that is not read yet."""
-        if log.path.suffix == SUFFIX:
-            return BundledRun(log.path)
-        return LoggedRun(log.path, self._runs, run=log.run)
 
     def close(self) -> None:
         """Forget all runs. May be called twice."""
@@ -128,13 +121,13 @@ class Runs:
 class _Loading:
     """A run that a thread reads."""
 
-    def __init__(self, run: LoggedRun | BundledRun) -> None:
+    def __init__(self, run: LoggedRun) -> None:
         self.run = run
         self._done = threading.Event()
         self._problem = ""
         threading.Thread(target=self._load, name="ridgeline-history-read", daemon=True).start()
 
-    def wait(self) -> LoggedRun | BundledRun:
+    def wait(self) -> LoggedRun:
         """The run once it is read. Raises AnswerError (503, 409)."""
         if not self._done.wait(PATIENCE_SECONDS):
             share = f"{100 * self.run.share():.0f} %"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -18,20 +16,13 @@ from starlette.types import Scope
 
 from ridgeline.service.access.roles import Role
 from ridgeline.service.history.answering import ENDPOINTS, Asked, answer, needs_running
-from ridgeline.service.history.bundled_run import BundledRun
-from ridgeline.service.history.comparing import compare
-from ridgeline.service.history.kept_lines import ENDPOINT as LINES
-from ridgeline.service.history.kept_lines import has_lines, lines_of
-from ridgeline.service.history.logged_run import LoggedRun
 from ridgeline.service.history.runs import Runs
-from ridgeline.service.history.sides import side_of
 from ridgeline.service.http.callers import caller_of
 from ridgeline.service.http.endpoint import AnswerError, Endpoint
 from ridgeline.service.http.endpoints import BASE
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.replies import answer_error, http_error, reply, server_error
 from ridgeline.service.http.server import WebServer
-from ridgeline.service.http.web import parsed_body
 from ridgeline.service.page.assets import Assets, SafeHeaders
 from ridgeline.service.page.live import EVERY_MS
 from ridgeline.service.page.routes import begin_session, page_or, page_routes, shown_rights
@@ -49,8 +40,7 @@ def create_history(runs: Runs) -> Starlette:
     """The web application of a history.
 
     Below `/run/ID/` are the page and the answers of an application. Changes and all
-    else that needs a running one are answered with 409. Who reaches the service reads figures; the lines that
-    a bundle keeps need a session or the token, as they do of a running application.
+    else that needs a running one are answered with 409.
     """
     app = Starlette(
         routes=[
@@ -89,37 +79,19 @@ def _of_a_run(runs: Runs) -> list[Any]:
 
     async def live(request: Request) -> Response:
         run = await run_in_threadpool(runs.of, request.path_params["run"])
-        events = run.pages.events(_every(request)) if isinstance(run, LoggedRun) else run.events()
-        return StreamingResponse(events, 200, _STREAMED, "text/event-stream")
+        return StreamingResponse(run.pages.events(_every(request)), 200, _STREAMED, "text/event-stream")
 
     def index(request: Request) -> Response:
-        run = runs.of(request.path_params["run"])
-        name = run.plan.application if isinstance(run, LoggedRun) else run.whole()["plan"]["application"]
+        name = runs.of(request.path_params["run"]).plan.application
         return reply({"name": name, "readOnly": True})
-
-    def compared(request: Request) -> Response:
-        other = request.query_params.get("with")
-        if not other:
-            raise AnswerError(400, "`with` is missing", "give the id of another run, from `/runs`")
-        first, second = runs.of(request.path_params["run"]), runs.of(other)
-        return reply(compare(side_of(first), side_of(second)))
-
-    async def lines(request: Request) -> Response:
-        asked = await parsed_body(LINES, request)
-        return reply(await run_in_threadpool(lambda: lines_of(runs.of(request.path_params["run"]), asked)))
-
-    async def rights(request: Request) -> Response:
-        return await _rights(request, runs)
 
     return [
         Route("/", page),
-        Route("/page/session", rights),
+        Route("/page/session", _rights),
         Route("/page/session", begin_session, methods=["POST"]),
-        Route(LINES.path, lines, methods=["POST"]),
         Route("/page/{path:path}", file),
         Route("/index.json", index),
         Route(f"{BASE}/live", live),
-        Route(f"{BASE}/compare", compared),
         Route(f"{BASE}/page", _refused, methods=["POST"]),
         *(_route(runs, endpoint) for endpoint in ENDPOINTS),
     ]
@@ -130,18 +102,9 @@ def _route(runs: Runs, endpoint: Endpoint) -> Route:
 
     def get(request: Request) -> Response:
         run = runs.of(request.path_params["run"])
-        return reply(answer_of(run, endpoint, endpoint.parse(request)))
+        return reply(answer(endpoint, Asked(run.watch, run.plan, endpoint.parse(request))))
 
     return Route(endpoint.path, _refused if endpoint.method != "GET" else get, methods=[endpoint.method])
-
-
-def answer_of(run: LoggedRun | BundledRun, endpoint: Endpoint, values: Mapping[str, Any]) -> Any:
-    """The answer of a run to GET. Raises AnswerError."""
-    if isinstance(run, LoggedRun):
-        return answer(endpoint, Asked(run.watch, run.plan, values))
-    placed = {one.name: quote(str(values[one.name]), safe="") for one in endpoint.path_parameters}
-    path = endpoint.path.removeprefix(BASE).format(**placed)
-    return run.ask(path, {one.name: values.get(one.name) for one in endpoint.query})
 
 
 def _every(request: Request) -> int:
@@ -149,24 +112,15 @@ def _every(request: Request) -> int:
     return min(60_000, max(100, int(text))) if text.isascii() and text.isdigit() else EVERY_MS
 
 
-async def _rights(request: Request, runs: Runs) -> Response:
-    """The rights of a browser about a run, of which nothing can be changed; `writes`: it may see lines."""
+async def _rights(request: Request) -> Response:
+    """The rights of a browser about a run, of which nothing can be changed."""
     caller, _ = await caller_of(request.scope, request.app.state)
-    log = await run_in_threadpool(_has_lines, runs, request.path_params["run"])
-    return reply({**shown_rights(caller), "reads": True, "readOnly": True, "log": log})
+    return reply({**shown_rights(caller), "reads": True, "readOnly": True})
 
 
-def _has_lines(runs: Runs, run: str) -> bool:
-    """False for a run that cannot be read, which other answers say."""
-    try:
-        return has_lines(runs.of(run))
-    except AnswerError:
-        return False
-
-
-def _role_of(scope: Scope) -> Role | None:
-    """Lines of operators need the role that those of a running application need; all else is to read."""
-    return LINES.role if scope["path"].endswith(LINES.path) else Role.READ
+def _role_of(_scope: Scope) -> Role | None:
+    """All that a log has is to read."""
+    return Role.READ
 
 
 def _refused(_request: Request) -> Response:

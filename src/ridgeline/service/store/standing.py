@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ipaddress
 import os
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.service import registry
-from ridgeline.service.listing.asking import ANSWER_SECONDS, Asking, ListedAnswer, key_of
+from ridgeline.service.store.asking import Said, ask
 from ridgeline.service.store.folder import LIVING, EntryFolder, Found, StoreEntry
 
 BEAT_SECONDS = 2.0
@@ -21,7 +20,6 @@ BEAT_SECONDS = 2.0
 DEAD_SECONDS = 10.0
 """An entry that is older is of an application that is dead, if its web service does not answer either."""
 DEAD, DAMAGED, FOREIGN = "dead", "damaged", "foreign"
-_LOOK_SECONDS = 0.05
 _ANSWERS = {"starting", "ok", "behind", "stuck", "failed", "ended", "refused"}
 
 
@@ -38,7 +36,7 @@ class Standing:
     state: str
     age: float
     words: str = ""
-    said: ListedAnswer | None = None
+    said: Said | None = None
 
     @property
     def lives(self) -> bool:
@@ -72,7 +70,7 @@ def standing(folder: EntryFolder, found: Found) -> Standing:
     return standings(folder, [found], {})[0]
 
 
-def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
+def _standing(found: Found, now: float, said: Said | None) -> Standing:
     """How it stands at that time of the store's clock; `said`: the answer of its web service, if asked."""
     entry, age = found.entry, max(0.0, now - found.written)
     if entry is None:
@@ -89,13 +87,13 @@ def _standing(found: Found, now: float, said: ListedAnswer | None) -> Standing:
     return Standing(found, entry.state, age, _words(entry, said), said)
 
 
-def _silence(entry: StoreEntry, said: ListedAnswer | None) -> str:
+def _silence(entry: StoreEntry, said: Said | None) -> str:
     if said is not None:
         return "its web service does not answer"
     return "its web service cannot be asked from here" if entry.address else "it has no web service"
 
 
-def _words(entry: StoreEntry, said: ListedAnswer | None) -> str:
+def _words(entry: StoreEntry, said: Said | None) -> str:
     if said is not None:
         return said["sentence"] or said["problem"]
     if not entry.address:
@@ -156,25 +154,6 @@ def registry_entry(entry: StoreEntry, token: str | None) -> registry.Entry:
         entry.process,
         certificate=entry.certificate,
     )
-
-
-def ask(entries: Sequence[registry.Entry]) -> list[ListedAnswer]:
-    """The answer of each, in the same order; no application holds up another one."""
-    if not entries:
-        return []
-    return asyncio.run(_ask(entries))
-
-
-async def _ask(entries: Sequence[registry.Entry]) -> list[ListedAnswer]:
-    clock = SystemClock()
-    asking = Asking(entries, list)
-    deadline = clock.monotonic() + ANSWER_SECONDS
-    while True:
-        rows = {row["key"]: row for row in (await asking.answer())["apps"]}
-        found = [rows[key_of(entry.url)] for entry in entries]
-        if clock.monotonic() > deadline or all(row["state"] != "asking" for row in found):
-            return found
-        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _clock(folder: EntryFolder, found: Sequence[Found]) -> Callable[[], float]:

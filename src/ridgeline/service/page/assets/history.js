@@ -1,6 +1,5 @@
-// The list of runs that have ended: each with its sentence, and a choice of two to compare. `ridgeline history` serves it.
+// The list of runs that have ended: each with its sentence. `ridgeline history` serves it.
 import { html, render, useEffect, useState } from "./vendor/preact.js";
-import { exchangeCode } from "./api.js";
 import { bytes, count, duration, plural, timeOfDay } from "./format.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { State } from "./parts/state.js";
@@ -56,27 +55,19 @@ function Runs() {
 
 function List({ runs }) {
   const [text, setText] = useState("");
-  const [chosen, setChosen] = useState([]);
   if (!runs.length) return html`<${Empty}>There is no event log here. ${html`<code>ridgeline run APP --event-log FILE</code>`} writes one.</>`;
   const wanted = text.trim().toLowerCase();
   const shown = runs.filter((run) => !wanted || [run.name, run.file, run.application, run.state, run.sentence].some((one) => one.toLowerCase().includes(wanted)));
-  const choose = (run) => setChosen((before) => (before.includes(run.id) ? before.filter((one) => one !== run.id) : [...before, run.id].slice(-2)));
   const columns = [
     { name: "name", title: "Run", value: (run) => run.name || run.file, cell: (run) => html`<a class="runs-name" href=${place(run.id)}>${run.name || run.file}</a><span class="runs-file">${run.file}</span>` },
     { name: "state", title: "State", value: (run) => ORDER.indexOf(run.state), cell: (run) => html`<${State} state=${run.state} />` },
     { name: "sentence", title: "How it did", sort: false, value: (run) => run.sentence, cell: (run) => html`<${Said} run=${run} />` },
     { name: "began", title: "Began", number: true, value: (run) => run.began, cell: (run) => html`${timeOfDay(run.began)}${run.ended != null && html`<span class="runs-file">for ${duration(Math.max(0, run.ended - run.began))}</span>`}` },
     { name: "windows", title: "Windows", number: true, value: (run) => run.windows, cell: (run) => html`${count(run.windows)}<span class="runs-file">${bytes(run.bytes)}</span>` },
-    { name: "compare", title: "Compare", sort: false, value: () => "", cell: (run) => html`<button type="button" class="button" aria-pressed=${chosen.includes(run.id)} aria-label=${`Compare ${run.name || run.file} of ${timeOfDay(run.began)}`} onClick=${() => choose(run)}>${chosen.includes(run.id) ? "✓ chosen" : "choose"}</button>` },
   ];
-  return html`<div class="runs-tools">
-      ${runs.length >= FILTER_FROM && html`<input class="field runs-find" type="search" aria-label="Find a run" placeholder="Find a run" value=${text} onInput=${(event) => setText(event.target.value)} />`}
-      ${runs.length > 1 && (chosen.length === 2
-        ? html`<a class="button first" href=${`${place(chosen[0])}#/compare?with=${encodeURIComponent(chosen[1])}`}>Compare the two runs</a>`
-        : html`<span class="muted">${chosen.length ? "Choose a second run to compare it with." : "Choose two runs to see them side by side."}</span>`)}
-    </div>
+  return html`${runs.length >= FILTER_FROM && html`<input class="field runs-find" type="search" aria-label="Find a run" placeholder="Find a run" value=${text} onInput=${(event) => setText(event.target.value)} />`}
     ${shown.length
-      ? html`<${Table} label="Runs" columns=${runs.length > 1 ? columns : columns.slice(0, -1)} rows=${shown} id=${(run) => run.id} sort=${{ by: "began", descending: true }} onOpen=${(run) => location.assign(place(run.id))} />`
+      ? html`<${Table} label="Runs" columns=${columns} rows=${shown} id=${(run) => run.id} sort=${{ by: "began", descending: true }} onOpen=${(run) => location.assign(place(run.id))} />`
       : html`<${Empty}>No run matches “${text}”.</>`}`;
 }
 
@@ -98,6 +89,5 @@ function summary(runs) {
   return `${plural(runs.length, "run")}${parts.length ? `: ${parts.join(", ")}` : ""}.`;
 }
 
-await exchangeCode();
 document.documentElement.dataset.theme = themeOf();
 render(html`<${Runs} />`, document.getElementById("page"));

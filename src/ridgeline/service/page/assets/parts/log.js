@@ -9,7 +9,6 @@ import {SignIn} from "./sign_in.js";
 
 const EVERY_MS = 1_000;
 const MOST = 500;
-const MOST_KEPT = 1_000; // of a bundle, which is asked once
 const NONE = {lines: [], last: 0, asked: false, problem: null};
 const LOUD = {WARNING: "behind", ERROR: "bad", CRITICAL: "bad"};
 const LEVELS = {"": "any level", WARNING: "warnings and errors", ERROR: "errors"};
@@ -19,9 +18,8 @@ const TIMES = {"": "any time", 60: "last minute", 600: "last 10 minutes", 3600: 
 /** `operator`, `partition`: those of one; without, the lines of all, to choose from. */
 export function LogLines({operator = null, partition = null}) {
   const writes = useStore((state) => state.rights?.writes);
-  const kept = useStore((state) => state.rights?.log);
   const over = useStore((state) => state.rights?.readOnly === true);
-  const live = useStore((state) => state.connection.live) && !over;
+  const live = useStore((state) => state.connection.live);
   const [all, setAll] = useState(NONE);
   const [text, setText] = useState("");
   const [level, setLevel] = useState("");
@@ -29,22 +27,21 @@ export function LogLines({operator = null, partition = null}) {
   const [of, setOf] = useState("");
   const [region, setRegion] = useState("");
   useEffect(() => {
-    if (!writes || kept === false) return undefined;
+    if (!writes || over) return undefined;
     let left = false;
     let timer = null;
     let last = 0;
     setAll(NONE);
     async function turn() {
       let problem = null;
-      const most = over ? MOST_KEPT : MOST;
       try {
-        const body = {after: last, limit: most};
+        const body = {after: last, limit: MOST};
         if (operator !== null) body.operator = operator;
         if (partition !== null) body.partition = partition;
         const answer = await post("/log", body);
         if (left) return;
         last = answer.last;
-        setAll((before) => ({lines: [...before.lines, ...answer.lines].sort((one, other) => one.at - other.at).slice(-most), last, asked: true, problem: null}));
+        setAll((before) => ({lines: [...before.lines, ...answer.lines].sort((one, other) => one.at - other.at).slice(-MOST), last, asked: true, problem: null}));
       } catch (failure) {
         problem = failure;
       }
@@ -57,8 +54,8 @@ export function LogLines({operator = null, partition = null}) {
       left = true;
       clearTimeout(timer);
     };
-  }, [operator, partition, writes, live, kept, over]);
-  if (kept === false) return html`<p class="operator-empty" role="status">No lines of operators are kept of this run. <code>ridgeline bundle APP</code> keeps those of a running application.</p>`;
+  }, [operator, partition, writes, live, over]);
+  if (over) return html`<p class="operator-empty" role="status">An event log has no lines of operators: they are in the log file of the run.</p>`;
   if (!writes) return html`<${SignIn} why="Lines of operators are shown to those who may change something: it needs the token." onDone=${() => {}} />`;
   const wanted = text.trim().toLowerCase();
   const newest = all.lines.at(-1)?.at ?? 0;
@@ -68,7 +65,7 @@ export function LogLines({operator = null, partition = null}) {
   const chooses = wanted || level || seconds || of || region;
   const names = operator === null ? distinct(all.lines.map((line) => line.operator)) : [];
   const regions = distinct(all.lines.map((line) => line.region));
-  return html`${(live || over) && all.problem && html`<${Notice} problem=${all.problem} />`}
+  return html`${live && all.problem && html`<${Notice} problem=${all.problem} />`}
     ${all.lines.length > 0 && html`<div class="log-tools">
       <input class="field" type="search" aria-label="Find lines" placeholder="Find lines" value=${text} onInput=${(event) => setText(event.target.value)} />
       ${regions.length > 1 && html`<${Choice} label="Region" value=${region} onChange=${setRegion} options=${{"": "any region", ...same(regions)}} />`}

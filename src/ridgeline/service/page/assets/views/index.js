@@ -1,5 +1,5 @@
 // The views, in the order of the navigation. Each is loaded, with its style, when it is first opened.
-// `runs`: it needs an application that runs; `over`: it is of runs that are read from their logs.
+// `runs`: it needs an application that runs.
 const views = [
   { name: "overview", title: "Overview", load: () => import("./overview.js") },
   { name: "graph", title: "Graph", load: () => import("./graph.js") },
@@ -13,10 +13,9 @@ const views = [
   { name: "queries", title: "Queries", load: () => import("./queries.js"), runs: true },
   { name: "configuration", title: "Configuration", load: () => import("./configuration.js") },
   { name: "checkpoints", title: "Checkpoints", load: () => import("./checkpoints.js") },
-  { name: "compare", title: "Compare", load: () => import("./compare.js"), over: true },
 ];
 
 // The views of an application, or with `readOnly` of a run that is read from its log.
 export function viewsOf(readOnly) {
-  return views.filter((view) => !(readOnly ? view.runs : view.over));
+  return views.filter((view) => !(readOnly && view.runs));
 }

@@ -1,1 +1,0 @@
-"""`ridgeline cost`: core seconds and money of a run."""

@@ -1,1 +1,0 @@
-"""`ridgeline doctor`: whether this machine, a cluster and a checkpoint's store are fit for a run."""
