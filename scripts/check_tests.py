@@ -87,9 +87,15 @@ def check(known: dict[str, bool]) -> list[str]:
 def mend(known: dict[str, bool]) -> None:
     """Remove entries that name nothing, and sort the others."""
     for path in sorted(LISTS.glob("*.txt")):
-        head = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
-        kept = {one[0]: "\t".join(one) for one in entries(path.stem) if _is_there(one[0], known)}
-        path.write_text("\n".join([*head, *(kept[test] for test in sorted(kept))]) + "\n", encoding="utf-8")
+        write(path.stem, {test: rest for test, *rest in entries(path.stem) if _is_there(test, known)})
+
+
+def write(name: str, kept: dict[str, list[str]]) -> None:
+    """Write a list, sorted, below the comments that it has."""
+    path = LISTS / f"{name}.txt"
+    head = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    lines = ["\t".join([test, *kept[test]]) for test in sorted(kept)]
+    path.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
 
 
 def main() -> int:
