@@ -32,13 +32,13 @@ FILES := --dist loadfile --no-loadscope-reorder
 # Files with tests of a part: to collect all takes seconds in each process.
 OF = $(shell $(BIN)/python tests/support/tiers.py $(1))
 # Marks of each part (CONTRIBUTING.md, "Tests"). Each test is in one of them.
-CORE := not (spark or deep or slow or crash or server)
+CORE := not (lint or spark or deep or slow or crash or server)
 CORE_OF_SPARK := spark and not (deep or slow or crash or server)
 KILLS := kill
 SPARK := spark and deep and not (slow or crash or server or kill)
 CONNECTORS := server and not (kill or alone)
 ALONE := alone and not kill
-REST := (deep and not spark or slow or crash) and not (server or kill or alone)
+REST := (deep and not spark or slow or crash) and not (lint or server or kill or alone)
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 BOTH := $(MAKE) --no-print-directory --jobs=2 $(SYNC) BESIDE=1
@@ -62,8 +62,8 @@ ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
 	@$(BOTH) test-core test-core-of-spark
-	@echo "left out: deep (tests/tiers/deep.txt, most of Spark, docs, examples), slow, crash, alone: make test-deep"
-	@echo "left out: server (make test-connectors), kill (make test-kills). CI runs these too: .ci/run"
+	@echo "left out: deep (tests/tiers/deep.txt, most of Spark, docs, examples), slow, crash and alone;" \
+	    "server: make test-connectors; kill: make test-kills. All of them: make test-deep. CI: .ci/run"
 endif
 
 # A third of their time the core's tests wait.
@@ -104,6 +104,7 @@ lint: $(VENV)/.dev ## Check style, format, layers, rooms, docstrings, sentences 
 	$(BIN)/python scripts/check_docstrings.py
 	$(BIN)/python scripts/check_sentences.py
 	$(BIN)/python scripts/check_tests.py
+	$(BIN)/pytest -q -m lint $(call OF,lint)
 	$(BIN)/vulture
 
 types: $(VENV)/.dev ## Check the types

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "tests" / "tiers"
 LONGEST_SECONDS = 1.0
-_MARKS = re.compile(r"\bmark\.(?:spark|deep|slow|crash|alone)\b|\bdeeper\b")
+_MARKS = re.compile(r"\bmark\.(?:spark|deep|slow|crash|alone|lint)\b|\bdeeper\b")
 
 
 def functions() -> dict[str, bool]:

@@ -31,7 +31,7 @@ import check_tests
 
 ROOT = check_tests.ROOT
 MEASURED = ROOT / "build" / "measured"
-QUICK = "not (spark or slow or crash or server or alone)"
+QUICK = "not (lint or spark or slow or crash or server or alone)"
 
 CHEAP_SECONDS = 0.02
 """A test that takes less stays in the core."""

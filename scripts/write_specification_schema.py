@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ridgeline.plan.spec.model import json_schema
 
-FILE = Path(__file__).parents[1] / "docs" / "specification.schema.json"
+PAGE = Path(__file__).parents[1] / "docs" / "specification.schema.json"
 
 
 def render() -> str:
@@ -16,5 +16,5 @@ def render() -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(render())
-    print(f"wrote {FILE}")
+    PAGE.write_text(render())
+    print(f"wrote {PAGE}")

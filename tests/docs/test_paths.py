@@ -11,12 +11,17 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 HOMES = (ROOT / "src" / "ridgeline", ROOT / "src" / "ridgeline" / "engine", ROOT / "src", ROOT, ROOT / "docs")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_named_files_exist(page):
-    for name in re.findall(r"`((?:[\w.]+/)+(?:[\w*]+\.(?:py|md|toml|lock))?)`", page.read_text()):
-        assert any(list(home.glob(name.rstrip("/"))) for home in HOMES) or name in OTHERS, (
-            f"{page.name}: {name}"
-        )
+pytestmark = pytest.mark.lint
+
+
+def test_named_files_exist():
+    missing = [
+        f"{page.name}: {name}"
+        for page in PAGES
+        for name in re.findall(r"`((?:[\w.]+/)+(?:[\w*]+\.(?:py|md|toml|lock))?)`", page.read_text())
+        if name not in OTHERS and not any(list(home.glob(name.rstrip("/"))) for home in HOMES)
+    ]
+    assert not missing
 
 
 OTHERS = {"journal/", "committed/", "plans/", "spark/offsets/"}

@@ -16,23 +16,23 @@ ROWS = [
 ]
 
 
+pytestmark = pytest.mark.lint
+
+
 def test_there_are_threats_of_all_who_attack():
     headings = PAGE.read_text(encoding="utf-8").count("\n## ")
     assert headings == 8
     assert len(ROWS) > 30
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_each_line_names_its_tests_or_says_that_there_is_no_defence(row):
-    _, defence, tests, remaining = row
-    assert remaining
-    if tests == "not defended":
-        assert defence.startswith("not defended")
-        return
-    named = TEST.findall(tests)
-    assert named, f"`{tests}` names no test"
-    assert len(named) == tests.count("`") // 2
-    for file, name in named:
-        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-        there = [one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
-        assert name in there, f"`{file}` has no test `{name}`"
+def test_each_line_names_its_tests_or_says_that_there_is_no_defence():
+    for threat, defence, tests, remaining in ROWS:
+        assert remaining, threat
+        assert defence.startswith("not defended") == (tests == "not defended"), threat
+        named = TEST.findall(tests)
+        assert len(named) == tests.count("`") // 2, f"`{tests}` names something else than tests"
+        assert named or tests == "not defended", f"`{tests}` names no test"
+        for file, name in named:
+            tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+            there = [one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+            assert name in there, f"`{file}` has no test `{name}`"

@@ -12,57 +12,57 @@ LABELS = set(
 ) | {"stream", "user", "verdict", "version", "what"}
 UNITS = {"seconds", "bytes", "records", "windows", "tasks"}
 OTHER_UNITS = ("milli", "micro", "nano", "_ms", "minutes", "hours", "kilo", "mega", "percent")
-every = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+pytestmark = pytest.mark.lint
 
 
 def test_names_are_unique_and_all_metrics_are_in_a_group():
     assert len(BY_NAME) == len(METRICS) == sum(map(len, GROUPS.values()))
 
 
-@every
-def test_name(metric):
-    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", metric.name)
-    assert not metric.name.startswith(PREFIX)
-    assert not any(unit in metric.name for unit in OTHER_UNITS)
-    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
-    assert metric.name.endswith("_info") == (metric.kind is Kind.INFO)
-    assert not metric.name.endswith(("_count", "_sum", "_bucket"))
-    assert not set(metric.name.split("_")) & (
-        set(metric.labels) - {"operator", "container", "promise", "state", "verdict"}
-    )
+def test_name():
+    for metric in METRICS:
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", metric.name), metric.name
+        assert not metric.name.startswith(PREFIX), metric.name
+        assert not any(unit in metric.name for unit in OTHER_UNITS), metric.name
+        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+        assert metric.name.endswith("_info") == (metric.kind is Kind.INFO), metric.name
+        assert not metric.name.endswith(("_count", "_sum", "_bucket")), metric.name
+        assert not set(metric.name.split("_")) & (
+            set(metric.labels) - {"operator", "container", "promise", "state", "verdict"}
+        )
 
 
-@every
-def test_unit(metric):
-    assert metric.unit in UNITS | {""}
-    words = metric.name.split("_")
-    if metric.unit in {"seconds", "bytes"}:
-        assert words[-2 if metric.kind is Kind.COUNTER else -1] == metric.unit
-    elif metric.unit:
-        assert metric.unit in words
-    assert (metric.unit == "seconds") == ("seconds" in words)
+def test_unit():
+    for metric in METRICS:
+        assert metric.unit in UNITS | {""}, metric.name
+        words = metric.name.split("_")
+        if metric.unit in {"seconds", "bytes"}:
+            assert words[-2 if metric.kind is Kind.COUNTER else -1] == metric.unit
+        elif metric.unit:
+            assert metric.unit in words
+        assert (metric.unit == "seconds") == ("seconds" in words), metric.name
 
 
-@every
-def test_labels(metric):
-    assert set(metric.labels) <= LABELS
-    assert metric.all_labels[0] == "application"
-    assert len(set(metric.all_labels)) == len(metric.all_labels)
+def test_labels():
+    for metric in METRICS:
+        assert set(metric.labels) <= LABELS, metric.name
+        assert metric.all_labels[0] == "application", metric.name
+        assert len(set(metric.all_labels)) == len(metric.all_labels), metric.name
 
 
-@every
-def test_buckets_and_states(metric):
-    assert bool(metric.bounds) == (metric.kind is Kind.HISTOGRAM)
-    assert list(metric.bounds) == sorted(set(metric.bounds))
-    assert not metric.bounds or metric.bounds[-1] >= 600  # tails of minutes are seen
-    assert bool(metric.states) == (metric.kind is Kind.STATE)
+def test_buckets_and_states():
+    for metric in METRICS:
+        assert bool(metric.bounds) == (metric.kind is Kind.HISTOGRAM), metric.name
+        assert list(metric.bounds) == sorted(set(metric.bounds)), metric.name
+        assert not metric.bounds or metric.bounds[-1] >= 600, metric.name  # tails of minutes are seen
+        assert bool(metric.states) == (metric.kind is Kind.STATE), metric.name
 
 
-@every
-def test_words(metric):
-    assert metric.help[0].isupper() or metric.help[0].isdigit()
-    assert metric.help.endswith(".")
-    assert metric.advice.endswith(".")
+def test_words():
+    for metric in METRICS:
+        assert metric.help[0].isupper() or metric.help[0].isdigit(), metric.name
+        assert metric.help.endswith("."), metric.name
+        assert metric.advice.endswith("."), metric.name
 
 
 def test_kip_613_names_are_known():

@@ -271,10 +271,9 @@ def test_each_operator_of_the_library_has_a_case() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_the_test_of_those_without_a_case_is_there(name: str) -> None:
-    file, _, test = ELSEWHERE[name].partition("::")
-    assert f"def {test}(" in (ROOT / "tests" / file).read_text()
+def test_the_tests_of_those_without_a_case_are_there() -> None:
+    for file, _, test in (named.partition("::") for named in ELSEWHERE.values()):
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text()
 
 
 @pytest.mark.parametrize("dealt", [False, True])

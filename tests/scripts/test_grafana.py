@@ -11,6 +11,7 @@ from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, METRICS
 
 PANELS = dashboard()["panels"]
+pytestmark = pytest.mark.lint
 
 
 def expressions():
@@ -84,15 +85,15 @@ def test_labels_exist():
                 assert set(re.findall(r"\{\{(\w+)\}\}", query.legend)) <= known | {"le"}
 
 
-@pytest.mark.parametrize("expression", expressions())
-def test_brackets_of_queries_match(expression):
-    opened = []
-    for sign in re.sub(r'"[^"]*"', "", expression):
-        if sign in "([{":
-            opened.append(")]}"["([{".index(sign)])
-        elif sign in ")]}":
-            assert opened.pop() == sign
-    assert not opened
+def test_brackets_of_queries_match():
+    for expression in expressions():
+        opened = []
+        for sign in re.sub(r'"[^"]*"', "", expression):
+            if sign in "([{":
+                opened.append(")]}"["([{".index(sign)])
+            elif sign in ")]}":
+                assert opened.pop() == sign, expression
+        assert not opened, expression
 
 
 @pytest.mark.parametrize(

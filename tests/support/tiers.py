@@ -87,7 +87,7 @@ def _uses_a_server(item):
 
 def check_marks(items: list[pytest.Item]) -> None:
     """Fail if `files_of` a part would not find a test that has the mark of the part: it would never run."""
-    files = {part: set(files_of(part)) for part in ("spark", "alone", "server", "kill")}
+    files = {part: set(files_of(part)) for part in ("spark", "alone", "lint", "server", "kill")}
     missed = {
         f"`{item.nodeid}` has the mark `{part}`, but `tests/support/tiers.py` does not look for it there"
         for item in items
@@ -123,7 +123,7 @@ def in_order(items: list[pytest.Item]) -> None:
 
 
 _FUNCTION = re.compile(r"^ *(?:async )?def (test_\w+)|^(?:class )?(Test\w+)\b", re.MULTILINE)
-_ELSEWHERE = re.compile(r"^pytestmark = .*mark\.(?:spark|slow|crash|alone)\b", re.MULTILINE)
+_ELSEWHERE = re.compile(r"^pytestmark = .*mark\.(?:spark|slow|crash|alone|lint)\b", re.MULTILINE)
 _SERVER = re.compile(
     r"\b(?:ready|broker|kafka|registry|postgres|mariadb|moto|seaweedfs|redis|nats|rabbitmq|mosquitto)\b"
 )
@@ -136,6 +136,11 @@ def files_of(part: str) -> list[str]:
         if not kept:
             path, _, function = test.partition("::")
             deep[path].add(function)
+    serving = {
+        path.parent.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("conftest.py")
+        if re.search(r"services(?:\.| import )fixtures", path.read_text(encoding="utf-8"))
+    }
     in_kills = {test.partition("::")[0] for test in listed("kills")}
     has = {
         "core": lambda path, text: (
@@ -144,8 +149,9 @@ def files_of(part: str) -> list[str]:
         ),
         "spark": lambda _, text: "mark.spark" in text,
         "alone": lambda _, text: "mark.alone" in text,
+        "lint": lambda _, text: "mark.lint" in text,
         "kill": lambda path, _: path in in_kills,
-        "server": lambda _, text: bool(_SERVER.search(text)),
+        "server": lambda path, text: bool(_SERVER.search(text)) or str(Path(path).parent) in serving,
     }[part]
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
     names = [path.relative_to(ROOT).as_posix() for path in paths]

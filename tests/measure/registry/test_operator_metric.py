@@ -3,8 +3,6 @@
 import ast
 import inspect
 
-import pytest
-
 from ridgeline.cli.views import lists
 from ridgeline.measure import tables
 from ridgeline.measure.answers import operators
@@ -13,30 +11,24 @@ from ridgeline.measure.registry.operator_metric import arranged
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
 from ridgeline.service.http.answers import AGGREGATED
 
-every = pytest.mark.parametrize("row", OPERATOR_METRICS, ids=lambda row: row.name)
-
 
 def test_items_follow_those_that_they_name() -> None:
     entries = [("c", "b", 3), ("a", "", 1), ("d", "", 4), ("b", "a", 2)]
     assert arranged(entries) == [1, 2, 3, 4]
 
 
-@every
-def test_it_is_read_in_one_way(row) -> None:
-    assert [row.last, row.count, row.read].count(None) == 2
-
-
-@every
-def test_it_is_shown_where_it_says(row) -> None:
-    assert row.name in operators.OperatorAnswer.__annotations__
-    if row.metric is not None:
-        assert row.metric in METRICS
-    if row.aggregate is not None:
-        assert row.name in {name for name, _, _ in AGGREGATED}
-    if row.column is not None:
-        assert (row.name, row.column) in lists._OPERATOR_COLUMNS
-    if row.graph is not None:
-        assert row.metric is not None, "a line of the dashboard needs a metric"
+def test_each_is_read_in_one_way_and_shown_where_it_says() -> None:
+    for row in OPERATOR_METRICS:
+        assert [row.last, row.count, row.read].count(None) == 2
+        assert row.name in operators.OperatorAnswer.__annotations__
+        if row.metric is not None:
+            assert row.metric in METRICS
+        if row.aggregate is not None:
+            assert row.name in {name for name, _, _ in AGGREGATED}
+        if row.column is not None:
+            assert (row.name, row.column) in lists._OPERATOR_COLUMNS
+        if row.graph is not None:
+            assert row.metric is not None, "a line of the dashboard needs a metric"
 
 
 def test_arrow_tables_of_latencies_have_a_column_for_each_row_that_is_in_their_answer() -> None:

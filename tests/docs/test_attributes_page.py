@@ -1,8 +1,0 @@
-"""docs/attributes.md says what the code says."""
-
-from support.scripts import script
-
-
-def test_the_page_is_up_to_date():
-    writes = script("write_attributes_page")
-    assert writes.PAGE.read_text() == writes.render(), "run `python scripts/write_attributes_page.py`"
