@@ -31,10 +31,9 @@ ridgeline run quotes.py --tokens tokens --audit-log audit.jsonl
 
 ```
 ann operate sha256:06e0... application=quotes* expires=2027-02-25T01:28:34Z
-certificate:ann.lan read
 user:bob admin
 group:oncall operate
-"claim:team=Data Ops" read
+"group:Data Ops" read
 ```
 
 - **The file** must be its owner's alone (0600), and trusted as [security](security.md) says. It is read again
@@ -45,47 +44,27 @@ group:oncall operate
 - **With `--tokens` reading needs a role too**, on this host neither. The tokens of `--token` (admin) and
   `--read-token` (read) keep their rights. Your own commands on the driver's host are the owner's, by the
   registry.
-- **Certificates**: `certificate:NAME` is the name that a certificate for `--client-ca` proves.
 - **A proxy** names who asks by `--trust-header X-Forwarded-User,X-Forwarded-Groups`. Its headers count from
   the addresses of `--trusted-proxy` alone. From elsewhere they are ignored, and that is said once. The proxy
   must remove these headers from what its own clients send. A session of the page has the groups that the
   proxy names now, and ends after an hour.
-- **OpenID Connect**: `--oidc-issuer URL --oidc-audience NAME` accepts JWTs as bearer tokens. It needs the
-  extra `ridgeline[oidc]`. Lines `claim:NAME=VALUE` map claims to roles; dots lead into objects. Keys are
-  fetched from the issuer, and again after ten minutes or for a key that is new. Clocks may be 60 s apart.
-  Only signatures by public keys count. Browsers sign in as below.
 
 Of several lines that fit, the greatest role counts.
 
-## Sign-in of browsers
+## Sign-in by a proxy
+
+People sign in at a proxy that knows your issuer of identities, such as oauth2-proxy. It sends who they are:
 
 ```
-ridgeline run quotes.py --host 0.0.0.0 --web-tls --oidc-issuer https://login.example/realms/ops \\
-    --oidc-client-id ridgeline --oidc-client-secret file:/run/secrets/oidc \\
-    --oidc-role groups=oncall:operate --oidc-role groups=dev:read --audit-log audit.jsonl
+oauth2-proxy --provider oidc --oidc-issuer-url https://login.example/realms/ops \\
+    --client-id ridgeline --client-secret-file /run/secrets/oidc --cookie-secret-file /run/secrets/cookie \\
+    --email-domain '*' --pass-user-headers --upstream http://127.0.0.1:9400/ --http-address 0.0.0.0:443
+ridgeline run quotes.py --port 9400 --tokens tokens --allow-host ops.example \\
+    --trust-header X-Forwarded-User,X-Forwarded-Groups --trusted-proxy 127.0.0.1
 ```
 
-The page has a link that leads to the issuer. The issuer leads back to `page/login/callback` below the page's
-address: register `https://HOST:PORT/page/login/callback` there, so give a `--port`. It is the authorization
-code flow with PKCE (S256). Without a secret the service is a public client. It asks for the scopes `profile`,
-`email` and, where the issuer has it, `groups`.
-
-- **Roles** come from claims of the ID token: by `--oidc-role CLAIM=VALUE:ROLE`, by lines
-  `claim:NAME=VALUE` of `--tokens`, or both. A role is looked up for each request, but claims stay those of
-  the sign-in until the session ends. Who has no role does not get in.
-- **The secret** may be in `RIDGELINE_OIDC_CLIENT_SECRET`, too: all users of a host read a command line.
-- **A session** ends after an hour without a request, and after twelve in any case: `--oidc-session 1h-12h`.
-  Open streams end with it. *Sign out* ends it at once, and leads to the place where the issuer ends its own
-  session, if it has one.
-- **Behind a proxy** give `--public-url https://ops.example/orders/`: the page's address as browsers see it.
-  The way back, the paths of cookies and their `Secure` are made of it.
-- **The issuer is away**: at the start that is an error. Later no one else can sign in, and sessions stay.
-- **Checks**: the state counts once, and in the browser that has begun. Authlib checks issuer, audience,
-  `azp`, nonce, times and `at_hash` of the ID token. Its signature is by a public key that the issuer has now.
-  No token is kept, and none is in an address, a log or the browser. An address has the code alone, which
-  counts once and with the PKCE verifier only.
-
-Tests sign in at Canaille, a real provider, and at one that lies.
+Lines `user:NAME` and `group:NAME` of the tokens file give roles to the names that it sends. Sign out at the
+proxy: `/oauth2/sign_out`. Programs go on to send tokens.
 
 ## What each role may
 

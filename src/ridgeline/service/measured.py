@@ -94,10 +94,6 @@ def announce(
     if server.token is not None and own_token is None:
         console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
         console.print(Text(f"this opens its page without it, once: {server.page()}"), soft_wrap=True)
-    if server.tls is not None and not server.tls.public:
-        fingerprint = server.tls.fingerprint
-        text = f"its certificate is its own; elsewhere commands accept it by `--ca {fingerprint}`"
-        console.print(Text(text), soft_wrap=True)
     with contextlib.ExitStack() as registered:
         try:
             entry = own_entry(
@@ -297,7 +293,7 @@ class MeasuredRun:
             self._service.host,
             self._service.port,
             self._service.names,
-            secured=secured(self._service, name),
+            tls=secured(self._service),
         )
 
     def _begin(

@@ -158,7 +158,7 @@ class ServiceOptions(AccessOptions):
     @property
     def names(self) -> tuple[str, ...]:
         """The names besides its own by which requests may ask for the web service."""
-        return (*self.allow_host, *self.public_names)
+        return tuple(self.allow_host)
 
     @property
     def rotation(self) -> Rotation:

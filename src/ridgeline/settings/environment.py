@@ -21,13 +21,11 @@ _PORT_SCOPES = (Scope.INPUT_PORT, Scope.OUTPUT_PORT, Scope.UNIFIER)
 _OURS = "RIDGELINE_"
 _READ = (
     "CA",
-    "CERT",
     "CLASS_ARCHIVE",
     "DEBUG",
     "HOME",
     "LOG",
     "NO_CONFIG",
-    "OIDC_CLIENT_SECRET",
     "PRELOAD",
     "READ_TOKEN",
     "SERVICES",

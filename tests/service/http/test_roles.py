@@ -329,6 +329,26 @@ def test_a_proxy_names_who_asks_and_no_one_else_can(app, file, said, wait_until)
     assert ask(app.server, f"{BASE}/info", **user, X_Forwarded_For="10.0.0.1")[0] == 401
 
 
+def test_the_headers_of_an_oauth2_proxy_name_who_asks(app, file, wait_until):
+    """As oauth2-proxy sends them with `--pass-user-headers` and `--pass-access-token`."""
+    file.line("user:ann", "read")
+    file.line("group:oncall", "operate")
+    sent = {
+        "X_Forwarded_User": "ann",
+        "X_Forwarded_Email": "ann@example.org",
+        "X_Forwarded_Preferred_Username": "ann.lee",
+        "X_Forwarded_Groups": "dev,oncall,role:viewer",
+        "X_Forwarded_Access_Token": "eyJhbGciOi.e30.c2ln",
+        "X_Forwarded_For": "203.0.113.7",
+        "X_Forwarded_Proto": "https",
+        "X_Auth_Request_Redirect": "/",
+    }
+    wait_until(lambda: ask(app.server, f"{BASE}/info", **sent)[0] == 200, "the new lines")
+    assert ask(app.server, f"{BASE}/changes", "POST", {"edits": [GOOD]}, **sent)[1]["who"] == "ann"
+    alone = {**sent, "X_Forwarded_Groups": "dev"}
+    assert ask(app.server, f"{BASE}/changes", "POST", {"edits": [GOOD]}, **alone)[0] == 403
+
+
 def test_a_flood_of_tries_is_bounded_and_counted_and_changes_are_noted_with_secrets_masked(
     app, file, tmp_path
 ):

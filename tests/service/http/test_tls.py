@@ -8,28 +8,21 @@ import shutil
 import socket
 import ssl
 import subprocess
-import threading
 
 import pytest
 
 from ridgeline import RidgelineError
+from ridgeline.service.access.options import AccessOptions
 from ridgeline.service.http.connections import Connections
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from ridgeline.service.tls.options import TlsOptions
-from ridgeline.service.tls.serving import ServedTls, identity_of, secured
+from ridgeline.service.tls.serving import ServedTls, secured
 from support.service.certificates import Authority
 from support.service.watched import BASE, watched
 from support.waiting import PATIENCE_SECONDS, wait_until
 
-CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 INFO = f"{BASE}/info"
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
@@ -39,13 +32,13 @@ def authority(tmp_path):
 
 @pytest.fixture
 def serve():
-    """`serve(TlsOptions(...))`: a server, closed after the test."""
+    """`serve(AccessOptions(...))`: a server, closed after the test."""
     servers = []
 
     def start(options, **given):
         watch, plan, _, _ = watched(until=2)
         app = create_app(watch, plan, **given)
-        servers.append(WebServer(app, secured=secured(options, "payments")))
+        servers.append(WebServer(app, tls=secured(options)))
         return servers[-1]
 
     yield start
@@ -53,8 +46,8 @@ def serve():
         one.close()
 
 
-def with_files(signed, **more):
-    return TlsOptions(web_cert=str(signed.certificate), web_key=str(signed.key_file), **more)
+def with_files(signed):
+    return AccessOptions(web_cert=str(signed.certificate), web_key=str(signed.key_file))
 
 
 def ask(server, context, path=INFO, method="GET", headers=None, host="127.0.0.1"):
@@ -66,11 +59,8 @@ def ask(server, context, path=INFO, method="GET", headers=None, host="127.0.0.1"
         return answer.status, answer.headers, answer.read()
 
 
-def trusting(authority, client=None):
-    context = ssl.create_default_context(cafile=authority.file)
-    if client is not None:
-        context.load_cert_chain(client.both)
-    return context
+def trusting(authority):
+    return ssl.create_default_context(cafile=authority.file)
 
 
 def presented(server):
@@ -87,72 +77,17 @@ def presented(server):
 # The certificate --------------------------------------------------------------------------------------------
 
 
-@CURL
-def test_curl_accepts_the_own_certificate_by_its_file_and_no_other(serve, tmp_path, authority):
-    server = serve(TlsOptions(web_tls=True))
-    path = tmp_path / "home" / "certificates" / "payments.pem"
-    assert path.stat().st_mode & 0o777 == 0o600
-    for host in ("127.0.0.1", "localhost"):
-        asked = ["curl", "-sS", "--noproxy", "*", "--cacert", path, f"https://{host}:{server.port}{INFO}"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=True)
-        assert json.loads(done.stdout)["name"] == "payments"
-    asked[asked.index(path)] = authority.file
-    assert subprocess.run(asked, capture_output=True, text=True, check=False).returncode == 60
-
-
-def test_the_own_certificate_stays_over_starts_and_is_made_again_where_it_must_be(serve, tmp_path):
-    first = serve(TlsOptions(web_tls=True)).tls.fingerprint
-    path = tmp_path / "home" / "certificates" / "payments.pem"
-    assert serve(TlsOptions(web_tls=True)).tls.fingerprint == first
-    path.chmod(0o644)
-    second = serve(TlsOptions(web_tls=True)).tls.fingerprint
-    assert second != first
-    assert path.stat().st_mode & 0o777 == 0o600
-    path.write_bytes(path.read_bytes()[:300])
-    assert serve(TlsOptions(web_tls=True)).tls.fingerprint not in {first, second}
-
-
-def test_names_of_another_run_stay_when_names_are_added(tmp_path):
-    make = secured(TlsOptions(web_tls=True), "payments")
-    first = make({"localhost", "a.example"})
-    second = make({"localhost", "b.example"})
-    assert first.fingerprint != second.fingerprint
-    assert {make({name}).fingerprint for name in ("a.example", "B.example")} == {second.fingerprint}
-
-
-def test_two_that_start_at_once_share_one_certificate(tmp_path):
-    made, together = [], threading.Barrier(4)
-
-    def make():
-        together.wait()
-        made.append(secured(TlsOptions(web_tls=True), "payments")({"localhost"}).fingerprint)
-
-    threads = [threading.Thread(target=make) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 4
-    assert len(set(made)) == 1
-    assert sorted(one.name for one in (tmp_path / "home" / "certificates").iterdir()) == [
-        ".lock",
-        "payments.pem",
-    ]
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"web_tls": True, "web_cert": "a", "web_key": "b"}, "give one of both"),
         ({"web_cert": "a"}, "`--web-cert` needs `--web-key`"),
         ({"web_key": "a"}, "`--web-key` needs `--web-cert`"),
-        ({"client_ca": "a"}, "`--client-ca` needs TLS; give `--web-tls`"),
         ({"web_cert": "none.crt", "web_key": "none.key"}, "`none.crt` and `none.key` .*: No such file"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, text):
     with pytest.raises(RidgelineError, match=text):
-        secured(TlsOptions(**options), "payments")
+        secured(AccessOptions(**options))
 
 
 def test_files_of_no_use_are_refused(authority, tmp_path):
@@ -165,8 +100,6 @@ def test_files_of_no_use_are_refused(authority, tmp_path):
         ServedTls(one.certificate, key)
     with pytest.raises(RidgelineError, match="there is no certificate in it"):
         ServedTls(one.key_file, one.key_file)
-    with pytest.raises(RidgelineError, match=r"`--client-ca .*one.key` holds no authority"):
-        ServedTls(one.certificate, one.key_file, one.key_file)
 
 
 def test_a_renewed_certificate_is_read_while_a_stream_runs(serve, authority, caplog):
@@ -193,7 +126,7 @@ def test_a_renewed_certificate_is_read_while_a_stream_runs(serve, authority, cap
     stream.close()
 
 
-def test_a_browser_is_held_to_it_by_names_of_an_authority_only(serve, authority, tmp_path):
+def test_a_browser_is_held_to_it_by_names_of_more_than_this_host(serve, authority):
     name = "app.example"
     signed = authority.sign("web", hosts=("localhost", "127.0.0.1", name))
     server = serve(with_files(signed))
@@ -202,11 +135,6 @@ def test_a_browser_is_held_to_it_by_names_of_an_authority_only(serve, authority,
     for host, strict in ((name, True), ("localhost", False), ("127.0.0.1", False), ("[::1]", False)):
         _, headers, _ = ask(server, context, headers={"Host": f"{host}:{server.port}"})
         assert ("strict-transport-security" in headers) is strict, host
-    own = serve(TlsOptions(web_tls=True))
-    own._app.state.hosts = None
-    context = ssl.create_default_context(cafile=tmp_path / "home" / "certificates" / "payments.pem")
-    _, headers, _ = ask(own, context, headers={"Host": name})
-    assert "strict-transport-security" not in headers
 
 
 def test_the_cookie_of_the_page_goes_by_tls_only(serve, authority):
@@ -221,56 +149,6 @@ def test_the_cookie_of_the_page_goes_by_tls_only(serve, authority):
         answer = connection.getresponse()
         assert answer.status == 200
         assert "; secure" in answer.headers["set-cookie"].lower()
-
-
-# Clients with certificates ----------------------------------------------------------------------------------
-
-
-def test_a_certificate_of_a_client_reads_and_changes_nothing(serve, authority):
-    server = serve(with_files(authority.sign("web"), client_ca=str(authority.file)))
-    ann = authority.sign("client", hosts=(), common_name="ann", client=True)
-    assert ask(server, trusting(authority))[0] == 401
-    assert ask(server, trusting(authority, ann))[0] == 200
-    status, _, body = ask(server, trusting(authority, ann), f"{BASE}/pause", "POST")
-    assert status == 403
-    assert "the certificate of `ann` may read, but change nothing" in body.decode()
-    head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
-    assert ask(server, trusting(authority, ann), f"{BASE}/log", "POST", head)[0] != 403
-    assert ask(server, trusting(authority), "/healthz")[0] == 200
-    status, _, body = ask(server, trusting(authority, ann), "/page/session")
-    assert json.loads(body) == {"reads": True, "writes": False, "role": "read", "name": "ann"}
-
-
-def test_certificates_of_others_get_no_answer(serve, authority, tmp_path):
-    (tmp_path / "else").mkdir()
-    stranger = Authority(tmp_path / "else").sign("stranger", hosts=(), client=True)
-    expired = authority.sign("late", hosts=(), days=-2, client=True)
-    of_a_server = authority.sign("server")
-    taken_back = authority.sign("back", hosts=(), client=True)
-    good = authority.sign("good", hosts=(), client=True)
-    clients = str(authority.revoke(taken_back))
-    server = serve(with_files(authority.sign("web"), client_ca=clients))
-    for one in (stranger, expired, of_a_server, taken_back):
-        with pytest.raises((OSError, http.client.HTTPException)):
-            ask(server, trusting(authority, one))
-    assert ask(server, trusting(authority, good))[0] == 200
-
-
-@pytest.mark.parametrize(
-    ("certificate", "name"),
-    [
-        ({"subject": ((("commonName", "ann"),),), "subjectAltName": (("DNS", "b"),)}, "ann"),
-        ({"subject": (), "subjectAltName": (("email", "ann@example.org"),)}, "ann@example.org"),
-        ({"subject": ((("commonName", "ann\nbob"),),)}, None),
-        ({"subject": ((("commonName", "  "),),)}, None),
-        ({"subject": ((("commonName", "a" * 300),),)}, None),
-        ({}, None),
-        (None, None),
-    ],
-)
-def test_the_name_of_a_client(certificate, name):
-    found = identity_of(certificate)
-    assert (found and (found.name, found.source)) == (name and (name, "certificate"))
 
 
 # Strangers --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,12 +29,12 @@ from ridgeline.operators import SocketInput
 from ridgeline.operators.staged._lines import Line
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from ridgeline.service.tls.options import TlsOptions
-from ridgeline.service.tls.serving import secured
+from ridgeline.service.tls.serving import ServedTls
 from support.engine import slot_platform
 from support.engine.certificates import certificate_and_key
 from support.engine.slot_platform import ProcessSlots, run_in_processes
 from support.ports import free_port
+from support.service.certificates import Authority
 
 CLEAR = Listen(unix=False, host="127.0.0.1")
 TOKEN = "the-token-of-a-user-0123456789"
@@ -105,8 +106,10 @@ class Watched:
         self.apps = [create_app(self.watch, plan, token=TOKEN) for _ in range(2)]
         for app in self.apps:
             app.state.run = run.run
-        by_tls = secured(TlsOptions(web_tls=True), "victim")
-        self.servers = [WebServer(self.apps[0]), WebServer(self.apps[1], secured=by_tls)]
+        folder = Path(tempfile.mkdtemp())
+        signed = Authority(folder).sign("web")
+        by_tls = ServedTls(signed.certificate, signed.key_file)
+        self.servers = [WebServer(self.apps[0]), WebServer(self.apps[1], tls=by_tls)]
 
     def seen(self, run: Any, event: Any) -> None:
         run.events.clear()  # else it grows by what the test's platform keeps

@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 @dataclass
 class Signed:
-    """A certificate and its key in files; `both` has the two of them, as a client takes them."""
+    """A certificate and its key in files."""
 
     folder: Path
     name: str
@@ -37,10 +37,6 @@ class Signed:
     def key_file(self):
         return self._file("key", self.secret)
 
-    @property
-    def both(self):
-        return self._file("pem", self.x509.public_bytes(serialization.Encoding.PEM) + self.secret)
-
     def _file(self, kind, content):
         path = self.folder / f"{self.name}.{kind}"
         path.write_bytes(content)
@@ -59,29 +55,13 @@ class Authority:
     def file(self):
         return self.own.certificate
 
-    def sign(self, name, *, hosts=("localhost", "127.0.0.1"), days=30, common_name=None, client=False):
+    def sign(self, name, *, hosts=("localhost", "127.0.0.1"), days=30):
         """A certificate of that file name; `days` < 0: expired so long ago."""
-        return self._made(name, self.own, hosts=hosts, days=days, common_name=common_name, client=client)
+        return self._made(name, self.own, hosts=hosts, days=days)
 
-    def revoke(self, *revoked):
-        """A file with the authority and the list of what it takes back."""
-        now = dt.datetime.now(dt.UTC)
-        made = x509.CertificateRevocationListBuilder(
-            issuer_name=self.own.x509.subject, last_update=now, next_update=now + dt.timedelta(days=1)
-        )
-        for one in revoked:
-            number = one.x509.serial_number
-            row = x509.RevokedCertificateBuilder(serial_number=number, revocation_date=now).build()
-            made = made.add_revoked_certificate(row)
-        text = made.sign(self.own.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-        path = self.folder / "with-list.crt"
-        path.write_bytes(self.file.read_bytes() + text)
-        return path
-
-    def _made(self, name, issuer, *, hosts=(), days=30, common_name=None, client=False, authority=False):
+    def _made(self, name, issuer, *, hosts=(), days=30, authority=False):
         key = ec.generate_private_key(ec.SECP256R1())
-        shown = name if common_name is None else common_name
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, shown)] if shown else [])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         now = dt.datetime.now(dt.UTC)
         end = now + dt.timedelta(days=days)
         made = (
@@ -95,8 +75,8 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )
         if not authority:
-            usage = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
-            made = made.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+            made = made.add_extension(usage, critical=False)
         if hosts:
             made = made.add_extension(
                 x509.SubjectAlternativeName([_alternative(one) for one in hosts]), False

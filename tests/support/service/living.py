@@ -87,7 +87,7 @@ def numbers() -> Application:
 class Living:
     """A run and what surrounds it. `failure`: why its thread has ended, if not by `end`."""
 
-    def __init__(self, app, storage=None, secured=None, **tokens):
+    def __init__(self, app, storage=None, tls=None, **tokens):
         clock, storage = SystemClock(), storage or MemoryStorage()
         planner = Planner(
             lambda values, kept, edits: plan_application(app, values, {}, edits=edits, kept=kept), {}
@@ -127,7 +127,7 @@ class Living:
         self.run.on_plan(planned)
         self.web = web = create_app(self.watch, plan, **tokens)
         web.state.run = self.run
-        self.server = WebServer(web, secured=secured)
+        self.server = WebServer(web, tls=tls)
         self.failure = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._drive, name="living", daemon=True)
@@ -164,9 +164,9 @@ class Living:
 
 
 @contextmanager
-def living(app=None, storage=None, *, secured=None, **tokens):
+def living(app=None, storage=None, *, tls=None, **tokens):
     """`storage`: default: memory, in which recordings cannot be read."""
-    found = Living(app or numbers(), storage, secured, **tokens)
+    found = Living(app or numbers(), storage, tls, **tokens)
     try:
         yield found
     finally:

@@ -28,8 +28,7 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Name of a person or program, or `certificate:CN`, `user:NAME`, `group:NAME`, "
-        "`claim:NAME=VALUE`.",
+        help="Name of a person or program, or `user:NAME`, `group:NAME`.",
         show_default=False,
     ),
 ]
@@ -74,7 +73,7 @@ def add(
 ) -> None:
     """Add a line to a tokens file, and print the token, once: the file has its hash alone.
 
-    Applications that run read the file again within a second. A certificate, a user, a group or a claim has
+    Applications that run read the file again within a second. A user or a group has
     no token.
 
     Example: `ridgeline token add ann --role operate --application 'quotes*' --expires 90d --file tokens`

@@ -22,7 +22,7 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409, 413)
 
 
 class Client:
-    """Questions to one application, at `url`. `ca`, `cert`: as of `caller_of`.
+    """Questions to one application, at `url`. `ca`: as of `caller_of`.
 
     All methods block for at most ten seconds, `get` for `timeout`, `events` while it is read.
 
@@ -37,7 +37,6 @@ class Client:
         *,
         timeout: float = TIMEOUT_SECONDS,
         ca: str | None = None,
-        cert: str | None = None,
     ) -> None:
         parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
         try:
@@ -54,7 +53,7 @@ class Client:
         }
         self._has_token = bool(token)
         self._timeout = timeout
-        secured = [CheckedHandler(caller_of(self.url, ca, cert))] if parts.scheme == "https" else []
+        secured = [CheckedHandler(caller_of(self.url, ca))] if parts.scheme == "https" else []
         handlers = (urllib.request.ProxyHandler({}), NoRedirects(), *secured)
         self._opener = urllib.request.build_opener(*handlers)
 

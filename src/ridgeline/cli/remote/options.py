@@ -39,17 +39,8 @@ Ca = Annotated[
     typer.Option(
         metavar="FILE",
         envvar="RIDGELINE_CA",
-        help="Whose certificate is accepted at an `https` address: authorities (PEM), or a fingerprint "
-        "(`sha256:...`). Applications of yours need none.",
-        show_default=False,
-    ),
-]
-Cert = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        envvar="RIDGELINE_CERT",
-        help="The certificate to present there, with its key (PEM).",
+        help="Authorities (PEM) whose certificates are accepted at an `https` address. Applications of yours "
+        "need none.",
         show_default=False,
     ),
 ]
@@ -80,7 +71,6 @@ class Elsewhere:
     url: Url = None
     token: Token = None
     ca: Ca = None
-    cert: Cert = None
     store: Store = None
 
     def connect_to(self, app: str | None) -> Client:
@@ -88,7 +78,7 @@ class Elsewhere:
         from ridgeline.cli.remote import shared
 
         named = app if self.url is None else None
-        return shared.connect(named, self.url, self.token, ca=self.ca, cert=self.cert, store=self.store)
+        return shared.connect(named, self.url, self.token, ca=self.ca, store=self.store)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +100,7 @@ class Nearest(Elsewhere):
         """A client of the application. Raises CommandError."""
         from ridgeline.cli.remote import shared
 
-        return shared.connect(self.app, self.url, self.token, ca=self.ca, cert=self.cert, store=self.store)
+        return shared.connect(self.app, self.url, self.token, ca=self.ca, store=self.store)
 
     def show(self, answer: object, draw: Callable[[int], Iterable[RenderableType]]) -> None:
         """Print an answer: as JSON, as it came, or drawn for the width of the console."""

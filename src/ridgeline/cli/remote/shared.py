@@ -26,7 +26,6 @@ def connect(
     token: str | None,
     *,
     ca: str | None = None,
-    cert: str | None = None,
     store: str | None = None,
 ) -> Client:
     """A client of the application with this name, id or URL; of the nearest one if none is given.
@@ -44,14 +43,14 @@ def connect(
     if store is not None and app is not None and "://" not in app:
         from ridgeline.cli.applications.resolving import locate
 
-        return locate(app, store).client(token, ca, cert)
+        return locate(app, store).client(token, ca)
     try:
         entry = registry.find(url or app or "")
     except RidgelineError as error:
         raise CommandError(str(error)) from None
     if app is None and url is None and len(registry.running()) > 1:
         errors.make_console().print(Text(f"`{entry.id}` ({entry.name}), the nearest of several"))
-    return Client(entry.url, entry.token or token, ca=ca, cert=cert)
+    return Client(entry.url, entry.token or token, ca=ca)
 
 
 def make_console() -> Console:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from starlette.types import Scope
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.service.access.oidc import Issuer, TokenRefusedError
 from ridgeline.service.access.proxy import TrustedProxy
-from ridgeline.service.access.roles import OWNER, READER, Caller, Identity, Role
-from ridgeline.service.access.rules import Rules
+from ridgeline.service.access.roles import Caller, Identity, Role
 from ridgeline.service.access.rules_file import RulesFile
 
-if TYPE_CHECKING:
-    from ridgeline.service.access.login import Login
-
-SIGNED_IN_SECONDS = 3600.0, 43_200.0
-"""How long who has signed in by an issuer stays so: without a request, and at most."""
 Say = Callable[[str], None]
 
 
@@ -28,17 +20,12 @@ class Access:
     """The rules of one application. From any thread.
 
     A role is looked up for each request. So a line that is removed or lowered counts within a second, for
-    sessions of the page and open streams too. `file`: None if there are no rules. `login`: signs in browsers,
-    for `signed_in_seconds` without a request, and at most. `mapped`: further rules, of claims.
+    sessions of the page and open streams too.
     """
 
     application: str
-    file: RulesFile | None = None
+    file: RulesFile
     proxy: TrustedProxy | None = None
-    issuer: Issuer | None = None
-    login: Login | None = None
-    mapped: Rules = field(default_factory=Rules)
-    signed_in_seconds: tuple[float, float] = SIGNED_IN_SECONDS
     clock: Clock | None = None
     say: Say = print
     _warned: bool = False
@@ -50,9 +37,7 @@ class Access:
         if identity.source == "reader":
             return Role.READ
         now = (self.clock or SystemClock()).wall()
-        every = (self.mapped,) if self.file is None else (self.file.rules, self.mapped)
-        roles = [rules.role(identity, self.application, now) for rules in every]
-        return max(filter(None, roles), default=None)
+        return self.file.rules.role(identity, self.application, now)
 
     def caller(self, identity: Identity) -> Caller:
         """An identity with its role."""
@@ -60,16 +45,7 @@ class Access:
 
     def of_token(self, token: bytes) -> Identity | None:
         """The identity that a token of the file proves."""
-        return None if self.file is None else self.file.rules.token(token)
-
-    def of_issuer(self, token: bytes) -> tuple[Identity | None, str]:
-        """The identity that a token of the issuer proves, or why it proves none. May take seconds."""
-        if self.issuer is None:
-            return None, ""
-        try:
-            return self.issuer.identity(token), ""
-        except TokenRefusedError as error:
-            return None, str(error)
+        return self.file.rules.token(token)
 
     def of_proxy(self, scope: Scope) -> Identity | None:
         """The identity that a trusted proxy names. A header from elsewhere is said once, and ignored."""
@@ -81,6 +57,3 @@ class Access:
             name = (scope.get("client") or ("an unknown address",))[0]
             self.say(f"a header of `--trust-header` from `{name}` is ignored: it is no `--trusted-proxy`")
         return found
-
-
-__all__ = ["OWNER", "READER", "Access"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -41,17 +41,14 @@ MAY: Mapping[Role, str] = {
 class Identity:
     """The proof of a request, before roles are looked up.
 
-    `source`: `owner`, `token`, `certificate`, `proxy`, `oidc` or `open` (who reaches the service). `name`: of
-    the person or program. `key`: what the rules know it by. `groups`: those that a proxy names. `claims`: of
-    an OIDC token, whose time ends at `until` (seconds since 1970).
+    `source`: `owner`, `reader`, `token`, `proxy` or `open` (who reaches the service). `name`: of the person
+    or program. `key`: what the rules know it by. `groups`: those that a proxy names.
     """
 
     name: str
     source: str
     key: str = ""
     groups: tuple[str, ...] = ()
-    claims: Mapping[str, object] = field(default_factory=dict)
-    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
-"""The rules of a tokens file: a line for each token, certificate, user, group or claim, and its role.
+"""The rules of a tokens file: a line for each token, user or group, and its role.
 
 # subject              role     secret             which applications, and until when
 ann                    operate  sha256:4f5e...     application=quotes* expires=2027-03-01T00:00:00Z
-certificate:ann.lan    read
 user:bob               admin
 group:oncall           operate  application=pay-*
-claim:groups=oncall    operate
-"claim:team=Data Ops"  read
+"group:Data Ops"       read
 """
 
 from __future__ import annotations
@@ -20,10 +18,9 @@ from fnmatch import fnmatchcase
 
 from ridgeline.service.access.roles import Identity, Role
 
-KINDS = ("certificate", "user", "group", "claim")
+KINDS = ("user", "group")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
-_DEEPEST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +80,6 @@ class Rules:
 
     def role(self, identity: Identity, application: str, now: float) -> Role | None:
         """The greatest role that an identity has at a moment (seconds since 1970); None: none."""
-        if identity.until is not None and now > identity.until:
-            return None
         roles = [
             rule.role
             for rule in self._of(identity)
@@ -98,45 +93,10 @@ class Rules:
             case "token":
                 rule = self._tokens.get(bytes.fromhex(identity.key))
                 yield from () if rule is None else (rule,)
-            case "certificate":
-                yield from self._others.get(f"certificate:{identity.key}", ())
             case "proxy":
                 yield from self._others.get(f"user:{identity.key}", ())
                 for group in identity.groups:
                     yield from self._others.get(f"group:{group}", ())
-            case "oidc":
-                for subject, rules in self._others.items():
-                    if subject.startswith("claim:") and has_claim(identity.claims, subject[6:]):
-                        yield from rules
-
-
-def has_claim(claims: Mapping[str, object], wanted: str) -> bool:
-    """Whether claims have a value, or a list with it; dots lead into objects.
-
-    >>> has_claim({"realm": {"roles": ["ops", "dev"]}, "sub": "ann"}, "realm.roles=ops")
-    True
-    >>> has_claim({"groups": "oncall-eu"}, "groups=oncall")
-    False
-    """
-    path, _, value = wanted.partition("=")
-    return any(_has(found, value) for found in _at(claims, path, _DEEPEST))
-
-
-def _has(found: object, value: str) -> bool:
-    many = found if isinstance(found, list) else [found]
-    return any(one == value for one in many if isinstance(one, str)) or any(
-        str(one).lower() == value for one in many if isinstance(one, (bool, int))
-    )
-
-
-def _at(claims: Mapping[str, object], path: str, deep: int) -> Iterator[object]:
-    """Yield the values of claims at a path; a name of a claim may have dots itself, as that of a URL."""
-    if path in claims:
-        yield claims[path]
-    head, dot, rest = path.partition(".")
-    inner = claims.get(head)
-    if dot and deep and isinstance(inner, Mapping):
-        yield from _at(inner, rest, deep - 1)
 
 
 def read_rules(text: str) -> Rules:
@@ -209,9 +169,8 @@ def _check_subject(subject: str, *, has_secret: bool) -> None:
         return
     if kind not in KINDS:
         raise ValueError(f"`{kind[:100]}:` is none of {', '.join(f'`{one}:`' for one in KINDS)}")
-    if has_secret or not what or (kind == "claim" and not all(what.partition("="))):
-        form = "claim:NAME=VALUE" if kind == "claim" else f"{kind}:NAME"
-        raise ValueError(f"`{subject[:100]}` must be `{form}`, a role, and no `sha256:`")
+    if has_secret or not what:
+        raise ValueError(f"`{subject[:100]}` must be `{kind}:NAME`, a role, and no `sha256:`")
 
 
 def read_time(text: str) -> float:

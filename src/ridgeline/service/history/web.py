@@ -114,7 +114,7 @@ def _every(request: Request) -> int:
 
 async def _rights(request: Request) -> Response:
     """The rights of a browser about a run, of which nothing can be changed."""
-    caller, _ = await caller_of(request.scope, request.app.state)
+    caller = caller_of(request.scope, request.app.state)
     return reply({**shown_rights(caller), "reads": True, "readOnly": True})
 
 

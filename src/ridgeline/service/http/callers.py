@@ -1,11 +1,10 @@
-"""Who sends a request: by a token, a session of the page, a certificate, or the word of a proxy."""
+"""Who sends a request: by a token, a session of the page, or the word of a proxy."""
 
 from __future__ import annotations
 
 import hmac
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
 from ridgeline.api.support.masking import mask_text
@@ -17,22 +16,20 @@ CALLER = "ridgeline.caller"
 _LONGEST = 300
 
 
-async def caller_of(scope: Scope, state: Any) -> tuple[Caller, str]:
-    """Who sends a request, with the role of this moment, and why its token proves nothing, if so."""
+def caller_of(scope: Scope, state: Any) -> Caller:
+    """Who sends a request, with the role of this moment."""
     if state.access is None and state.token is None and state.write_token is None:
-        return Caller(OWNER, Role.ADMIN), ""
-    found, why = await identity_of_token(bearer(scope), state)
+        return Caller(OWNER, Role.ADMIN)
+    found = identity_of_token(bearer(scope), state)
     way = "token"
     if found is None:
         found, way = _of_session(scope, state), "session"
-    if found is None:
-        found, way = _certified(scope), "ambient"
     if found is None and state.access is not None:
-        found = state.access.of_proxy(scope)
+        found, way = state.access.of_proxy(scope), "ambient"
     if found is None:
         is_open = state.access is None and state.token is None and state.read_token is None
-        return Caller(ANYBODY, Role.READ if is_open else None), why
-    return Caller(found, role_of(found, state), way), ""
+        return Caller(ANYBODY, Role.READ if is_open else None)
+    return Caller(found, role_of(found, state), way)
 
 
 def role_of(identity: Identity, state: Any) -> Role | None:
@@ -43,22 +40,17 @@ def role_of(identity: Identity, state: Any) -> Role | None:
     return Role.ADMIN if identity == OWNER else Role.READ
 
 
-async def identity_of_token(token: bytes, state: Any) -> tuple[Identity | None, str]:
-    """The identity that a token proves, or why an issuer's token proves none."""
+def identity_of_token(token: bytes, state: Any) -> Identity | None:
+    """The identity that a token proves."""
     if not token:
-        return None, ""
+        return None
     owner = state.token or state.write_token
     if owner is not None and hmac.compare_digest(token, owner.encode()):
-        return OWNER, ""
+        return OWNER
     if state.read_token is not None and hmac.compare_digest(token, state.read_token.encode()):
-        return READER, ""
-    if state.access is None:
-        return None, ""
-    found: Identity | None = state.access.of_token(token)
-    if found is not None or state.access.issuer is None:
-        return found, ""
-    checked: tuple[Identity | None, str] = await run_in_threadpool(state.access.of_issuer, token)
-    return checked
+        return READER
+    found: Identity | None = None if state.access is None else state.access.of_token(token)
+    return found
 
 
 def _of_session(scope: Scope, state: Any) -> Identity | None:
@@ -73,12 +65,6 @@ def _of_session(scope: Scope, state: Any) -> Identity | None:
     if now is None:
         return found
     return now if now.key == found.key else None
-
-
-def _certified(scope: Scope) -> Identity | None:
-    """The identity that the certificate of the connection proves."""
-    found = scope.get("state", {}).get("identity")
-    return None if found is None else Identity(found.name, "certificate", found.name)
 
 
 def bearer(scope: Scope) -> bytes:

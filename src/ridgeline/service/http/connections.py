@@ -25,7 +25,7 @@ from ridgeline.engine.exchange.limits import (
 )
 from ridgeline.engine.exchange.network import LATE, TOO_MANY
 from ridgeline.service.tls.accepting import Handshakes
-from ridgeline.service.tls.serving import ServedTls, identity_of
+from ridgeline.service.tls.serving import ServedTls
 
 MOST_CONNECTIONS = 256
 """Connections at a time, where the process may open at least four times as many files."""
@@ -203,10 +203,7 @@ def _unsent(transport: asyncio.Transport) -> int:
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection of the web service, which reports its state to `Connections`.
-
-    Each of its requests has `state.identity`: an `Identity` that the client's certificate gives, or None.
-    """
+    """One connection of the web service, which reports its state to `Connections`."""
 
     def __init__(self, connections: Connections, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -217,7 +214,6 @@ class BoundedProtocol(H11Protocol):
         """Count the connection; it may be refused."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(HIGH_WATER_LIMIT)  # that of TLS would be eight times as high
-        self.app_state = {**self.app_state, "identity": identity_of(transport.get_extra_info("peercert"))}
         self._bounds.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

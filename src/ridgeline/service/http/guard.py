@@ -26,10 +26,9 @@ class Guard:
     """Lets requests through by the state of the web application.
 
     `hosts`: what a request may call the service. `token`: that of the owner, needed for everything.
-    `write_token`: the same, where anyone who reaches the service may read. `read_token`: enough to read, as
-    is a client's certificate (`state.identity` of a request). `access`: roles of others; then unknown may do
-    anything without one. `role_of`: the role that a request needs, None for what has none and is refused.
-    `audit`: notes denied tries.
+    `write_token`: the same, where anyone who reaches the service may read. `read_token`: enough to read.
+    `access`: roles of others; then nobody may do anything without one. `role_of`: the role that a request
+    needs, None for what has none and is refused. `audit`: notes denied tries.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -42,7 +41,7 @@ class Guard:
             return
         if scope["type"] == "http":
             state = scope["app"].state
-            refused, caller, reason = await _judged(scope, state)
+            refused, caller, reason = _judged(scope, state)
             if refused is not None:
                 if getattr(state, "audit", None) is not None:
                     await state.audit.denied_beside(caller, noted(scope), refused.status_code, reason)
@@ -52,7 +51,7 @@ class Guard:
         await self._app(scope, receive, send)
 
 
-async def _judged(scope: Scope, state: Any) -> tuple[Response | None, Caller, str]:
+def _judged(scope: Scope, state: Any) -> tuple[Response | None, Caller, str]:
     """The answer to a request that is not let through; who sends it; and why it is refused."""
     unknown = Caller(ANYBODY, None)
     named = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
@@ -60,13 +59,13 @@ async def _judged(scope: Scope, state: Any) -> tuple[Response | None, Caller, st
         return _other_host(named), unknown, "it names another host"
     if is_open(scope):
         return None, unknown, ""
-    caller, why = await caller_of(scope, state)
+    caller = caller_of(scope, state)
     needed = _needed(scope, state)
     if needed is None:
         what = "this endpoint has no role, so it is refused to all"
         return _answer(_FORBIDDEN, what, "this is a fault of Ridgeline; please report it"), caller, what
     if not caller.may(needed):
-        refused, reason = _not_allowed(caller, needed, why, state)
+        refused, reason = _not_allowed(caller, needed, state)
         return refused, caller, reason
     if scope["method"] not in _SAFE and _is_forged(scope, caller):
         return _other_site(), caller, "a page of another site sent it"
@@ -89,7 +88,7 @@ def _is_forged(scope: Scope, caller: Caller) -> bool:
     return caller.way == "ambient" and crosses_sites(scope)
 
 
-def _not_allowed(caller: Caller, needed: Role, why: str, state: Any) -> tuple[Response, str]:
+def _not_allowed(caller: Caller, needed: Role, state: Any) -> tuple[Response, str]:
     """The answer to who has too little a role, and the reason in a line."""
     identity = caller.identity
     if caller.role is None and identity.source != "open" and caller.way != "session":
@@ -98,7 +97,7 @@ def _not_allowed(caller: Caller, needed: Role, why: str, state: Any) -> tuple[Re
         return _answer(_FORBIDDEN, what, hint), what
     if caller.role is not None and (identity.source != "open" or state.access is not None):
         return _too_little(caller, needed)
-    what = f"the token is refused: {why}" if why else "the token is missing or wrong"
+    what = "the token is missing or wrong"
     hint = "send the header `Authorization: Bearer TOKEN`; the driver printed it at start"
     if state.access is not None:
         hint = "send the header `Authorization: Bearer TOKEN`; `ridgeline token add` makes one"
@@ -115,9 +114,6 @@ def _too_little(caller: Caller, needed: Role) -> tuple[Response, str]:
     identity, hint = caller.identity, "give the one of `--token`, or ask who started the application"
     if identity.source == "reader":
         what = "this token may read, but change nothing"
-    elif caller.role is Role.READ and identity.source == "certificate":
-        what = f"the certificate of `{identity.name}` may read, but change nothing"
-        hint = "give the token as well (`--token`), or ask who started the application"
     else:
         word = "" if caller.role is None else caller.role.word
         what = f"`{identity.name}` has the role {word}; this needs {needed.word}"

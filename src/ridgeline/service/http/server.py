@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from ridgeline.api.errors import RidgelineError
 from ridgeline.service.http.connections import BoundedProtocol, Connections
 from ridgeline.service.http.guard import Hosts
-from ridgeline.service.tls.serving import Secured, ServedTls
+from ridgeline.service.tls.serving import ServedTls
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
@@ -41,7 +41,7 @@ class WebServer:
         port: The port; 0: a free one.
         allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of
             a proxy.
-        secured: Makes the TLS that it speaks; None: it speaks HTTP in the clear.
+        tls: The TLS that it speaks; None: it speaks HTTP in the clear.
 
     Raises:
         RidgelineError: If the port is in use, the address is not this machine's, or the certificate is of no
@@ -55,20 +55,18 @@ class WebServer:
         port: int = 0,
         allowed_hosts: Collection[str] = (),
         *,
-        secured: Secured | None = None,
+        tls: ServedTls | None = None,
     ) -> None:
         self._app = app
         self._socket = _listen(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
         app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
-        self.tls = self._made(secured)
-        app.state.strict = self.tls is not None and self.tls.public
+        self.tls = tls
         address = ipaddress.ip_address(self.host)
         if app.state.token is None:
             made = secrets.token_urlsafe(32)
-            open_to_all = self.tls is None or not self.tls.asks_clients
             has_rules = getattr(app.state, "access", None) is not None  # others have tokens of their own
-            if has_rules or (address.is_loopback and app.state.read_token is None and open_to_all):
+            if has_rules or (address.is_loopback and app.state.read_token is None):
                 app.state.write_token = made
             else:
                 app.state.token = made
@@ -107,16 +105,6 @@ class WebServer:
 
     def _url_of(self, host: str) -> str:
         return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
-
-    def _made(self, secured: Secured | None) -> ServedTls | None:
-        """The TLS of this service. Raises RidgelineError."""
-        if secured is None:
-            return None
-        try:
-            return secured(self._app.state.hosts.names)
-        except BaseException:
-            self._socket.close()
-            raise
 
     @property
     def token(self) -> str | None:

@@ -134,7 +134,7 @@ def create_app(
     described = Endpoint(
         f"{BASE}/openapi.json", lambda _: document(), "This description.", dict[str, Any], tag="info"
     )
-    sessions = Sessions() if access is None else Sessions(signed_in_seconds=access.signed_in_seconds)
+    sessions = Sessions()
     opened = Endpoint(
         f"{BASE}/page",
         lambda call: {"path": f"/#code={sessions.code(call.caller.identity)}"},

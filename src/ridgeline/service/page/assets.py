@@ -87,7 +87,7 @@ def _is_strict(scope: Scope) -> bool:
 
     Not for addresses and names of this machine alone, which other programs use as well.
     """
-    if scope.get("scheme") != "https" or not getattr(scope["app"].state, "strict", False):
+    if scope.get("scheme") != "https":
         return False
     host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host

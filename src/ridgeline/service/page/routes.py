@@ -14,8 +14,7 @@ from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.http.bodies import AnswerError, read_object, to_json
 from ridgeline.service.http.callers import caller_of, identity_of_token, noted, role_of
 from ridgeline.service.page.assets import Assets, wants_page
-from ridgeline.service.page.login import cookie_options, login_of, login_routes, page_of, signed_cookie
-from ridgeline.service.page.session import Session, cookie_name, credentials, same_origin
+from ridgeline.service.page.session import Session, cookie_name, same_origin
 
 _LARGEST = 10_000
 _BODY_SECONDS = 10.0
@@ -48,8 +47,6 @@ def page_routes() -> Mount:
         routes=[
             Route("/session", _rights),
             Route("/session", begin_session, methods=["POST"]),
-            Route("/session/end", _end, methods=["POST"]),
-            *login_routes(),
             Route("/{path:path}", file),
         ],
     )
@@ -57,9 +54,8 @@ def page_routes() -> Mount:
 
 async def _rights(request: Request) -> Response:
     """The rights of the browser: `reads`, `writes`, its `role`, and `name`, who it is."""
-    caller, _ = await caller_of(request.scope, request.app.state)
-    login = login_of(request.app.state)
-    return _json({**shown_rights(caller), **({} if login is None else {"login": login.issuer})})
+    caller = caller_of(request.scope, request.app.state)
+    return _json(shown_rights(caller))
 
 
 def shown_rights(caller: Caller) -> dict[str, Any]:
@@ -77,9 +73,7 @@ async def begin_session(request: Request) -> Response:
     _check_origin(request)
     document = await _body(request)
     state = request.app.state
-    if document.get("signedIn") is True:
-        document = {"code": request.cookies.get(signed_cookie(request), "")}
-    session, why = await _session(state, document)
+    session, why = _session(state, document)
     if session is None:
         if getattr(state, "audit", None) is not None:
             unknown = Caller(ANYBODY, None)
@@ -97,41 +91,22 @@ async def begin_session(request: Request) -> Response:
         samesite="strict",
         secure=_is_secure(request),
     )
-    login = login_of(state)
-    if login is not None:
-        response.delete_cookie(signed_cookie(request), samesite="strict", **cookie_options(login, request))
     return response
 
 
-async def _session(state: Any, document: dict[str, Any]) -> tuple[Session | None, str]:
+def _session(state: Any, document: dict[str, Any]) -> tuple[Session | None, str]:
     """The session that a code or a token opens; None with the reason if it is none."""
     code, token = document.get("code"), document.get("token")
     if isinstance(code, str):
         return state.sessions.exchange(code), "this code was used already, or is too old"
-    found, why = None, ""
+    found = None
     if isinstance(token, str):
-        found, why = await identity_of_token(token.strip().encode(), state)
+        found = identity_of_token(token.strip().encode(), state)
     if found is None:
-        return None, f"this is not the token: {why}" if why else "this is not the token"
+        return None, "this is not the token"
     if role_of(found, state) is None:
         return None, f"`{found.name}` has no role here, or none any more"
     return state.sessions.open(found), ""
-
-
-async def _end(request: Request) -> Response:
-    """End the session of the browser; `next`: where the issuer ends its own, "" for nowhere."""
-    _check_origin(request)
-    state, login = request.app.state, login_of(request.app.state)
-    caller, _ = await caller_of(request.scope, state)
-    state.sessions.close(*credentials(request.scope))
-    leads_to = ""
-    if login is not None and caller.identity.source == "oidc":
-        leads_to = login.end_address(page_of(request))
-    response = _json({"next": leads_to})
-    response.delete_cookie(
-        cookie_name(request.scope), httponly=True, samesite="strict", secure=_is_secure(request)
-    )
-    return response
 
 
 def _is_secure(request: Request) -> bool:

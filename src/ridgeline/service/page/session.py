@@ -14,7 +14,6 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.service.access.access import SIGNED_IN_SECONDS
 from ridgeline.service.access.roles import OWNER, Identity
 
 KEY_HEADER = b"x-ridgeline-key"
@@ -40,13 +39,11 @@ class Session:
 
 @dataclass(slots=True)
 class _Kept:
-    """A session as it is kept: it ends at `until`, and `idle` seconds after it was `used`."""
+    """A session as it is kept: it ends at `until`."""
 
     key: bytes
     identity: Identity
     until: float
-    idle: float
-    used: float
 
 
 class Sessions:
@@ -56,12 +53,8 @@ class Sessions:
     cookie alone opens nothing: the page sends a key too, which a browser keeps for one port.
     """
 
-    def __init__(
-        self, clock: Clock | None = None, signed_in_seconds: tuple[float, float] = SIGNED_IN_SECONDS
-    ) -> None:
-        """`signed_in_seconds`: how long a sign-in by an issuer lasts: without a request, and at most."""
+    def __init__(self, clock: Clock | None = None) -> None:
         self._now = (clock or SystemClock()).monotonic
-        self._signed_in_seconds = signed_in_seconds
         self._lock = threading.Lock()
         self._codes: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
         self._sessions: OrderedDict[bytes, _Kept] = OrderedDict()
@@ -84,14 +77,9 @@ class Sessions:
     def open(self, identity: Identity) -> Session:
         """A new session; of too many, the one that was used longest ago ends."""
         session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), identity)
-        idle, most = math.inf, NAMED_SECONDS if identity.source == "proxy" else math.inf
-        if identity.source == "oidc":
-            idle, most = self._signed_in_seconds
-        now = self._now()
+        until = self._now() + (NAMED_SECONDS if identity.source == "proxy" else math.inf)
         with self._lock:
-            self._sessions[_digest(session.cookie)] = _Kept(
-                _digest(session.key), identity, now + most, idle, now
-            )
+            self._sessions[_digest(session.cookie)] = _Kept(_digest(session.key), identity, until)
             while len(self._sessions) > _MOST:
                 self._sessions.popitem(last=False)
         return session
@@ -102,19 +90,11 @@ class Sessions:
             found = self._sessions.get(_digest(cookie))
             if found is None or not hmac.compare_digest(found.key, _digest(key)):
                 return None
-            now = self._now()
-            if now > found.until or now > found.used + found.idle:
+            if self._now() > found.until:
                 del self._sessions[_digest(cookie)]
                 return None
-            found.used = now
             self._sessions.move_to_end(_digest(cookie))
             return found.identity
-
-    def close(self, cookie: str, key: str) -> None:
-        """End a session."""
-        if self.identity(cookie, key) is not None:
-            with self._lock:
-                self._sessions.pop(_digest(cookie), None)
 
 
 def _digest(secret: str) -> bytes:

@@ -81,7 +81,7 @@ def serving(
             )
             app.state.run, app.state.regions = run, regions
             app.state.origin = origin
-            tls = secured(service, name)
-            server = WebServer(app, service.host, service.port, service.names, secured=tls)
+            tls = secured(service)
+            server = WebServer(app, service.host, service.port, service.names, tls=tls)
             surroundings.callback(server.close)
         yield Serving(run, server, surroundings, console)

@@ -343,10 +343,8 @@ class Presence(Claim):
                 ):
                     self._over.set()
                     return
-                tls = None if self._web is None else self._web.tls
-                certificate = "" if tls is None else tls.fingerprint
                 now = self._clock.wall()
-                said = replace(self._entry, heartbeat=now, certificate=certificate)
+                said = replace(self._entry, heartbeat=now)
                 self._folder.write(said)
             if self._failed:
                 self._failed = False

@@ -152,7 +152,6 @@ def registry_entry(entry: StoreEntry, token: str | None) -> registry.Entry:
         entry.user,
         entry.checkpoint,
         entry.process,
-        certificate=entry.certificate,
     )
 
 

@@ -1,14 +1,13 @@
-"""How our own commands call a web service by TLS: whose certificate they accept, and their own.
+"""How our own commands call a web service by TLS: whose certificate they accept.
 
 An application of this user has the fingerprint of its certificate in the registry: only that certificate
-counts, with any signature. Elsewhere an authority must have signed it, or its fingerprint is given.
+counts, with any signature and for any name. Elsewhere an authority must have signed it.
 """
 
 from __future__ import annotations
 
 import http.client
 import os
-import re
 import ssl
 import urllib.request
 from collections.abc import Callable
@@ -19,12 +18,8 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.service import registry
 from ridgeline.service.tls.serving import fingerprint_of_der
 
-CA_VARIABLE, CERT_VARIABLE = "RIDGELINE_CA", "RIDGELINE_CERT"
-_FINGERPRINT = re.compile(r"sha256:((?:[0-9a-f]{2}:?){32})", re.IGNORECASE)
+CA_VARIABLE = "RIDGELINE_CA"
 _WRONG_VERSIONS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNEXPECTED_MESSAGE", "PACKET_LENGTH_TOO_LONG"}
-_CLIENT_REFUSED = re.compile(
-    "certificate_required|unknown_ca|bad_certificate|certificate_(?:unknown|expired)"
-)
 
 
 class WrongCertificateError(RidgelineError):
@@ -36,23 +31,18 @@ class Caller:
 
     Args:
         url: Its address.
-        ca: What else is accepted: a file with authorities (PEM), or a fingerprint (`sha256:...`); empty: the
-            authorities of this machine.
-        cert: The client's own certificate and key in one file (PEM); empty: none.
+        ca: A file with authorities (PEM) that are accepted; empty: those of this machine.
         pinned: The fingerprint in the registry now, which wins over `ca`; empty: the service is not in it.
 
     Raises:
-        RidgelineError: If a file or a fingerprint is none.
+        RidgelineError: If the file holds none.
     """
 
-    def __init__(
-        self, url: str, *, ca: str = "", cert: str = "", pinned: Callable[[], str] = lambda: ""
-    ) -> None:
+    def __init__(self, url: str, *, ca: str = "", pinned: Callable[[], str] = lambda: "") -> None:
         self.url = url
         self._ask = pinned
-        given = _given_fingerprint(ca)
-        self._fingerprint = pinned() or given
-        self.context = _context("" if self._fingerprint else ca, cert, verifies=not self._fingerprint)
+        self._fingerprint = pinned()
+        self.context = _context("" if self._fingerprint else ca, verifies=not self._fingerprint)
 
     def check(self, presented: bytes | None) -> None:
         """Compare the certificate (DER) that the service presents, before anything is sent to it.
@@ -70,20 +60,18 @@ class Caller:
             return
         raise WrongCertificateError(
             f"`{self.url}` presents the certificate {found}, not {renewed or self._fingerprint}: another "
-            "program may answer there, so nothing was sent; if its certificate was changed on purpose, give "
-            "the new fingerprint: `--ca sha256:...`"
+            "program may answer there, so nothing was sent"
         )
 
 
-def caller_of(url: str, ca: str | None = None, cert: str | None = None) -> Caller:
-    """How the service at an address is called; `ca` and `cert` are as of `Caller`, None: the environment's.
+def caller_of(url: str, ca: str | None = None) -> Caller:
+    """How the service at an address is called; `ca` is as of `Caller`, None: the environment's.
 
     Raises RidgelineError as `Caller`, UntrustedError if others can write to the registry.
     """
     return Caller(
         url,
         ca=os.environ.get(CA_VARIABLE, "") if ca is None else ca,
-        cert=os.environ.get(CERT_VARIABLE, "") if cert is None else cert,
         pinned=partial(registry.certificate_at, url),
     )
 
@@ -124,37 +112,18 @@ def tls_problem(url: str, error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the certificate of `{url}` is not accepted: {error.verify_message.rstrip('.')}; give its "
-            f"authority (`--ca FILE`, or `{CA_VARIABLE}`), or the fingerprint that was shown at its start: "
-            "`--ca sha256:...`"
+            f"authority (`--ca FILE`, or `{CA_VARIABLE}`)"
         )
     if not isinstance(error, ssl.SSLError):
         return ""
     reason = (error.reason or "").upper()
     if reason in _WRONG_VERSIONS:
         return f"`{url}` speaks no TLS; begin the address with `http://`"
-    if _CLIENT_REFUSED.search(reason.lower()):
-        return (
-            f"`{url}` does not accept the certificate of this client "
-            f"({reason.lower().replace('_', ' ')}); give one of an authority that it knows: `--cert FILE`, "
-            f"or `{CERT_VARIABLE}`"
-        )
     return f"TLS with `{url}` fails: {reason.lower().replace('_', ' ') or error}"
 
 
-def _given_fingerprint(ca: str) -> str:
-    """The fingerprint that was given in place of a file; empty for none. Raises RidgelineError."""
-    if not ca.lower().startswith("sha256:"):
-        return ""
-    found = _FINGERPRINT.fullmatch(ca)
-    if found is None:
-        raise RidgelineError(
-            f"`--ca {ca}` is no fingerprint; give `sha256:` and 64 hexadecimal digits, or a file in PEM"
-        )
-    return f"sha256:{found[1].replace(':', '').lower()}"
-
-
 @cache
-def _context(ca: str, cert: str, *, verifies: bool) -> ssl.SSLContext:
+def _context(ca: str, *, verifies: bool) -> ssl.SSLContext:
     """The context of a client. Raises RidgelineError for files of no use."""
     try:
         context = ssl.create_default_context(cafile=ca or None)
@@ -166,14 +135,6 @@ def _context(ca: str, cert: str, *, verifies: bool) -> ssl.SSLContext:
     if not verifies:  # the fingerprint is compared in their place
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if cert:
-        try:
-            context.load_cert_chain(cert, password=lambda: "")
-        except (OSError, ValueError) as error:
-            raise RidgelineError(
-                f"`--cert {cert}` is no certificate with its key: {_words(error)}; give both in one file "
-                "in PEM, the key without a password"
-            ) from error
     return context
 
 

@@ -1,4 +1,4 @@
-"""The certificate with which the web service answers, and who presents one to it."""
+"""The certificate with which the web service answers."""
 
 from __future__ import annotations
 
@@ -9,41 +9,20 @@ import os
 import re
 import ssl
 import stat
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
-from ridgeline.service.tls.options import TlsOptions
-from ridgeline.service.tls.own import own_certificate
+from ridgeline.service.access.options import AccessOptions
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 """How often files are looked at, while clients come."""
 _FIRST = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _NOT_OTHERS = stat.S_IWGRP | stat.S_IRWXO
-_LONGEST_NAME = 200
-CERTIFICATE = "certificate"
 """The source of an identity that a client's certificate gives."""
-
-Secured = Callable[[Collection[str]], "ServedTls"]
-"""Makes the TLS of a service that answers to these hosts. Raises RidgelineError."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who sends a request, as the connection proves it.
-
-    `name`: the common name of the certificate's subject, else its first alternative name. `source`:
-    `certificate`.
-    """
-
-    name: str
-    source: str
 
 
 class ServedTls:
@@ -52,9 +31,6 @@ class ServedTls:
     Args:
         certificate: The certificate, with its chain (PEM).
         key: Its key (PEM, no password); may be the same file.
-        client_ca: Authorities of clients' certificates (PEM), with lists of those revoked; None: clients
-            present none.
-        public: An authority has signed it, as far as is known: browsers may be held to it.
 
     Raises:
         RidgelineError: If the files cannot be read or do not belong together, or others can read the key.
@@ -64,16 +40,12 @@ class ServedTls:
         self,
         certificate: str | Path,
         key: str | Path,
-        client_ca: str | Path | None = None,
         *,
-        public: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        self.public = public
-        self.asks_clients = client_ca is not None
         self.on_renewed: Callable[[str], None] | None = None
         """Called with the new fingerprint, before the first client sees the new certificate."""
-        self._certificate, self._key, self._client_ca = certificate, key, client_ca
+        self._certificate, self._key = certificate, key
         self._now = (clock or SystemClock()).monotonic
         self._looked = self._now()
         self._stamp = self._stamps()
@@ -107,7 +79,7 @@ class ServedTls:
 
     def _stamps(self) -> tuple[object, ...]:
         """Values that differ once a file was changed."""
-        return tuple(_stamp(path) for path in (self._certificate, self._key, self._client_ca) if path)
+        return tuple(_stamp(path) for path in (self._certificate, self._key))
 
     def _read(self) -> tuple[str, ssl.SSLContext]:
         """Fingerprint and context of the files. Raises RidgelineError."""
@@ -125,37 +97,20 @@ class ServedTls:
                 f"`{self._certificate}` and `{self._key}` are no certificate and its key: {_reason(error)}; "
                 "give two files in PEM that belong together, the key without a password"
             ) from error
-        if self._client_ca is not None:
-            _take_clients(context, self._client_ca)
         return fingerprint, context
 
 
-def secured(options: TlsOptions, application: str) -> Secured | None:
-    """Makes the TLS that options ask for; None for none.
+def secured(options: AccessOptions) -> ServedTls | None:
+    """The TLS that options ask for; None for none.
 
-    Raises RidgelineError for options that do not fit together.
+    Raises RidgelineError for options that do not fit together, and as `ServedTls`.
     """
-    given = options.web_cert is not None, options.web_key is not None
-    if options.web_tls and any(given):
-        raise RidgelineError(
-            "`--web-tls` makes a certificate, `--web-cert` and `--web-key` name one; give one of both"
-        )
-    if given[0] != given[1]:
-        present, missing = ("--web-cert", "--web-key") if given[0] else ("--web-key", "--web-cert")
+    if (options.web_cert is None) != (options.web_key is None):
+        present, missing = ("--web-cert", "--web-key") if options.web_cert else ("--web-key", "--web-cert")
         raise RidgelineError(f"`{present}` needs `{missing}`: the certificate and its key are given together")
-    if options.client_ca is not None and not (options.web_tls or given[0]):
-        raise RidgelineError("`--client-ca` needs TLS; give `--web-tls`, or `--web-cert` and `--web-key`")
-    if options.web_tls:
-        return partial(_own, application, options.client_ca)
     if options.web_cert is None or options.web_key is None:
         return None
-    tls = ServedTls(options.web_cert, options.web_key, options.client_ca)  # faults come at once
-    return lambda _hosts: tls
-
-
-def _own(application: str, client_ca: str | None, hosts: Collection[str]) -> ServedTls:
-    path = own_certificate(application, hosts)
-    return ServedTls(path, path, client_ca, public=False)
+    return ServedTls(options.web_cert, options.web_key)
 
 
 def fingerprint_of(pem: str) -> str:
@@ -171,22 +126,6 @@ def fingerprint_of_der(certificate: bytes) -> str:
     return f"sha256:{hashlib.sha256(certificate).hexdigest()}"
 
 
-def identity_of(certificate: Mapping[str, Any] | None) -> Identity | None:
-    """Who a verified certificate names (as `ssl` returns it); None for none, or if it names no one.
-
-    >>> identity_of({"subject": ((("commonName", "ann"),),)})
-    Identity(name='ann', source='certificate')
-    """
-    if not certificate:
-        return None
-    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
-    names = names or [value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)]
-    # What cannot be read by people could look like another name to them.
-    if not names or not names[0].isprintable() or not 0 < len(names[0].strip()) <= _LONGEST_NAME:
-        return None
-    return Identity(names[0].strip(), CERTIFICATE)
-
-
 def _check_key(path: str | Path) -> None:
     """Refuse a key that others can read or write. Raises RidgelineError."""
     with contextlib.suppress(OSError):  # what cannot be read is reported where it is read
@@ -196,21 +135,6 @@ def _check_key(path: str | Path) -> None:
                 f"the key `{path}` can be read or written by others (mode {stat.S_IMODE(found.st_mode):04o});"
                 f" run `chmod 600 {path}`, and have it made anew if it may have been read"
             )
-
-
-def _take_clients(context: ssl.SSLContext, path: str | Path) -> None:
-    """Ask clients for a certificate of these authorities. Raises RidgelineError."""
-    try:
-        text = Path(path).read_text("ascii")
-        context.load_verify_locations(cadata=None, cafile=path)
-        fingerprint_of(text)
-    except (OSError, ValueError) as error:
-        raise RidgelineError(
-            f"`--client-ca {path}` holds no authority: {_reason(error)}; give certificates in PEM"
-        ) from error
-    context.verify_mode = ssl.CERT_OPTIONAL
-    if "-----BEGIN X509 CRL-----" in text:
-        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
 def _stamp(path: str | Path) -> tuple[int, int, int] | None:

@@ -4,8 +4,6 @@ import { replaceAddress } from "./router.js";
 const base = new URL("ws/v2/stram/", document.baseURI);
 const sessionPath = new URL("page/session", document.baseURI);
 const KEY = "ridgeline-key"; // half of the session; the browser's cookie is the other
-const VIEW = "ridgeline-view"; // the view that a person leaves to sign in
-export const loginPath = new URL("page/login", document.baseURI);
 
 export function keyHeaders() {
   const key = localStorage.getItem(KEY);
@@ -64,12 +62,7 @@ export function rights() {
   return ask(sessionPath, {});
 }
 
-// Remembers the view until the person is back from the issuer.
-export function keepView() {
-  sessionStorage.setItem(VIEW, location.hash);
-}
-
-// Begins a session with {code}, {token} or {signedIn}.
+// Begins a session with {code} or {token}.
 export async function signIn(credentials) {
   const answer = await ask(sessionPath, {
     method: "POST",
@@ -80,24 +73,13 @@ export async function signIn(credentials) {
   return answer;
 }
 
-// Ends the session, here and, where a person signed in by an issuer, there.
-export async function signOut() {
-  const { next } = await ask(new URL("page/session/end", document.baseURI), { method: "POST" });
-  localStorage.removeItem(KEY);
-  if (next) location.assign(next);
-  else location.reload();
-}
-
 // Exchanges the one-time code of the address, if it has one, and removes it from the address at once.
 export async function exchangeCode() {
-  const signedIn = location.hash === "#signed-in"; // the issuer has led back here
   const match = /^#code=([\w-]+)$/.exec(location.hash);
-  if (!match && !signedIn) return null;
-  const view = signedIn ? sessionStorage.getItem(VIEW) ?? "" : "";
-  sessionStorage.removeItem(VIEW);
-  replaceAddress(`${location.pathname}${location.search}${view.startsWith("#/") ? view : ""}`);
+  if (!match) return null;
+  replaceAddress(`${location.pathname}${location.search}`);
   try {
-    await signIn(signedIn ? { signedIn } : { code: match[1] });
+    await signIn({ code: match[1] });
   } catch (error) {
     return error;
   }

@@ -1,6 +1,6 @@
 // The frame: the sentence, the navigation, the view that the address names.
 import { html, render, useState, useEffect } from "./vendor/preact.js";
-import { exchangeCode, rights, signOut } from "./api.js";
+import { exchangeCode, rights } from "./api.js";
 import { soon, timeOfDay } from "./format.js";
 import { current, go, href, isCode, useRoute } from "./router.js";
 import { begin, reconnect, store, useReadOnly, useStore } from "./store.js";
@@ -41,7 +41,6 @@ function Frame() {
           <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>
           <button type="button" class="button quiet frame-keys" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
           ${readOnly ? html`<a class="button quiet" href=${new URL("../../", document.baseURI)}>All runs</a>` : html`<${RunMenu} />`}
-          <${SignedIn} />
           <${ThemeButton} />
         </div>
       </div>
@@ -63,12 +62,6 @@ function Frame() {
     ${open === "search" && html`<${Search} onClose=${() => setOpen(null)} />`}
     ${open === "keys" && html`<${Keys} onClose=${() => setOpen(null)} />`}
   </div>`;
-}
-
-// Who has signed in by an issuer, and the way out.
-function SignedIn() {
-  const { name, login } = useStore((state) => state.rights) ?? {};
-  return login && name && html`<button type="button" class="button quiet" title=${`Signed in as ${name}`} onClick=${signOut}>Sign out</button>`;
 }
 
 function step(by) {

@@ -1,7 +1,7 @@
 // Asks for the token, where the service needs one and the browser has no session yet.
 import { html, useState } from "../vendor/preact.js";
-import { keepView, loginPath, rights, signIn } from "../api.js";
-import { store, useStore } from "../store.js";
+import { rights, signIn } from "../api.js";
+import { store } from "../store.js";
 import { Needs, useNeeds } from "./needs.js";
 import { Notice } from "./notice.js";
 
@@ -11,7 +11,6 @@ const PRINTED = "The driver printed the token at start, and an address that open
 export function SignIn({ why, role = "operate", hint = PRINTED, problem: first, onDone }) {
   const [problem, setProblem] = useState(first);
   const needs = useNeeds(role, "This");
-  const issuer = useStore((state) => state.rights?.login);
   async function send(event) {
     event.preventDefault();
     try {
@@ -25,7 +24,6 @@ export function SignIn({ why, role = "operate", hint = PRINTED, problem: first, 
   return html`<form class="sign-in" onSubmit=${send}>
     <p>${why}</p>
     <${Needs} id="sign-in-needs" text=${needs} />
-    ${issuer && html`<div><a class="button first" href=${loginPath} onClick=${keepView}>Sign in at ${issuer}</a></div>`}
     <p class="muted">${hint}</p>
     <${Notice} problem=${problem} />
     <label>Token <input class="field" name="token" type="password" autocomplete="off" required aria-describedby=${needs ? "sign-in-needs" : undefined} /></label>
