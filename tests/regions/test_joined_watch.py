@@ -13,8 +13,8 @@ from ridgeline.measure.events import (
 )
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.regions.view import IDS
+from ridgeline.service import notebook
 from ridgeline.service.export.readings import Readings
-from ridgeline.service.notebook import plots
 from support.service.halves import EDGE, START, halves_of, joined
 
 
@@ -162,9 +162,9 @@ def test_sums_are_those_of_the_events(halves):
 def test_plot_of_latencies_tells_the_windows_of_regions_apart(halves, monkeypatch):
     first, second, _, _ = halves
     watch, drawn = joined(halves), []
-    draw = plots.line_chart
-    monkeypatch.setattr(plots, "line_chart", lambda *chart: drawn.append(chart) or draw(*chart))
-    assert "window of mail" in plots.Plots(watch).latency().svg
+    draw = notebook.line_chart
+    monkeypatch.setattr(notebook, "line_chart", lambda *chart: drawn.append(chart) or draw(*chart))
+    assert "window of mail" in notebook.Plots(watch).latency().svg
     ((_, numbers, lines),) = drawn
     rows = watch.windows()
     assert numbers == [row["windowId"] for row in rows]

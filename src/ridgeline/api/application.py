@@ -237,17 +237,6 @@ class Application:
         found: str = importlib.import_module("ridgeline.streams.preview").application_html(self)
         return found
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """The plan as a widget beside the table, in notebooks that have `ridgeline[notebook]`."""
-        found: dict[str, Any] = importlib.import_module("ridgeline.service.notebook.planned").plan_bundle(
-            self
-        )
-        return found
-
-    def _display_(self) -> Any:
-        """The plan in marimo."""
-        return importlib.import_module("ridgeline.service.notebook.planned").plan_view(self)
-
     def add_policy(self, policy: Policy) -> None:
         """Let a policy decide on changes of the running application: see `ridgeline.policies`."""
         self._refuse_if_running("add_policy")

@@ -31,7 +31,7 @@ from ridgeline.service.advising import advice_answer
 from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import run_measured
-from ridgeline.service.notebook.showing import Showing
+from ridgeline.service.notebook import Showing
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import origin_of
 from ridgeline.service.regions.running import run_regions
@@ -103,8 +103,8 @@ class Handle(Showing, ChangeClient, MetricTables):
     also after the end. `set_property`, `repartition`, `plan_change` and others change what runs. As a context
     manager it stops the application at the end of the block.
 
-    A notebook shows it: the sentence and the plan, which move with the extra `ridgeline[notebook]`. `plot`
-    has pictures. `await` and `async for` are for asyncio.
+    A notebook shows it: the sentence and the plan. `plot` has pictures. `await` and `async for` are for
+    asyncio.
     """
 
     def __init__(

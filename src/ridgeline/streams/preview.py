@@ -18,7 +18,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect import PartitionedInput
 from ridgeline.connect import Source as Kit
-from ridgeline.measure.drawing.dag import dag_svg
+from ridgeline.measure.drawing import dag_svg
 from ridgeline.streams.connecting import Source, connect, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
 

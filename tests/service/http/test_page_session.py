@@ -135,7 +135,6 @@ def test_another_site_changes_nothing_in_the_name_of_who_looks_at_both(browser, 
     assert browser.sign_in(token="all") == 200
     assert browser.ask(CHANGE, "POST", {}, **headers)[0] == 403
     assert browser.ask("/page/session", "POST", {"token": "all"}, **headers)[0] == 403
-    assert browser.ask("/page/session/end", "POST", {}, **headers)[0] == 403
     assert browser.ask(f"{BASE}/info")[0] == 200  # it did not end
 
 
@@ -186,13 +185,6 @@ def test_codes_and_sessions_take_no_more_memory_than_a_thousand_do():
         assert sessions.identity(kept.cookie, kept.key) == reader  # in use
     assert sessions.identity(first.cookie, first.key) is None
     assert len(sessions._sessions) == len(sessions._codes) == 1000
-
-
-def test_a_session_is_ended(browser):
-    assert browser.sign_in(token="all") == 200
-    cookie = browser.cookie
-    assert browser.ask("/page/session/end", "POST", {})[0] == 200
-    assert browser.ask(f"{BASE}/info", Cookie=cookie)[0] == 401
 
 
 def test_where_all_may_read_a_session_is_for_changes(local):

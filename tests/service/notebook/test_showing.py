@@ -1,26 +1,15 @@
 """How an application shows itself in a notebook and in asyncio, over the figures of a run in process."""
 
 import asyncio
-import json
-import threading
 from xml.etree import ElementTree as ET
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from ipywidgets.widgets import widget as library
 
 from ridgeline import RidgelineError
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
-from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.service.notebook import widget
-from ridgeline.service.notebook.figures import CellFigures
-from ridgeline.service.notebook.showing import Showing
-from ridgeline.testing import CollectorSink
-from support.service.patches import patched, without_nulls
+from ridgeline.service.notebook import Showing
 from support.service.watched import feed, payments, watched
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class Local(Showing):
@@ -54,102 +43,18 @@ class Local(Showing):
 
 
 @pytest.fixture
-def local(wait_until):
-    found = Local()
-    yield found
-    found.is_running = False
-    wait_until(lambda: not followers(), "the end of the widget's thread")
+def local():
+    return Local()
 
 
-def test_a_cell_shows_the_sentence_and_the_plan_as_widget_html_and_text(local):
-    shell = InteractiveShell.instance()
-    found, _ = shell.display_formatter.format(local)
-    assert set(found) == {WIDGET, "text/html", "text/plain"}
-    sentence = sentence_of(local.watch.overview())["text"]
-    assert found["text/plain"].splitlines()[1] == sentence
-    shown = found["text/html"]
+def test_a_cell_shows_the_sentence_the_plan_and_a_link(local):
+    shown = local._repr_html_()
+    assert 'href="http://127.0.0.1:1"' in shown
     assert "payments &lt;b&gt;" in shown
     assert "hunter2" not in shown
     picture = ET.fromstring(shown[shown.index("<svg") : shown.index("</svg>") + 6])
     svg = "{http://www.w3.org/2000/svg}"
     assert [title.text for title in picture.iter(f"{svg}title")] == ["source", "balances", "sink"]
-
-
-def whole(widget):
-    return json.loads(widget.get_state("whole")["whole"])
-
-
-def followers():
-    return [one for one in threading.enumerate() if one.name == "ridgeline-widget"]
-
-
-def test_the_widget_has_the_page_s_state_until_the_end_and_one_thread(local, wait_until):
-    models = {local._repr_mimebundle_()[WIDGET]["model_id"] for _ in range(10)}
-    assert models == {local.widget.model_id}
-    assert len(followers()) == 1
-    first = whole(local.widget)
-    assert (first["over"], first["state"]["name"]) == (False, "payments <b>")
-    assert first["state"]["sentence"]["text"] == sentence_of(local.watch.overview())["text"]
-    assert "hunter2" not in json.dumps(first)
-    local.go_on(to_the_end=True)
-    wait_until(lambda: not followers(), "the end of the widget's thread")
-    last = whole(local.widget)
-    assert last["over"]
-    assert "finished after" in last["state"]["sentence"]["text"]
-
-
-def test_differences_lead_to_the_state_that_a_newcomer_gets(local):
-    figures = CellFigures(local, local._present_plan)
-    state = json.loads(figures.whole())["state"]
-    figures.is_followed = True
-    version = 1
-    while local.is_running:
-        local.go_on()
-        difference = json.loads(figures.difference())
-        version += 1
-        state = patched(state, difference["patch"])
-        newcomer = json.loads(figures.whole())
-        assert difference["version"] == newcomer["version"] == version
-        assert without_nulls(state) == without_nulls(newcomer["state"])
-        assert newcomer["over"] is not local.is_running
-
-
-def test_a_widget_that_was_closed_leaves_nothing_and_another_takes_its_place(local, wait_until):
-    first = local.widget
-    first.close()
-    wait_until(lambda: not followers(), "the end of the widget's thread")
-    assert first not in library._instances.values()
-    shown = local._repr_mimebundle_()
-    assert shown[WIDGET]["model_id"] == local.widget.model_id
-    assert len(followers()) == 1
-    for one in (local.widget, local._display_(), local._display_()):
-        one.comm.close()  # as marimo does with the cell: the widget itself stays
-    wait_until(lambda: not followers(), "the end of the widgets' thread")
-
-
-def test_a_plan_shows_itself_as_widget_until_it_has_faults(monkeypatch):
-    app = payments()
-    shell = InteractiveShell.instance()
-    found, _ = shell.display_formatter.format(app)
-    assert set(found) == {WIDGET, "text/html", "text/plain"}
-    again, _ = shell.display_formatter.format(app)
-    assert again[WIDGET]["model_id"] == found[WIDGET]["model_id"]
-    shown = whole(app._display_())
-    assert [one["name"] for one in shown["state"]["plan"]["operators"]] == ["source", "balances", "sink"]
-    assert "hunter2" not in json.dumps(shown)
-    app.add_operator("alone", CollectorSink(object))
-    found, _ = shell.display_formatter.format(app)
-    assert set(found) == {"text/html", "text/plain"}
-    assert "alone" in app._display_()._repr_html_()
-    monkeypatch.setattr(widget, "is_installed", lambda: False)
-    assert "balances" in payments()._display_()._repr_html_()
-
-
-def test_without_the_extra_a_cell_shows_html_and_text(local, monkeypatch):
-    monkeypatch.setattr(widget, "is_installed", lambda: False)
-    assert set(local._repr_mimebundle_()) == {"text/html", "text/plain"}
-    with pytest.raises(RidgelineError, match=r"pip install 'ridgeline\[notebook\]'"):
-        local.widget  # noqa: B018  raises
 
 
 def test_plots_are_pictures(local):

@@ -5,8 +5,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.drawing.charts import line_chart, named_bars, stacked_bars
-from ridgeline.measure.drawing.dag import dag_svg
+from ridgeline.measure.drawing import dag_svg, line_chart, named_bars, stacked_bars
 from support.depth import deep
 
 SVG = "{http://www.w3.org/2000/svg}"

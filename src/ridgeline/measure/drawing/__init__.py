@@ -1,1 +1,0 @@
-"""Pictures as SVG, without any library: a DAG, lines, bars."""

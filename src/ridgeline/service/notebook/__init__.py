@@ -1,1 +1,0 @@
-"""Handles in notebooks: how they show themselves, and plots of their figures."""
