@@ -240,7 +240,7 @@ def _target(remote: Change) -> Target:
 def _answers(target: Target, remote: Change) -> bool:
     """Whether its web service answers. Raises CommandError if it does not let this user in."""
     try:
-        client = target.client(remote.token, remote.ca, remote.cert)
+        client = target.client(remote.token, remote.ca)
     except CommandError:
         return False
     try:
@@ -256,7 +256,7 @@ def _ask_to_end(target: Target, remote: Change, path: str) -> None:
     """Ask its web service to end it. Raises RidgelineError."""
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 
-    client = target.client(remote.token, remote.ca, remote.cert)
+    client = target.client(remote.token, remote.ca)
     waiting = Waiting(remote.no_wait, remote.timeout)
     ChangeSender(client, remote.app, waiting, remote.as_json).end(path, remote.note)
 
@@ -425,7 +425,7 @@ class _Wait:
             target = self._target()
             if target is None:
                 return None
-            client = target.client(self._remote.token, self._remote.ca, self._remote.cert)
+            client = target.client(self._remote.token, self._remote.ca)
             client.get("/info")
         except RidgelineError:
             return None

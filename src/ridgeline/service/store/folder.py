@@ -39,7 +39,7 @@ class StoreEntry:
     `application`: its author's name for it. `start`: how often the name was started, this time included.
     `state`: one of `STATES`, with the `reason` of an end. `final`: the application has ended, and YARN is not
     to continue it; without it only this driver has. `run`, `epoch`: of its checkpoint.
-    `address`: of its web service, empty for none; `certificate`: the fingerprint of its certificate.
+    `address`: of its web service, empty for none.
     `process`: distinguishes the driver's process from a later one with the same `pid`. `process_space`: where
     `pid` counts, as containers of one host may have the same name.
     `started`, `heartbeat`: seconds since 1970 by the clock of its host. `cluster_id`: Spark's id of it.
@@ -54,7 +54,6 @@ class StoreEntry:
     run: str = ""
     epoch: int = 0
     address: str = ""
-    certificate: str = ""
     host: str = ""
     pid: int = 0
     process: str = ""
