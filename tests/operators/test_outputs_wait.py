@@ -51,27 +51,18 @@ class Divided(Waiting):
 
 def seen(folder: Path) -> list[int]:
     return sorted(
-        json.loads(line)["n"]
-        for path in FileOutput.published(folder)
-        for line in Path(path).read_text().splitlines()
+        json.loads(line)["n"] for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()
     )
 
 
-@pytest.mark.parametrize(
-    ("error", "merged", "partitions"), [(AWAY[0], True, 1), (AWAY[1], False, 2), (AWAY[2], False, 1)]
-)
+@pytest.mark.parametrize(("error", "partitions"), [(AWAY[0], 1), (AWAY[1], 2), (AWAY[2], 1)])
 def test_a_store_that_is_away_at_any_step_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, merged: bool, partitions: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, partitions: int
 ) -> None:
     steps = Steps(monkeypatch)
     for first in range(300):
         store = Store(tmp_path / str(first), partitions)
-        output = FileOutput(
-            path=str(store.folder / "rows"),
-            format="jsonl",
-            roll_seconds=1.5,
-            merge_seconds=3 if merged else None,
-        )
+        output = FileOutput(path=str(store.folder / "rows"), format="jsonl", roll_seconds=1.5)
         driver = Waiting(store, output, steps)
         gone = {first, first + 1, first + 2}  # also the first that it does when it tries again
 
@@ -129,8 +120,8 @@ def test_a_file_that_was_published_before_the_store_went_away_does_not_come_back
     def each(_number: int, what: str) -> None:
         if what.startswith("move published") and len(taken) < 2:  # the marker: the file is there
             taken.extend(seen(store.folder / "rows"))
-            for path in FileOutput.published(store.folder / "rows"):
-                Path(path).unlink()
+            for path in (store.folder / "rows").glob("*.jsonl"):
+                path.unlink()
             raise AWAY[0]
 
     steps.each = each

@@ -63,7 +63,6 @@ def test_files_to_files(server: SftpServer, partitions: int, format: str) -> Non
     [*files] = (server.root / "out").glob(f"*.{format}")
     read = pl.read_parquet if format == "parquet" else pl.read_ndjson
     assert sorted(row for file in files for row in read(file).rows()) == ROWS
-    assert FileOutput.published(f"{server.uri}/out") == sorted(f"/out/{file.name}" for file in files)
 
 
 def test_a_run_that_is_continued_reads_and_writes_each_row_once(server: SftpServer, tmp_path: Path) -> None:
@@ -82,10 +81,10 @@ def test_a_run_that_is_continued_reads_and_writes_each_row_once(server: SftpServ
     assert sorted(Row(**row) for row in found) == ROWS
 
 
-def test_a_run_moves_to_a_local_disk_and_merges_there(server: SftpServer, tmp_path: Path) -> None:
+def test_a_run_moves_to_a_local_disk(server: SftpServer, tmp_path: Path) -> None:
     outputs = (
         FileOutput(f"{server.uri}/out", format="jsonl", roll_seconds=100),
-        FileOutput(tmp_path / "out", format="jsonl", merge_seconds=100),
+        FileOutput(tmp_path / "out", format="jsonl"),
     )
     for number, output in enumerate(outputs):
         app = Application("copy", window="1s")
@@ -95,8 +94,8 @@ def test_a_run_moves_to_a_local_disk_and_merges_there(server: SftpServer, tmp_pa
     found = [
         Row(**json.loads(line))
         for folder in (server.root / "out", tmp_path / "out")
-        for path in FileOutput.published(folder)
-        for line in Path(path).read_text().splitlines()
+        for path in folder.glob("*.jsonl")
+        for line in path.read_text().splitlines()
     ]
     assert sorted(found) == ROWS[:40]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import io
 import os
 import zlib
@@ -17,8 +15,6 @@ import pyarrow.fs
 from ridgeline.api.support.files import resolve, sync_above, sync_folder
 
 _CHUNK_BYTES = 2**20
-_HERE, _EXCHANGE = -100, 2
-"""`AT_FDCWD` and `RENAME_EXCHANGE` of Linux's `renameat2`."""
 
 
 class SummedStream(io.RawIOBase):
@@ -109,18 +105,6 @@ class OutputFiles:
         """Rename a file: atomically where the file system can, else by copying and deleting."""
         self._files.move(source, target)
 
-    def exchange(self, one: str, other: str) -> None:
-        """Exchange two folders, in one step for those who read them.
-
-        Raises OSError where the system or the file system cannot do it: it needs Linux, and a local disk.
-        """
-        libc = ctypes.CDLL(None, use_errno=True)
-        if not self._local or not hasattr(libc, "renameat2"):
-            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-        if libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), one)
-
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
@@ -162,21 +146,6 @@ class OutputFiles:
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
         return sorted(str(info.base_name) for info in self._files.get_file_info(selector))
 
-    def walk(self, folder: str) -> Iterator[str]:
-        """The paths of all files below a folder, without hidden ones and those in hidden folders.
-
-        On a local disk no file is looked at, so none is passed over that goes meanwhile.
-        """
-        if not self._local:
-            selector = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
-            for info in self._files.get_file_info(selector):
-                if info.is_file and "/." not in info.path[len(folder) :]:
-                    yield str(info.path)
-            return
-        for above, folders, names in os.walk(folder, onerror=_unless_gone):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            yield from (f"{above}/{name}" for name in names if not name.startswith("."))
-
     def sizes(self, folder: str) -> dict[str, int]:
         """The files directly in a folder with their sizes in bytes; empty if the folder does not exist."""
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
@@ -185,9 +154,3 @@ class OutputFiles:
             for info in self._files.get_file_info(selector)
             if info.is_file
         }
-
-
-def _unless_gone(error: OSError) -> None:
-    """Raise an error of listing a folder, unless it is not there."""
-    if not isinstance(error, FileNotFoundError):
-        raise error

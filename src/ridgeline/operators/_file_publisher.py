@@ -41,8 +41,7 @@ from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.connect.window_output import GONE, publish_failure, safe_name
 from ridgeline.operators._marker import Marker
-from ridgeline.operators._merged_files import MergedFiles, Rule, published, remove_folders
-from ridgeline.operators._rewound_files import Rewound, take_back
+from ridgeline.operators._rewound_files import Rewound, published, take_back
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows, merge
 
 HIDDEN = ".ridgeline"
@@ -62,7 +61,6 @@ class Settings(NamedTuple):
     roll_seconds: float
     roll_bytes: int
     mode: str
-    merge: Rule | None = None
 
 
 class FilePublisher(Publisher):
@@ -110,7 +108,6 @@ class FilePublisher(Publisher):
         self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
-        self._folders: MergedFiles | None = None
         try:
             if state is not None and "folders" in state:  # it was divided before
                 self._finish_folders(state)
@@ -123,10 +120,6 @@ class FilePublisher(Publisher):
                 self._finish_before(state)
                 self._make_folder()
             self._clear()
-            if rule := self._settings.merge:
-                own = self._files, self._folder, self._prefix
-                self._folders = MergedFiles(*own, rule, self._settings.format, context)
-                self._folders.start()
         except OSError as error:
             raise self._failure(error) from error
         self._found = True
@@ -182,7 +175,6 @@ class FilePublisher(Publisher):
         self._window = window_id
         if self._rolls:
             self._roll()
-            self._merge()
         else:
             self.idle()
 
@@ -190,7 +182,6 @@ class FilePublisher(Publisher):
         """Publish the segments if they are due. Called between windows."""
         if self._pending and self._is_due():
             self._roll_between_windows()
-        self._merge()
 
     @property
     def waits(self) -> bool:
@@ -218,16 +209,6 @@ class FilePublisher(Publisher):
             self._roll_between_windows()
         with contextlib.suppress(OSError):
             self._clear()
-            if self._folders is not None:
-                self._folders.end()
-
-    def _merge(self) -> None:
-        """Merge published files that are due."""
-        if self._folders is not None:
-            try:
-                self._folders.merge()
-            except OSError as error:
-                raise self._failure(error) from error
 
     def _is_due(self) -> bool:
         """True if the oldest segment is `roll_seconds` old, or all together have `roll_bytes`."""
@@ -288,7 +269,6 @@ class FilePublisher(Publisher):
             for name in others:
                 if name.endswith(_ENDINGS) and self._files.is_file(f"{self._root}/{name}"):
                     self._files.delete(f"{self._root}/{name}")
-            remove_folders(self._files, others, _ENDINGS)
         self._mention_other_runs()
         self._make_folder()
 
@@ -322,11 +302,8 @@ class FilePublisher(Publisher):
     def _finish_before(self, state: Any) -> None:
         """After a change of path, format or name: publish the segments as it would have been done before."""
         if state["pending"] or state["path"] == self._settings.path or "rewound" in state:
-            merge = self._settings.merge if state["path"] == self._settings.path else None
             before = FilePublisher(
-                self._settings._replace(
-                    path=state["path"], format=state["format"], mode="append", merge=merge
-                )
+                self._settings._replace(path=state["path"], format=state["format"], mode="append")
             )
             before.open(replace(self._context, operator=state.get("name", self._context.operator)), state)
             before.close()
@@ -423,8 +400,6 @@ class FilePublisher(Publisher):
         only.
         """
         name = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
-        folder = self._root if self._folders is None else self._folders.folder(segments[0].window)
-        size = segments[0].bytes
         if self._renamed != name:  # else it was published before an error, and readers may have removed it
             try:
                 if len(segments) == 1:
@@ -434,26 +409,18 @@ class FilePublisher(Publisher):
                     source = self._merged
                     with self._files.writing(source) as out:
                         merge(self._files, self._folder, segments, out, self._settings.format)
-                    size = out.size
                 self._context.check_owner()
-                self._files.move(source, f"{folder}/{name}")
+                self._files.move(source, f"{self._root}/{name}")
             except OSError:
-                if not self._is_there(folder, name):  # else a driver that was fenced off has made it
+                if not self._files.is_file(f"{self._root}/{name}"):
                     raise
+                # else a driver that was fenced off has made it
             self._renamed = name
-        self._files.sync(folder)
+        self._files.sync(self._root)
         self._marker.move(segments[-1].window)
         del self._pending[: len(segments)]
         for segment in segments:
             self._files.delete(f"{self._folder}/{segment.name}")
-        if self._folders is not None:
-            self._folders.added(size)
-
-    def _is_there(self, folder: str, name: str) -> bool:
-        """Whether a file has been published, in any folder."""
-        if self._folders is not None:
-            return self._folders.found(name)
-        return self._files.is_file(f"{folder}/{name}")
 
     # The hidden folder -------------------------------------------------------------------------------------
 

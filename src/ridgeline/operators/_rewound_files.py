@@ -5,7 +5,9 @@ It is done at every start that finds it in the state, so every step may be the l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +15,21 @@ import pyarrow.parquet as pq
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.connect.output_files import OutputFiles, SummedStream
-from ridgeline.operators._merged_files import Published, published, rows_of_merged
+
+
+class Published(NamedTuple):
+    """A published file: its name in the output's folder, and its windows."""
+
+    name: str
+    first: int
+    last: int
+
+
+def published(files: OutputFiles, prefix: str, format: str = "(?:parquet|jsonl)") -> list[Published]:
+    """The published files of a run that are there. Raises OSError."""
+    pattern = re.compile(rf"{re.escape(prefix)}-(\d+)-(\d+)\.{format}")
+    found = [(name, pattern.fullmatch(name)) for name in files.names(files.root)]
+    return [Published(name, int(windows[1]), int(windows[2])) for name, windows in found if windows]
 
 
 class Rewound:
@@ -42,15 +58,14 @@ def take_back(
         if file.first <= rewound.to:
             if rewound.rows is None:
                 continue
-            wanted, last = _kept(files, folder, file, rewound)
+            kept = [(window, rows) for window, rows in rewound.rows if window >= file.first]
+            last = kept[-1][0] if kept else rewound.to
             unfinished = f"{folder}/merged-e{context.epoch}.tmp"
-            _cut(files, f"{files.root}/{file.path}", unfinished, wanted)
+            _cut(files, f"{files.root}/{file.name}", unfinished, sum(rows for _, rows in kept))
             files.move(unfinished, f"{folder}/rewound-{prefix}-{file.first:010d}-{last:010d}.{format}")
             files.sync(folder)
         context.check_owner()
-        files.delete(f"{files.root}/{file.path}")
-        if "/" in file.path:
-            files.sync(f"{files.root}/{file.path.rpartition('/')[0]}")
+        files.delete(f"{files.root}/{file.name}")
     files.sync(files.root)
     for name in files.names(folder):
         if name.startswith("rewound-"):
@@ -58,31 +73,6 @@ def take_back(
             context.check_owner()
             files.move(f"{folder}/{name}", target)
             files.sync(files.root)
-
-
-def _kept(files: OutputFiles, folder: str, file: Published, rewound: Rewound) -> tuple[int, int]:
-    """How many rows of a file stay, and the last window of those.
-
-    Raises RidgelineError if it was merged of files of which nothing is known any more.
-    """
-    pieces = [(file.first, file.last, 0)]
-    if file.is_merged:
-        known = rows_of_merged(files, folder, file.first, file.last)
-        if known is None:
-            what = f"`{files.root}/{file.path}` was merged of files of windows before and after {rewound.to}"
-            raise RidgelineError(
-                f"{what}, and it is not known how many rows each had; rewind to another window"
-            )
-        pieces = known
-    wanted, last = 0, rewound.to
-    for first, end, rows in pieces:
-        if end <= rewound.to:
-            wanted, last = wanted + rows, end
-        elif first <= rewound.to:
-            waited = [(window, count) for window, count in rewound.rows or () if window >= first]
-            wanted += sum(count for _, count in waited)
-            last = waited[-1][0] if waited else last
-    return wanted, last
 
 
 def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:

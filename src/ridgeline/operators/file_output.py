@@ -20,7 +20,6 @@ from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
-from ridgeline.operators._merged_files import Rule, listed
 from ridgeline.operators._partitioned_files import PartitionedFilePublisher, divided
 
 
@@ -47,11 +46,6 @@ class FileOutput(WindowOutput):
     Hive, Spark and pyarrow read them. The columns are not in the files then. Each folder is published by
     itself, with files and a hidden folder of its own; `roll_bytes` counts for each. Null and the empty text
     go to the folder `country=__HIVE_DEFAULT_PARTITION__`.
-
-    `merge_seconds` merges small published files later: a file shows rows soon, and few files stay. Files lie
-    in folders `<operator>-<run id>-<first window>` then. Once those of a folder have `merge_bytes` together,
-    or the first one is so old, one file takes their place, in one step. `FileOutput.published(path)` lists
-    either, never both. It needs a local disk of Linux (docs/outputs.md).
 
     `mode` says what a run on a fresh checkpoint does if the folder is not empty. `append` leaves the files
     that are there. `overwrite` removes the `.parquet` and `.jsonl` files directly in it. `error` refuses. A
@@ -86,8 +80,6 @@ class FileOutput(WindowOutput):
     roll_bytes: int = Field(default=128 * 2**20, gt=0)
     mode: Literal["append", "overwrite", "error"] = "append"
     partition_by: list[str] | str | None = None
-    merge_seconds: float | None = Field(default=None, gt=0, kw_only=True)
-    merge_bytes: int = Field(default=128 * 2**20, gt=0, kw_only=True)
 
     made = Cache(set[str])  # the hidden folders that were made
 
@@ -145,28 +137,11 @@ class FileOutput(WindowOutput):
         return folder if not self.partition_by or folder in self.made else min(self.made, default="")
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a column that is named twice, and merging where it cannot be done."""
+        """Refuse a column that is named twice."""
         names = _columns(self.partition_by)
-        if self.merge_seconds is not None and not is_local(str(self.path)):
-            return [("merge_seconds", self.merge_seconds, "needs a path on a local disk")]
         if len(set(names)) < len(names):
             return [("partition_by", names, "must name each column once")]
         return []
-
-    @staticmethod
-    def published(path: str | Path) -> list[str]:
-        """The paths of the published files in a folder, and in the folders in it, sorted.
-
-        While small files are merged it has them or the large one. A small one that is gone once it is opened
-        says that it was merged meanwhile: ask again. Raises OSError, and RidgelineError if pyarrow cannot
-        reach the folder.
-
-        Example:
-            >>> from ridgeline.operators import FileOutput
-            >>> FileOutput.published("/tmp/not-there")
-            []
-        """
-        return listed(OutputFiles(str(path)))
 
     def datasets(self) -> list[Dataset]:
         """The files, as `ridgeline.connect.datasets` names them."""
@@ -174,9 +149,7 @@ class FileOutput(WindowOutput):
 
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""
-        merge = None if self.merge_seconds is None else Rule(self.merge_seconds, self.merge_bytes)
-        when = self.roll_seconds, self.roll_bytes
-        settings = Settings(str(self.path), self.format, *when, self.mode, merge)
+        settings = Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode)
         return PartitionedFilePublisher(settings) if self.partition_by else FilePublisher(settings)
 
 
