@@ -32,7 +32,7 @@ class Steps:
         )  # a process that dies loses nothing that it has written
         self.number = 0
         self.each: Callable[[int, str], None] = lambda _number, _what: None
-        for name in ("touch", "delete", "make_folder", "remove_folder", "exchange", "sync"):
+        for name in ("touch", "delete", "make_folder", "remove_folder", "sync"):
             patch.setattr(OutputFiles, name, self._counted(name, getattr(OutputFiles, name)))
         write = SummedStream.write
 
