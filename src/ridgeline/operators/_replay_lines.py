@@ -17,6 +17,8 @@ from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
 BLOCK_BYTES = 2**18
 HEAD_BYTES = 2**12
+PIECE_BYTES = 2**13
+"""A compressed file is read in pieces of so many bytes: the one with the damage is lost as a whole."""
 CHUNK_BYTES = 64 * 2**20
 Offsets = npt.NDArray[np.int64]
 _WRONG = (pa.ArrowException, ValueError, TypeError)
@@ -218,7 +220,7 @@ class LineReader:
         pieces: list[bytes] = []
         size = 0
         try:
-            while size < wanted and (piece := self._source.read(min(BLOCK_BYTES, wanted - size))):
+            while size < wanted and (piece := self._source.read(min(PIECE_BYTES, wanted - size))):
                 pieces.append(piece)
                 size += len(piece)
         except _UNREADABLE as error:
