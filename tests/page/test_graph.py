@@ -7,7 +7,6 @@ from benchmarks.page_graph import many_application
 from playwright.sync_api import expect
 
 from ridgeline.engine.files.storage import LocalStorage
-from ridgeline.measure.events import ContainerHeartbeat, StackTimes
 from support.page.orders import BRANCHES, orders_application
 from support.service.living import living
 
@@ -90,54 +89,6 @@ def test_the_plan_is_drawn_with_modules_and_equal_branches_folded(orders, open_p
     accessible(page)
     page.goto(f"{orders.server.url}/#/graph?operator=score%5B1%5D")
     page.get_by_text("Only score[1].").wait_for()
-
-
-def test_where_its_time_goes_by_stack(orders, person, accessible, screenshot):
-    page = person.page
-    feed_stacks(orders.watch)
-    person.click("button", re.compile("^score "))
-    person.click("tab", "Code")
-    tree = page.get_by_role("tree", name=re.compile("^Stacks"))
-    names = ("Score.score", "price", HOSTILE)
-    frames = {name: tree.get_by_role("treeitem", name=re.compile("^" + re.escape(name))) for name in names}
-    whole = tree.get_by_role("treeitem", name=re.compile("^all of score")).bounding_box()["width"]
-    shares = {name: frame.bounding_box()["width"] / whole for name, frame in frames.items()}
-    assert shares == pytest.approx({"Score.score": 0.9, "price": 0.6, HOSTILE: 0.2}, abs=0.01)
-    expect(frames["price"]).to_have_accessible_name("price, prices.py:7: 60 %, 60 % in itself")
-    expect(frames[HOSTILE]).to_have_text(HOSTILE)
-    accessible(page)
-    screenshot(page, "page-flame")
-    tree.focus()
-    for key in ("ArrowDown", "ArrowDown"):
-        page.keyboard.press(key)
-    expect(frames["price"]).to_have_attribute("aria-selected", "true")
-    page.keyboard.press("Enter")
-    expect(frames[HOSTILE]).to_have_count(0)  # price has the whole width, beside nothing
-    assert frames["price"].bounding_box()["width"] == pytest.approx(whole, rel=0.02)
-    assert frames["Score.score"].bounding_box()["width"] == pytest.approx(whole, rel=0.02)
-    page.keyboard.press("Home")
-    page.keyboard.press("Enter")
-    expect(frames[HOSTILE]).to_be_visible()
-    page.get_by_text("As a table").click()
-    rows = page.get_by_role("table", name=re.compile("^Functions")).locator("tbody tr")
-    expect(rows).to_have_count(3)
-    expect(rows.nth(0)).to_contain_text("price")
-    accessible(page)
-    page.set_viewport_size(NARROW)
-    accessible(page)
-
-
-HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-def feed_stacks(watch):
-    """A heartbeat of which the engine has a tenth, `Score.score` a tenth, `price` 0.6, and another 0.2."""
-    own = next(one["id"] for one in watch.operators() if one["logicalName"] == "score")
-    functions = ((0, 41, "Score.score", "user"), (1, 7, "price", "user"), (1, 90, HOSTILE, "python"))
-    nodes = ((-1, own, 1.0), (0, 0, 1.0), (1, 1, 6.0), (1, 2, 2.0))
-    stacks = StackTimes(("/srv/orders.py", "/srv/prices.py"), functions, nodes)
-    now = watch.now()
-    watch.observe(ContainerHeartbeat(now, -1, "worker-1", 7, now, stacks=stacks))
 
 
 def test_tuples_are_recorded_by_clicks_and_the_recording_is_ended(orders, person, accessible, screenshot):

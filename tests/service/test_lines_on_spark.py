@@ -77,15 +77,6 @@ def test_the_lines_of_an_operator_and_its_part_of_the_path(tmp_path, monkeypatch
         assert "test_lines_on_spark.py:" in shown
         answer = json.loads(CliRunner().invoke(command, ["lines", handle.url, "--json"]).stdout)
         assert answer["operators"][0]["operator"] == "uneven"
-        wait_until(lambda: handle.watch.stacks("uneven")["operators"], "stacks")
-        (stacks,) = handle.watch.stacks("uneven")["operators"]
-        assert stacks["functions"][0]["function"] == "Uneven.take"  # not the engine, which calls it
-        whole = Counter()
-        for row in stacks["functions"]:
-            whole[row["function"]] += row["share"]
-        assert whole["sixty"] / (whole["sixty"] + whole["thirty"]) == pytest.approx(0.67, abs=0.12)
-        said = CliRunner().invoke(command, ["lines", handle.url, "uneven", "--folded"]).stdout
-        assert "uneven;Uneven.take (test_lines_on_spark.py:" in said
         result = CliRunner().invoke(command, ["lines", handle.url, "unevem"])
         assert result.exit_code == 2, result.output
         assert "did you mean `uneven`" in result.output

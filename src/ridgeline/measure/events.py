@@ -467,23 +467,6 @@ class LineTime:
 
 
 @dataclass(frozen=True, slots=True)
-class StackTimes:
-    """Time that operators spent in whole stacks, by samples, as a tree of functions.
-
-    `functions`: the place of the file in `files` (-1: none), the first line, the qualified name, and its
-    kind. Kinds are `user`, `operators` (Ridgeline's library), `package`, `python` or `engine`.
-
-    `nodes`: the place of the caller in `nodes`, which is before it, and that of the function in `functions`.
-    Then the seconds in itself, without what it calls. A node without a caller (-1) stands for an operator,
-    whose physical id is in place of the function.
-    """
-
-    files: tuple[str, ...]
-    functions: tuple[tuple[int, int, str, str], ...]
-    nodes: tuple[tuple[int, int, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ContainerHeartbeat:
     """A container's running figures.
 
@@ -494,7 +477,7 @@ class ContainerHeartbeat:
     thread is. `unsent`: heartbeats of its process that could not be sent since the one before.
     `taken`: by the input operators of the process until the end of their last window, without one that runs
     now. Messages of older versions have their `work` in `operators`. `lines`: where the time of the process's
-    operators went since the last message that said so. `stacks`: the same by whole stacks; None: not said.
+    operators went since the last message that said so.
     """
 
     at: float
@@ -511,7 +494,6 @@ class ContainerHeartbeat:
     unsent: int = 0
     taken: tuple[SourceTaken, ...] = ()
     lines: tuple[LineTime, ...] = ()
-    stacks: StackTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ridgeline.measure.answers.application import (
     StatsAnswer,
 )
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.lines import LinesAnswer, StacksAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -80,7 +80,6 @@ from ridgeline.measure.history.answers import application_history, operator_hist
 from ridgeline.measure.history.fold import HistoryFold
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
-from ridgeline.measure.latency.stack_times import StackFold
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
@@ -146,7 +145,6 @@ class Measurement:
         self.marks = MarkFold(self._title)
         """The marks on charts: things that happened."""
         self._lines = LineTimes()
-        self._stacks = StackFold()
         self._times = TimesFold(self._clocks, self.windows_behind)
         self._totals = RunTotals()
         self._windows = WindowsUnderWay()
@@ -331,7 +329,6 @@ class Measurement:
         self._statuses.process_usage(event)
         self._progress.heartbeat(event)
         self._lines.add(event.at, event.lines, self.topology)
-        self._stacks.add(event.at, event.stacks, self.topology)
         running = self._windows.attempts.get(event.window_id)
         if running is not None and running.attempt == event.attempt:
             self._statuses.heartbeat(event)
@@ -528,16 +525,6 @@ class Measurement:
             self._check_name(operator, titles=False)
         parts = self._times.latency.parts_of_path()
         return self._lines.answer(self._run.as_of(now), parts, operator)
-
-    def stacks(self, now: float, operator: str | None = None) -> StacksAnswer:
-        """Where the Python time of operators goes, by stack, over the last minute.
-
-        Raises KeyError naming the operators there are.
-        """
-        if operator is not None:
-            self._check_name(operator, titles=False)
-        parts = self._times.latency.parts_of_path()
-        return self._stacks.answer(self._run.as_of(now), parts, operator)
 
     def throughput(self, now: float) -> ThroughputAnswer:
         """Tuples of every operator since the start, and per second over the last `seconds`.

@@ -18,7 +18,7 @@ from ridgeline.measure.answers.application import (
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.lines import LinesAnswer, StacksAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -89,8 +89,6 @@ class Answers(Protocol):
     def watermarks(self) -> WatermarksAnswer: ...
 
     def lines(self, operator: str | None = None, /) -> LinesAnswer: ...
-
-    def stacks(self, operator: str | None = None, /) -> StacksAnswer: ...
 
     def throughput(self) -> ThroughputAnswer: ...
 

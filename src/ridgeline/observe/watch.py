@@ -22,7 +22,7 @@ from ridgeline.measure.answers.application import (
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.lines import LinesAnswer, StacksAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -361,11 +361,6 @@ class Watch:
         """Where the Python time of operators goes, by line. Raises KeyError for an unknown name."""
         with self._settled() as figures:
             return figures.lines(self._now(), operator)
-
-    def stacks(self, operator: str | None = None) -> StacksAnswer:
-        """Where the Python time of operators goes, by stack. Raises KeyError for an unknown name."""
-        with self._settled() as figures:
-            return figures.stacks(self._now(), operator)
 
     def throughput(self) -> ThroughputAnswer:
         """The tuples of all operators and ports, in sum and per second."""

@@ -21,7 +21,7 @@ from ridgeline.measure.answers.application import (
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.lines import LinesAnswer, StacksAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -316,12 +316,6 @@ class JoinedWatch:
     def lines(self, operator: str | None = None) -> LinesAnswer:
         """Where the Python time of operators goes, by line; `ofPath` is of the path of their region."""
         found = self._first([view.lines for view in self.views], operator)
-        rows = sorted(chain.from_iterable(one["operators"] for one in found), key=lambda one: -one["seconds"])
-        return {"seconds": found[0]["seconds"], "operators": rows}
-
-    def stacks(self, operator: str | None = None) -> StacksAnswer:
-        """Where the Python time of operators goes, by stack; `ofPath` is of the path of their region."""
-        found = self._first([view.stacks for view in self.views], operator)
         rows = sorted(chain.from_iterable(one["operators"] for one in found), key=lambda one: -one["seconds"])
         return {"seconds": found[0]["seconds"], "operators": rows}
 

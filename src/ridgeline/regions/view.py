@@ -8,7 +8,7 @@ from typing import Any
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
-from ridgeline.measure.answers.lines import LinesAnswer, StacksAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -161,11 +161,6 @@ class RegionView:
     def lines(self, operator: str | None = None) -> LinesAnswer:
         """Where the Python time of the region's operators goes. Raises KeyError for an unknown name."""
         answer = self.watch.lines(operator)
-        return {**answer, "operators": [{**one, "region": self.name} for one in answer["operators"]]}
-
-    def stacks(self, operator: str | None = None) -> StacksAnswer:
-        """The stacks of the region's operators. Raises KeyError for an unknown name."""
-        answer = self.watch.stacks(operator)
         return {**answer, "operators": [{**one, "region": self.name} for one in answer["operators"]]}
 
     def watermarks(self) -> WatermarksAnswer:

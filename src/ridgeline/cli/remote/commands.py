@@ -217,29 +217,18 @@ def lines(
             autocompletion=completing.operators,
         ),
     ] = None,
-    folded: Annotated[
-        bool,
-        typer.Option(
-            "--folded",
-            help="Print whole stacks with their milliseconds, as flamegraph.pl and speedscope read them.",
-        ),
-    ] = False,
 ) -> None:
     """Show where the Python time of operators goes, line by line, over the last minute.
 
     `of its time` is the part of the operator's time, `of the path` that of the critical path. Both are
-    estimates, from 50 samples a second. They are always taken; they cost less than 1 % of the time. The page
-    draws whole stacks as a flame graph.
+    estimates, from 50 samples a second. They are always taken; they cost less than 1 % of the time.
+    `ridgeline run --profile` draws whole stacks as a flame graph.
 
     Example: `ridgeline lines quotes parse`
     """
-    from ridgeline.cli.views.lines import folded_lines, lines_parts
+    from ridgeline.cli.views.lines import lines_parts
 
     query = {} if operator is None else {"operator": operator}
-    if folded:
-        stacks = remote.connect().get("/stacks", **query)
-        remote.show(stacks, lambda _width: folded_lines(stacks))
-        return
     answer = remote.connect().get("/lines", **query)
     remote.show(answer, lambda width: lines_parts(answer, width))
 

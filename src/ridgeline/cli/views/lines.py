@@ -14,8 +14,6 @@ from ridgeline.measure.answers.lines import (
     LineAnswer,
     LinesAnswer,
     OperatorLinesAnswer,
-    OperatorStacksAnswer,
-    StacksAnswer,
 )
 from ridgeline.measure.wording.units import UNKNOWN, duration
 
@@ -38,33 +36,6 @@ def lines_parts(answer: LinesAnswer, width: int) -> Iterator[Table | Text]:
     for one in answer["operators"]:
         yield Text(printable(f"{one['operator']}: {duration(one['seconds'])} of the last minute"), "bold")
         yield _lines_table(one, width)
-
-
-def folded_lines(answer: StacksAnswer) -> Iterator[Text]:
-    """A line for each stack that time was spent in: functions from the outside in, and milliseconds."""
-    for one in answer["operators"]:
-        rest = one["seconds"] - sum(row["seconds"] for row in one["functions"] if row["caller"] < 0)
-        if (spent := round(1000 * rest)) > 0:
-            yield Text(f"{_folded(one['operator'])} {spent}")
-        for stack, seconds in _stacks(one):
-            if (spent := round(1000 * seconds)) > 0:
-                yield Text(f"{';'.join(stack)} {spent}")
-
-
-def _stacks(one: OperatorStacksAnswer) -> Iterator[tuple[list[str], float]]:
-    """Each stack of an operator, with the time in its last function itself."""
-    stacks: list[list[str]] = []
-    for row in one["functions"]:
-        above = stacks[row["caller"]] if row["caller"] >= 0 else [_folded(one["operator"])]
-        name = PurePath(row["file"]).name
-        where = f" ({name}:{row['line']})" if name else ""
-        stacks.append([*above, _folded(f"{row['function']}{where}")])
-        yield stacks[-1], row["ownSeconds"]
-
-
-def _folded(text: str) -> str:
-    """A text that ends no function of a folded stack."""
-    return printable(text).replace(";", ",")
 
 
 def hottest_line(one: OperatorLinesAnswer) -> Text:

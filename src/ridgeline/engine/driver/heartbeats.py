@@ -20,7 +20,6 @@ from ridgeline.measure.events import (
     ContainerHeartbeat,
     MessagesRefused,
     RunEvent,
-    StackTimes,
     WindowCommitted,
 )
 from ridgeline.plan.execution import Plan
@@ -225,16 +224,7 @@ def read_heartbeat(data: bytes) -> ContainerHeartbeat | None:
         host=_printable(found.host),
         stack=_printable(found.stack),
         lines=lines,
-        stacks=None if found.stacks is None else _printable_stacks(found.stacks),
     )
-
-
-def _printable_stacks(found: StackTimes) -> StackTimes:
-    """The same with texts that can be written as UTF-8."""
-    functions = tuple(
-        (file, line, _printable(name), _printable(kind)) for file, line, name, kind in found.functions
-    )
-    return replace(found, files=tuple(map(_printable, found.files)), functions=functions)
 
 
 def _finite(text: str) -> float:

@@ -30,7 +30,6 @@ from ridgeline.measure.events import (
     LineTime,
     RunningOperator,
     SourceTaken,
-    StackTimes,
 )
 
 _log = logging.getLogger(__name__)
@@ -120,14 +119,12 @@ class HeartbeatSender:
         while True:
             try:
                 beat = self._running() or self._idle()
-                lines, stacks_now = self._new_lines()
                 beat = replace(
                     beat,
                     usage=read_usage(),
                     unsent=unsent,
                     taken=self._taken(),
-                    lines=lines,
-                    stacks=stacks_now,
+                    lines=self._new_lines(),
                 )
                 if self._send(partial(encode, beat, self._clock.wall)):
                     if unsent:
@@ -153,13 +150,13 @@ class HeartbeatSender:
         except Exception:  # noqa: BLE001  as above; heartbeats say why
             self.failures += 1
 
-    def _new_lines(self) -> tuple[tuple[LineTime, ...], StackTimes | None]:
-        """The time by line and by stack, if it is due."""
+    def _new_lines(self) -> tuple[LineTime, ...]:
+        """The time by line, if it is due."""
         now = self._clock.monotonic()
         if now - self._lines_sent < _LINES_SECONDS:
-            return (), None
+            return ()
         self._lines_sent = now
-        return self._lines.take(), self._lines.take_stacks()
+        return self._lines.take()
 
     def _idle(self) -> ContainerHeartbeat:
         """The clock."""
@@ -178,7 +175,7 @@ class HeartbeatSender:
 
 
 _LEFT_OUT: tuple[Callable[[ContainerHeartbeat], ContainerHeartbeat], ...] = (
-    lambda beat: replace(beat, lines=(), stacks=None),
+    lambda beat: replace(beat, lines=()),
     lambda beat: replace(beat, stack=beat.stack[:_LONGEST_STACK]),
     lambda beat: replace(beat, taken=()),
 )

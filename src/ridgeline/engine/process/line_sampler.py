@@ -1,4 +1,4 @@
-"""Where an operator's Python time goes, by line and by stack: its thread is looked at 50 times a second.
+"""Where an operator's Python time goes, by line: its thread is looked at 50 times a second.
 
 A sample counts for the time since the one before. So a call that holds Python's lock for long, during which
 no sample can be taken, counts for as long as it took. Nothing is paid per tuple, call or window.
@@ -18,14 +18,17 @@ from typing import NamedTuple
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.process import stacks, worker_output
-from ridgeline.engine.process.stack_tree import DEEPEST_LOOK, LONGEST_FILE, LONGEST_NAME, StackTree
-from ridgeline.measure.events import LineTime, StackTimes
+from ridgeline.measure.events import LineTime
 
 INTERVAL_SECONDS = 0.02
 _NOTEBOOKS = ("<ipython", "<stdin")
 _MOST_LINES = 500
 _MOST_SENT = 30
 _LONGEST_TEXT = 120
+_LONGEST_NAME = 160
+_LONGEST_FILE = 240
+_DEEPEST_LOOK = 200
+"""Frames that a look at a stack follows, from the innermost on: it costs up to so many steps."""
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -40,7 +43,7 @@ class _Place(NamedTuple):
 class LineSampler:
     """Samples the thread that works, from a daemon thread of its own.
 
-    `take` returns what was found since by line, `take_stacks` by stack.
+    `take` returns what was found since.
 
     The thread that works calls `begin` and `end` around its windows. Operators name themselves by
     `worker_output.enter_operator`.
@@ -54,7 +57,6 @@ class LineSampler:
         self._seconds: dict[_Place, float] = {}
         self._ranks: dict[str, int] = {}
         """By file name: how near to a user's code its lines are."""
-        self._tree = StackTree(lambda filename: _KINDS[self._rank(filename)], _KINDS[_ENGINE])
         self._random = random.Random()  # noqa: S311  an operator may have seeded Python's own
         self._stop = threading.Event()
 
@@ -88,11 +90,6 @@ class LineSampler:
                 lines.append(_line_time(place.operator, place.code, place.line, seconds))
         return (*lines, *(LineTime(one, "", 0, "", "", seconds) for one, seconds in rest.items()))
 
-    def take_stacks(self) -> StackTimes | None:
-        """The time by stack since the last call; None if there is none."""
-        with self._lock:
-            return self._tree.take()
-
     def _run(self) -> None:
         before = self._clock.monotonic()
         while not self._clock.wait(self._interval_seconds * self._random.uniform(0.5, 1.5), self._stop):
@@ -110,28 +107,22 @@ class LineSampler:
         if not isinstance(operator, worker_output.CurrentOperator):
             return
         frame = sys._current_frames().get(thread)  # noqa: SLF001  the only way
-        place, codes = self._look(operator.context.operator_id, frame)
+        place = self._look(operator.context.operator_id, frame)
         del frame  # it would keep the operator's variables
         with self._lock:
             if place not in self._seconds and len(self._seconds) >= _MOST_LINES:
                 place = _Place(place.operator)
             self._seconds[place] = self._seconds.get(place, 0.0) + seconds
-            self._tree.add(operator.context.operator_id, codes, seconds)
 
-    def _look(self, operator: int, frame: FrameType | None) -> tuple[_Place, list[CodeType]]:
-        """The line that a stack counts for, and its functions from the innermost out.
-
-        The line is the innermost one of a user's code; else of the library of operators, or of a package.
-        """
-        best, place = _PYTHON, _Place(operator)
-        codes: list[CodeType] = []
-        while frame is not None and len(codes) < DEEPEST_LOOK:
+    def _look(self, operator: int, frame: FrameType | None) -> _Place:
+        """The innermost line of a user's code in a stack; else of the library, or of a package."""
+        best, place, looked = _PYTHON, _Place(operator), 0
+        while frame is not None and best != _USERS and looked < _DEEPEST_LOOK:
             code = frame.f_code
-            codes.append(code)
-            if best != _USERS and (rank := self._rank(code.co_filename)) > best:
+            if (rank := self._rank(code.co_filename)) > best:
                 best, place = rank, _Place(operator, code, frame.f_lineno or 0)
-            frame = frame.f_back
-        return place, codes
+            frame, looked = frame.f_back, looked + 1
+        return place
 
     def _rank(self, filename: str) -> int:
         rank = self._ranks.get(filename)
@@ -141,7 +132,6 @@ class LineSampler:
 
 
 _ENGINE, _PYTHON, _PACKAGE, _OPERATORS, _USERS = range(5)
-_KINDS = ("engine", "python", "package", "operators", "user")
 
 
 def _rank_of(filename: str) -> int:
@@ -159,5 +149,5 @@ def _rank_of(filename: str) -> int:
 
 def _line_time(operator: int, code: CodeType, line: int, seconds: float) -> LineTime:
     text = linecache.getline(code.co_filename, line).strip()
-    file, function = code.co_filename[-LONGEST_FILE:], code.co_qualname[:LONGEST_NAME]
+    file, function = code.co_filename[-_LONGEST_FILE:], code.co_qualname[:_LONGEST_NAME]
     return LineTime(operator, file, line, function, text[:_LONGEST_TEXT], seconds)

@@ -15,7 +15,7 @@ from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.keys import KeysAnswer
-from ridgeline.measure.answers.lines import LinesAnswer, StacksAnswer
+from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.marks import MarksAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
@@ -452,13 +452,6 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: found(call.watch.lines, call.get("operator")),
         "Where the Python time of operators goes, by line, over the last minute: an estimate by samples.",
         LinesAnswer,
-        query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
-    ),
-    _stram(
-        "/stacks",
-        lambda call: found(call.watch.stacks, call.get("operator")),
-        "The same by whole stacks, as a tree of functions: what a flame graph shows.",
-        StacksAnswer,
         query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
     ),
     _stram(

@@ -1,17 +1,16 @@
-// Where the time of an operator goes by line and by stack, and where the threads of its processes are now.
+// Where the time of an operator goes by line, and where the threads of its processes are now.
 
 import {duration, percent, timeOfDay} from "../format.js";
 import {Notice} from "../parts/notice.js";
 import {useReadOnly} from "../store.js";
 import {html} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
-import {Flame} from "./flame.js";
 
 export function Stack({name, rows, part}) {
   const own = part === null ? rows : rows.filter((row) => row.id === part);
   const place = (row) => `${row.host}:${row.pid}`;
   const processes = [...new Map(own.map((row) => [place(row), row])).values()];
-  return html`<${Lines} name=${name} /><${Flame} name=${name} />${processes.map((row) => html`<${Process} key=${place(row)} row=${row} titles=${own.filter((one) => place(one) === place(row)).map((one) => one.operator)} />`)}`;
+  return html`<${Lines} name=${name} />${processes.map((row) => html`<${Process} key=${place(row)} row=${row} titles=${own.filter((one) => place(one) === place(row)).map((one) => one.operator)} />`)}`;
 }
 
 const MOST_LINES = 8;
