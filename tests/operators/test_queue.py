@@ -18,7 +18,6 @@ from ridgeline import (
     OperatorError,
     PublisherContext,
     RidgelineError,
-    ValidationError,
 )
 from ridgeline.operators import QueueInput, QueueOutput, _queue_files, _queue_publisher
 from ridgeline.operators._queue_files import LogWriter, QueueFolder
@@ -527,29 +526,3 @@ def test_a_writer_that_was_replaced_between_two_looks_appends_nothing(tmp_path, 
 
     [log] = (path / "log").iterdir()
     assert len(log.read_text().splitlines()) == 2
-
-
-def test_a_queue_by_the_names_of_application_and_operator(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
-    rows = orders(3)
-    run_local(writer(tmp_path / "queue", rows))
-    app = Application("board")
-    source = app.add_operator("orders", QueueInput("shop", "queue"))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("orders", source.output, sink.input)
-    assert len(run_local(app).collected("sink")) == 60
-
-    unknown = Application("board")
-    source = unknown.add_operator("orders", QueueInput("shop", "orders"))
-    sink = unknown.add_operator("sink", CollectorSink())
-    unknown.add_stream("orders", source.output, sink.input)
-    with pytest.raises(
-        ValidationError, match="no queue `orders` of application `shop`: there are `shop`, `queue`"
-    ):
-        run_local(unknown)
-
-    run_local(writer(tmp_path / "another", rows))
-    with pytest.raises(ValidationError, match="give `path`"):
-        run_local(app)
-    shutil.rmtree(tmp_path / "another")
-    assert len(run_local(app).collected("sink")) == 60

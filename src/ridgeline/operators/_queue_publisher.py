@@ -26,7 +26,6 @@ from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import GONE, publish_failure
 from ridgeline.operators._queue_files import FORMAT, Entry, Part, QueueFolder, check_format
-from ridgeline.operators._queue_names import remember
 from ridgeline.operators._queue_objects import folder_of
 
 _SYNC_ENTRIES = 32
@@ -160,8 +159,6 @@ class QueuePublisher(Publisher):
             self._description = self._folder.description
             check_format(self._description, self._settings.path)
             context.check_owner()
-            with suppress(OSError):  # a home that cannot be written to: it is found by its path only
-                remember(context.application, context.operator, self._settings.path)
             continues = state is not None and state["path"] == self._settings.path
             self._log = self._folder.log_writer(_unsynced(state) if continues else None)
             if not continues:

@@ -25,7 +25,6 @@ from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
-from ridgeline.operators._queue_names import find
 from ridgeline.operators._queue_objects import folder_of, settled_path
 from ridgeline.operators._queue_rows import divided_times
 from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
@@ -64,8 +63,7 @@ class _Place:
 class QueueInput(PushInput, Emits[T]):
     """Emit the rows of a durable queue (see `QueueOutput`), in order, each exactly once.
 
-    `path` is the queue's folder. Or give the names of an application of this user and of its operator that
-    writes the queue: `QueueInput("shop", "queue")`, with a schema `QueueInput("shop", Order, queue="queue")`.
+    `path` is the queue's folder.
 
     `schema`: the type of the rows. Without it they have the queue's columns, if the queue has been written
     to. A fresh run begins with the oldest row that is there, with `begin="latest"` after the newest one. Rows
@@ -113,33 +111,26 @@ class QueueInput(PushInput, Emits[T]):
     output = OutputPort[T](Any)
 
     path: str | Path
-    schema: SchemaType[T] | str | None = None
+    schema: SchemaType[T] | None = None
     begin: Literal["earliest", "latest"] = "earliest"
     when_lost: Literal["fail", "skip"] = "fail"
     timestamp: str | None = None
     lateness: float | str | None = None
     idle_after: float | str | None = None
     when_missing: Literal["fail", "wait"] = "fail"
-    queue: str = ""
 
     def __post_init__(self) -> None:
         """Give the output port its schema: the one that is given, or the queue's."""
         if "path" not in vars(self):
             return
-        if isinstance(self.schema, str):
-            self.queue, self.schema = self.schema, None
         schema: Any = self.schema if self.schema is not None else self._schema_of_queue()
         if schema is not None:
             self.declare_schema("output", schema)
 
-    def _folder(self) -> str:
-        """The queue's folder. Raises RidgelineError if it is given by a name that is not known."""
-        return find(str(self.path), self.queue) if self.queue else settled_path(self.path)
-
     def _schema_of_queue(self) -> Any:
         """The columns of the rows, or `object`; None if there are none yet."""
         with contextlib.suppress(OSError, ValueError, RidgelineError):
-            text = folder_of(self._folder()).description.get("schema")
+            text = folder_of(settled_path(self.path)).description.get("schema")
             if text:
                 found = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
                 return object if found.equals(PICKLED, check_metadata=True) else found
@@ -152,19 +143,14 @@ class QueueInput(PushInput, Emits[T]):
             faults.append(
                 ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
             )
-        try:
-            self._folder()
-        except RidgelineError as error:
-            faults.append(("queue", self.queue, str(error)))
-            return faults
         if self.schema is None and self._schema_of_queue() is None:
             rule = "is not known, since nothing was written to the queue yet; give the type of its rows"
             faults.append(("schema", None, rule))
         return faults
 
     def settle_properties(self) -> None:
-        """Make a relative path absolute, and of a name the folder."""
-        self.path, self.queue = self._folder(), ""
+        """Make a relative path absolute."""
+        self.path = settled_path(self.path)
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""
