@@ -42,7 +42,7 @@ FIXED = {"spark.executor.instances": "3"}
 MARK = b"FROM_THE_ARCHIVE=1"
 SECRET = "hunter2-of-the-store"
 TOKEN = "t" * 32
-LOGS = {"stdout", "stderr", "launch_container.sh", "sums.json"}
+LOGS = {"stdout", "stderr", "launch_container.sh", "orders.json"}
 DYNAMIC = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.shuffleTracking.enabled": "true",
@@ -112,7 +112,7 @@ def store(tmp_path):
 @pytest.fixture
 def entry(store):
     """`entry()`: what the store says of the application. A driver that a failed test leaves is killed."""
-    path = store / ".ridgeline" / "applications" / "sums.json"
+    path = store / ".ridgeline" / "applications" / "orders.json"
 
     def read():
         return json.loads(path.read_text()) if path.exists() else {}
@@ -167,12 +167,10 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
-    checkpoint, output = store / "sums", tmp_path / "output"
-    driver, words = recipe(**{
-        "env.tar.gz#environment": f"{archive}#environment", "app.py,token": f"{APPLICATION},token",
-        "app.py": APPLICATION.name, "hdfs:///streams": str(store), "orders": "sums",
-    })  # fmt: skip
+    checkpoint, output = store / "orders", tmp_path / "output"
+    driver, words = recipe(**{"env.tar.gz#environment": f"{archive}#environment", "hdfs:///streams": store})
     (tmp_path / "driver.py").write_text(driver)
+    (tmp_path / "app.py").write_text(APPLICATION.read_text())  # `numbers.py` would hide a module of Python
     (tmp_path / "token").write_text(TOKEN)
     (tmp_path / "secret.conf").write_text(f"spark.hadoop.planted.secret.key {SECRET}\n")
     reader = Reader(output, checkpoint)
@@ -203,7 +201,7 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
     wait_until(lambda: process_identity(found["pid"]) != found["process"], "the end of the driver before")
     before = committed(checkpoint)
     wait_until(lambda: committed(checkpoint) > before + 5, "more windows")
-    assert "sums has ended" in command("stop", "sums") + command("wait", "sums", "60")
+    assert "orders has ended" in command("stop", "orders") + command("wait", "orders", "60")
     wait_until(lambda: yarn.state(cluster_id) == ("FINISHED", "SUCCEEDED"), "YARN's word of it")
     assert entry()["reason"] == "it was stopped"
     reader.finish()
