@@ -10,8 +10,6 @@ import time
 import pytest
 
 from support.crash.breaks import BREAKS
-from support.crash.hosts import Cluster
-from support.crash.on_cluster import Run
 from support.depth import deep
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -45,13 +43,9 @@ def nameless(run):
         run.continues()
 
 
-def test_nothing_is_lost_however_the_network_breaks(start, wait_until, tmp_path):
-    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
-        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"])
-        run.says("slot . is there", 3)
+def test_nothing_is_lost_however_the_network_breaks(on_cluster):
+    with on_cluster("300s") as run:
         for name in ("a host is gone", "to a host", "from a host", "between executors"):
             broken(run, name)
         slow(run)
         nameless(run)
-        run.continues()
-        run.finish(tmp_path)

@@ -3,43 +3,24 @@
 No operator may fail: what the cluster does counts as no attempt.
 """
 
+import os
 import re
 import signal
 import time
-from contextlib import contextmanager
 
 import pytest
 
-from support.crash.hosts import Cluster
-from support.crash.on_cluster import Run
-from support.depth import deeper
+from support.crash.processes import parent
+from support.depth import deep, deeper
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture
-def run(start, wait_until, tmp_path):
-    """`with run(patience) as running:` the application on two hosts; at the end its output is right."""
-
-    @contextmanager
-    def on(patience, more=("beta",), **settings):
-        with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
-            running = Run(cluster, start, wait_until, tmp_path, patience, more=more, **settings)
-            if more:
-                running.says("slot . is there", 3)
-            running.continues()
-            yield running
-            running.continues()
-            running.finish(tmp_path)
-
-    return on
 
 
 SILENT = r"slot \d \(process \d+ on `beta`\) has not answered for \d+ s: the network is cut"
 
 
-def test_a_cut_network_is_waited_for(run):
-    with run("300s") as running:
+def test_a_cut_network_is_waited_for(on_cluster):
+    with on_cluster("300s") as running:
         pids = set(re.findall(r"is there: process (\d+) on `beta`", running.driver.text))
         running.cluster.cut("beta")
         running.says(SILENT)
@@ -61,8 +42,8 @@ def cut_for(running, seconds):
 
 
 @deeper
-def test_nothing_is_lost_by_a_cut_that_is_shorter_than_the_timeout(run):
-    with run("300s", timeout="15s") as running:
+def test_nothing_is_lost_by_a_cut_that_is_shorter_than_the_timeout(on_cluster):
+    with on_cluster("300s", timeout="15s") as running:
         for _ in range(2):
             cut_for(running, 10)
             running.says(r"slot \d \(process \d+ on `beta`\) answers again")
@@ -70,15 +51,15 @@ def test_nothing_is_lost_by_a_cut_that_is_shorter_than_the_timeout(run):
     assert not running.said("slot . is lost")
 
 
-def test_a_cut_of_a_minute_is_survived_with_default_times(run):
-    with run(None, timeout=None) as running:
+def test_a_cut_of_a_minute_is_survived_with_default_times(on_cluster):
+    with on_cluster(None, timeout=None) as running:
         cut_for(running, 60)
         running.wait(lambda: running.slots() == (3, 3), "as many slots as are wanted")
 
 
 @deeper
-def test_a_second_cut_while_the_first_is_recovered_from(run):
-    with run("300s") as running:
+def test_a_second_cut_while_the_first_is_recovered_from(on_cluster):
+    with on_cluster("300s") as running:
         for times in (1, 2):
             lost = running.said("slot . is lost: process .* on `beta`")
             running.cluster.cut("beta")
@@ -88,8 +69,8 @@ def test_a_second_cut_while_the_first_is_recovered_from(run):
 
 
 @deeper
-def test_a_host_that_stands_still_for_half_a_minute_loses_nothing(run):
-    with run("300s", timeout="15s") as running:
+def test_a_host_that_stands_still_for_half_a_minute_loses_nothing(on_cluster):
+    with on_cluster("300s", timeout="15s") as running:
         running.cluster.signal_processes("beta", "", signal.SIGSTOP)
         time.sleep(30)
         running.cluster.signal_processes("beta", "", signal.SIGCONT)
@@ -97,8 +78,8 @@ def test_a_host_that_stands_still_for_half_a_minute_loses_nothing(run):
 
 
 @deeper
-def test_slots_come_back_after_all_python_of_a_host_was_killed(run):
-    with run("300s") as running:
+def test_slots_come_back_after_all_python_of_a_host_was_killed(on_cluster):
+    with on_cluster("300s") as running:
         running.cluster.signal_processes("beta", "ridgeline.engine.spark.daemon", signal.SIGKILL)
         running.says("slot . is there again: process .* on `beta`")
 
@@ -107,16 +88,16 @@ SPREAD = r"containers are spread over 3 slots now \(\d before\), as many as want
 REDUCED = "Spark has cores for 1 slot only: all containers of 3 slots live there now"
 
 
-def test_slots_spread_over_a_host_that_comes_later(run):
-    with run("3s", more=()) as running:
+def test_slots_spread_over_a_host_that_comes_later(on_cluster):
+    with on_cluster("3s", more=()) as running:
         running.says("containers live in 1 slot, 3 are wanted: more are started once Spark has cores")
         running.add("beta", 2)
         running.says(SPREAD)
 
 
 @deeper
-def test_slots_spread_over_a_host_that_was_away_longer_than_the_patience(run):
-    with run("3s") as running:
+def test_slots_spread_over_a_host_that_was_away_longer_than_the_patience(on_cluster):
+    with on_cluster("3s") as running:
         running.cluster.cut("beta")
         running.says(REDUCED)
         running.continues()
@@ -126,8 +107,8 @@ def test_slots_spread_over_a_host_that_was_away_longer_than_the_patience(run):
 
 
 @deeper
-def test_slots_spread_over_an_executor_that_was_started_again(run):
-    with run("3s") as running:
+def test_slots_spread_over_an_executor_that_was_started_again(on_cluster):
+    with on_cluster("3s") as running:
         running.cluster.kill_executors("beta")  # its worker starts another one
         running.says("slot . is lost: process .* on `beta`")
         running.wait(lambda: _all_back(running), "three slots again")
@@ -142,12 +123,22 @@ DYNAMIC = {
 }
 
 
-def test_executors_of_dynamic_allocation_are_used_and_replaced(run):
-    with run("300s", **DYNAMIC) as running:
+def test_executors_of_dynamic_allocation_are_used_and_replaced(on_cluster):
+    with on_cluster("300s", **DYNAMIC) as running:
         running.says("containers live in 3 slots, as many as wanted")
         running.cluster.kill_executors("beta")
         running.says("slot . is lost: process .* on `beta`")
         running.says("slot . is there again")
+
+
+def test_an_executor_that_ends_in_order_uses_up_no_attempt(on_cluster):
+    """On the driver's host, by SIGTERM: no operator is to blame."""
+    with on_cluster("300s", more=(), hosts=(), first="") as running:
+        for times in range(1, deep(1) + 1):
+            pid = int(re.findall(r"slot 0 is there(?: again)?: process (\d+) on", running.driver.text)[-1])
+            os.kill(parent(parent(pid)), signal.SIGTERM)
+            running.says(r"slot 0 is there again: process \d+ on", times)
+            running.continues()
 
 
 def _all_back(run):

@@ -187,7 +187,7 @@ class Claimer:
         pytest.fail(self.log.read_text(errors="replace")[-3000:])
 
 
-def test_of_two_that_submit_one_name_at_once_one_has_it(cluster, tmp_path):
+def test_of_two_that_take_one_name_at_once_one_has_it(cluster, tmp_path):
     store = f"{cluster.uri}/streams"
     both = [Claimer(store, cluster, tmp_path / f"{number}.log") for number in range(2)]
     try:

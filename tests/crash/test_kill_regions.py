@@ -66,8 +66,10 @@ class Regional:
             APPLICATION, *words, "--checkpoint", self.checkpoint, "--master", "local[4]", "--quiet", log=log
         )
 
-    def check(self):
-        """All sinks have all rows, each once."""
+    def finish(self, driver):
+        """Let it end: all sinks have all rows, each once. How many those are."""
+        (self.output / "enough").touch()
+        assert driver.wait() == 0, driver.text
         return check_rows(self.output)
 
 
@@ -108,10 +110,9 @@ def test_regions_killed_while_both_sides_of_a_queue_change(regional, wait_until,
     for operator in ("pass_on", "passed_to_slow"):  # nothing is killed now, so both sides do change
         last_changes = [said(ridgeline("repartition", regional.name, operator, count)) for count in (2, 3)]
         assert 0 in [code for code, _ in last_changes], last_changes  # one of them is not what it has
-    (regional.output / "enough").touch()
-    assert driver.wait() == 0, driver.text
+    rows = regional.finish(driver)
     made = Counter(said(change)[0] for change in changes)
-    print(f"killed: {killed}; changes by their exit code: {made}; {regional.check()} rows")
+    print(f"killed: {killed}; changes by their exit code: {made}; {rows} rows")
     assert sum(killed.values()) == KILLS
 
 
@@ -125,9 +126,7 @@ def test_a_region_that_fails_is_started_again_and_catches_up(regional, wait_unti
     assert rows_of(regional.output / "slow").total() < before
     (regional.output / "broken").unlink()
     assert said(ridgeline("start-region", regional.name, "slow"))[0] == 0
-    (regional.output / "enough").touch()
-    assert driver.wait() == 0, driver.text
-    assert regional.check() > before
+    assert regional.finish(driver) > before
 
 
 def test_a_stopped_region_holds_its_writer_back_once_the_queue_is_full(regional, wait_until):
@@ -145,9 +144,7 @@ def test_a_stopped_region_holds_its_writer_back_once_the_queue_is_full(regional,
     assert driver.exit_code is None, driver.text
     assert said(ridgeline("start-region", regional.name, "slow"))[0] == 0
     wait_until(lambda: progress(regional.checkpoint)[0] > held[-1] + 5, "windows of the writer")
-    (regional.output / "enough").touch()
-    assert driver.wait() == 0, driver.text
-    regional.check()
+    regional.finish(driver)
 
 
 def test_drivers_killed_while_their_regions_start(regional, wait_until):
@@ -167,9 +164,7 @@ def test_drivers_killed_while_their_regions_start(regional, wait_until):
         driver.kill()
     driver = regional.begin(2)
     wait_until(lambda: all_go_on(regional.checkpoint, 5), "windows")
-    (regional.output / "enough").touch()
-    assert driver.wait() == 0, driver.text
-    regional.check()
+    regional.finish(driver)
 
 
 def test_a_second_driver_is_refused_and_harms_no_region(regional, wait_until):
@@ -182,6 +177,4 @@ def test_a_second_driver_is_refused_and_harms_no_region(regional, wait_until):
     first.process.send_signal(signal.SIGCONT)
     windows = progress(regional.checkpoint)
     wait_until(lambda: all_go_on(regional.checkpoint, max(windows) + 1), "more windows")
-    (regional.output / "enough").touch()
-    assert first.wait() == 0, first.text
-    regional.check()
+    regional.finish(first)

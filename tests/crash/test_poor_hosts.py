@@ -4,8 +4,6 @@ import subprocess
 
 import pytest
 
-from support.crash.hosts import Cluster
-from support.crash.on_cluster import Run
 from support.depth import deeper
 
 pytestmark = [
@@ -43,52 +41,39 @@ time_t time(time_t *at) {
 """
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    with Cluster(tmp_path, ["alpha", "beta"]) as made:
-        yield made
+def on(cluster, *words):
+    """Run a command on one of the hosts."""
+    subprocess.run([*cluster.entering("beta"), *map(str, words)], check=True, capture_output=True)
 
 
-@pytest.fixture
-def run(cluster, start, wait_until, tmp_path):
-    return lambda **more: Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"], **more)
+def test_shared_memory_that_is_full(on_cluster):
+    def fill(cluster):
+        on(cluster, "mount", "-o", "remount,size=64k", "/dev/shm")
+        on(cluster, "dd", "if=/dev/zero", "of=/dev/shm/full", "bs=64k", "count=1")
+
+    with on_cluster("300s", prepare=fill):
+        pass
 
 
-def on(cluster, name, *words):
-    subprocess.run([*cluster.entering(name), *map(str, words)], check=True, capture_output=True)
+def test_a_disk_of_one_host_that_is_full(on_cluster, tmp_path):
+    with on_cluster("300s") as running:
+        on(running.cluster, "mount", "-t", "tmpfs", "-o", "size=64k", "x", tmp_path / "beta" / "work")
+        on(running.cluster, "sh", "-c", "dd if=/dev/zero of=/tmp/full bs=64k count=1; true")
+        running.continues()
+        running.cluster.kill_executors("beta")
+        running.says("slot . is lost: process .* on `beta`")
 
 
-def test_shared_memory_that_is_full(cluster, run, tmp_path):
-    on(cluster, "beta", "mount", "-o", "remount,size=64k", "/dev/shm")
-    on(cluster, "beta", "dd", "if=/dev/zero", "of=/dev/shm/full", "bs=64k", "count=1")
-    made = run()
-    made.says("slot . is there", 3)
-    made.continues()
-    made.finish(tmp_path)
-
-
-def test_a_disk_of_one_host_that_is_full(cluster, run, tmp_path):
-    made = run()
-    made.says("slot . is there", 3)
-    made.continues()
-    on(cluster, "beta", "mount", "-t", "tmpfs", "-o", "size=64k", "x", tmp_path / "beta" / "work")
-    on(cluster, "beta", "sh", "-c", "dd if=/dev/zero of=/tmp/full bs=64k count=1; true")
-    made.continues()
-    cluster.kill_executors("beta")
-    made.says("slot . is lost: process .* on `beta`")
-    made.continues()
-    made.finish(tmp_path)
-
-
-def test_a_host_whose_clock_is_five_minutes_ahead(cluster, run, tmp_path, monkeypatch):
+def test_a_host_whose_clock_is_five_minutes_ahead(on_cluster, tmp_path):
     source, library = tmp_path / "clock.c", tmp_path / "clock.so"
     source.write_text(CLOCK)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    entering = cluster.entering
-    cluster.entering = lambda name: [
-        *entering(name), *(["env", f"LD_PRELOAD={library}"] if name == "beta" else []),
-    ]  # fmt: skip
-    made = run()
-    made.says("slot . is there", 3)
-    made.continues()
-    made.finish(tmp_path)
+
+    def preload(cluster):
+        entering = cluster.entering
+        cluster.entering = lambda name: [
+            *entering(name), *(["env", f"LD_PRELOAD={library}"] if name == "beta" else []),
+        ]  # fmt: skip
+
+    with on_cluster("300s", prepare=preload):
+        pass

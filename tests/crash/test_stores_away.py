@@ -1,11 +1,10 @@
-"""Queues between regions, outputs and Spark's own writer whose store is away: the run waits, and continues.
+"""Outputs, queues between regions and Spark's own writer whose store is away: the run waits, and continues.
 
 `TEST_DEPTH=10`: 20 rounds of each, in which stores are away for up to half a minute.
 """
 
 import contextlib
 import json
-import random
 import re
 import signal
 import time
@@ -14,8 +13,11 @@ import pyarrow.fs
 import pytest
 
 from support.crash.disks import full, mounted, small_disk
+from support.crash.on_cluster import APPLICATION
 from support.crash.on_store import OnStore, s3_settings, store_behind_proxy
+from support.crash.processes import committed
 from support.crash.regions_in_trouble import Regions
+from support.crash.rows import check_published
 from support.depth import DEPTH, deep
 from support.paths import SUPPORT
 
@@ -26,13 +28,6 @@ DEEPER = pytest.mark.skipif(
     DEPTH < 2, reason="each step: operators/test_queues_wait.py, test_spark_output.py"
 )
 SECONDS = (1, 6) if DEPTH <= 1 else (5, 30)
-
-
-@pytest.fixture
-def chance():
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    return random.Random(seed)
 
 
 @pytest.fixture
@@ -163,3 +158,62 @@ def test_what_spark_writes_waits_for_its_store(start, wait_until, store, tmp_pat
     found = run.rows()
     assert found == {window: list(range(10 * window, 10 * window + 10)) for window in range(len(found))}
     assert len(found) > 8
+
+
+class Writing(OnStore):
+    """`numbers.py` that writes into the store. `local`: its checkpoint is on the disk, else in the store."""
+
+    def __init__(self, *given, local):
+        self.local = local
+        super().__init__(*given)
+
+    @property
+    def places(self):
+        checkpoint = self.folder / "checkpoint" if self.local else f"s3a://{self.bucket}/checkpoint"
+        return "--output", f"s3a://{self.bucket}/output", "--checkpoint", checkpoint
+
+    def copied(self, name):
+        """A folder of the store as one of the disk."""
+        if name == "checkpoint" and self.local:
+            return self.folder / name
+        files, copy = self.store._files(), self.folder / f"copy-{name}"
+        pyarrow.fs.copy_files(f"{self.bucket}/{name}", str(copy), source_filesystem=files, use_threads=False)
+        return copy
+
+    def finish(self):
+        self.driver.process.send_signal(signal.SIGTERM)
+        assert self.driver.wait() == 0, self.driver.text[-6000:]
+        windows = committed(self.copied("checkpoint")) + 1
+        check_published(self.copied("output"), windows, APPLICATION, self.folder)
+
+
+@pytest.mark.parametrize(
+    "local",
+    [
+        True,
+        pytest.param(False, marks=pytest.mark.skipif(DEPTH < 2, reason="the checkpoint: test_cut_store.py")),
+    ],
+    ids=["local checkpoint", "all in the store"],
+)
+def test_a_store_that_goes_away_at_random_moments_ends_no_run(
+    start, wait_until, store, tmp_path, chance, local
+):
+    run = Writing(start, wait_until, store, tmp_path, local=local)
+    rounds(run, chance, deep(2), lambda number: (broken(store, number + 2 * local), store.recover))
+    said = run.said(WAITS)
+    store.cut()
+    if local:
+        run.says(WAITS, said + 1)
+        application = run.ask("progress")["application"]
+        assert application["verdict"] == "stuck"
+        assert any("`store` " in why for why in application["stuckStores"])
+    else:
+        time.sleep(1)
+    run.driver.process.send_signal(signal.SIGINT)
+    assert run.driver.wait() != 0
+    assert "nothing that was committed is lost" in run.driver.text or "not answered" in run.driver.text
+    store.mend()
+    run.start("again.log")
+    run.continues()
+    run.finish()
+    assert "Traceback" not in run.driver.text
