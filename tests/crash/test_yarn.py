@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import tarfile
@@ -140,7 +141,7 @@ def recipe(**values):
     text = (ROOT / "docs" / "clusters.md").read_text()
     part = text[text.index("### The driver on YARN") :]
     driver, command = re.findall(r"```\w*\n(.*?)```", part, re.DOTALL)[:2]
-    words = command.replace("\\\n", " ").split()
+    words = shlex.split(command)
     assert words[:2] == ["spark-submit", "--master"], words
     return driver, [values.get(word, word) for word in words]
 

@@ -128,10 +128,9 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     If what it prints is read by another program (`| head`) that goes away, the run ends after its windows as
     on Ctrl-C.
 
-    Exit codes: 0 finished or stopped, also by `shutdown-app`; 1 failed, and another start would end in the
-    same way (`kill-app`, a damaged checkpoint, another driver has taken over); 2 not valid; 3 failed, and the
-    same command may get further. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads
-    its output any more it ends with 141.
+    Exit codes: 0 finished or stopped, 1 failed for good, 2 not valid, 3 failed, and the same command may get
+    further. By 1 end a `kill-app`, a damaged checkpoint, and a driver that another one has replaced. A second
+    Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its output any more it ends with 141.
     """
     from ridgeline.cli.running.starting import start
 

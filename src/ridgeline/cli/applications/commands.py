@@ -205,9 +205,9 @@ def wait(
 ) -> None:
     """Wait until a running application has ended. Nothing is asked of it.
 
-    In a store it also waits for drivers that follow, such as one that a service manager starts: it looks for
-    one for ten seconds, for one that YARN runs for two minutes. It does not if the application was ended, or
-    its inputs have finished.
+    In a store it also waits for a driver that follows, such as one that a service manager starts. It looks
+    for one for ten seconds, on YARN for two minutes. It does not if the application was ended, or its inputs
+    have finished.
 
     Example: `ridgeline wait payments 600 && ./report`
 
