@@ -141,7 +141,7 @@ def recipe(**values):
     text = (ROOT / "docs" / "clusters.md").read_text()
     part = text[text.index("### The driver on YARN") :]
     driver, command = re.findall(r"```\w*\n(.*?)```", part, re.DOTALL)[:2]
-    words = shlex.split(command)
+    words = shlex.split(command.replace("\\\n", " "))
     assert words[:2] == ["spark-submit", "--master"], words
     return driver, [values.get(word, word) for word in words]
 
