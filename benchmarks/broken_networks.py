@@ -5,7 +5,7 @@
 Each round starts a standalone cluster of two hosts, which are network namespaces of this machine, and an
 application with default times. It breaks the network for so many seconds and mends it, one way after the
 other. It takes the longest time without a commit, and the time from the mend to the next one. With
-`--store` the network to an S3 store (moto) breaks in the place of that between hosts.
+`--store` the network to an S3 store (SeaweedFS) breaks in the place of that between hosts.
 At the end of a round the output is compared with that of a plain loop. It needs root, iproute2 and the
 folder `tests`; a round takes a minute and a half for each way with 10 and 60 seconds.
 """
@@ -78,7 +78,7 @@ def on_hosts(ways: list[str], lasting: list[float], folder: Path, found: Found) 
 
 def on_store(ways: list[str], lasting: list[float], folder: Path, found: Found) -> None:
     """One round with a store."""
-    from ridgeline.testing import services
+    from support import services
 
     drivers: list[Driver] = []
 
@@ -86,7 +86,7 @@ def on_store(ways: list[str], lasting: list[float], folder: Path, found: Found) 
         drivers.append(Driver([str(one) for one in arguments], folder / log, **environment))
         return drivers[-1]
 
-    with services.moto() as store:
+    with services.seaweedfs() as store:
         try:
             run = OnStore(start, wait_until, store, folder)
             for name in ways:

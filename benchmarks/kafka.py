@@ -36,7 +36,7 @@ from benchmarks.frame import Benchmark, Figures, Goal, Round
 from benchmarks.regions import Arrived
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, Schema
 from ridgeline.operators.kafka import KafkaInput, KafkaOutput
-from ridgeline.testing.services.servers.kafka import Kafka
+from ridgeline.testing.services.kafka import Kafka
 
 P50, P99, RATE = "p50 age seconds", "p99 age seconds", "messages/s"
 _STREAMS = Path(__file__).with_name("kafka_streams")
@@ -96,7 +96,7 @@ class Broker(Kafka):
 
 def _ages(of_round: Round, kafka: Any, source: str, target: str, rate: int) -> Figures:
     seconds = 3.0 if of_round.quick else _SECONDS
-    words = [kafka.direct_servers, source, target, rate, _WARM_SECONDS, seconds]
+    words = [kafka.servers, source, target, rate, _WARM_SECONDS, seconds]
     command = [sys.executable, "-m", "benchmarks.kafka_clock", *map(str, words)]
     found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     if not found:
@@ -113,9 +113,9 @@ def ours(of_round: Round, *, rate: int) -> Figures:
     with Broker() as kafka:
         source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
         app = Application("kafka-age", window=_WINDOW, metrics_recording_level="OFF")
-        events = app.read("events", KafkaInput(source, servers=kafka.direct_servers, schema=Event))
+        events = app.read("events", KafkaInput(source, servers=kafka.servers, schema=Event))
         counted = events.filter("valid", "number >= 0").process("count", Count())
-        counted.write("out", KafkaOutput(target, key="key", servers=kafka.direct_servers))
+        counted.write("out", KafkaOutput(target, key="key", servers=kafka.servers))
         folder = str(of_round.folder / "checkpoint")
         with app.start(spark.MASTER, port=None, quiet=True, checkpoint=folder):
             return _ages(of_round, kafka, source, target, rate)
@@ -123,21 +123,21 @@ def ours(of_round: Round, *, rate: int) -> Figures:
 
 def streams(of_round: Round, *, rate: int) -> Figures:
     """The age with Kafka Streams."""
-    from ridgeline.testing.services.parts.maven import Jars
+    from ridgeline.testing.services.parts import Jars
 
     class_path = Jars(_STREAMS / "pom.xml").class_path
     with Broker() as kafka:
         source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
         java = shutil.which("java") or "java"
         command = [java, "-Xmx512m", "-cp", class_path, str(_STREAMS / "Totals.java"), f"totals-{source}"]
-        command += [kafka.direct_servers, source, target, str(_COMMIT_MILLISECONDS), str(of_round.folder)]
+        command += [kafka.servers, source, target, str(_COMMIT_MILLISECONDS), str(of_round.folder)]
         with _running(command):
             return _ages(of_round, kafka, source, target, rate)
 
 
 def flink(of_round: Round, *, rate: int, every: str = _CHECKPOINT) -> Figures:
     """The age with Flink. `every`: the interval of checkpoints, which end transactions."""
-    from ridgeline.testing.services.parts.maven import Jars
+    from ridgeline.testing.services.parts import Jars
 
     class_path = Jars(_FLINK / "pom.xml").class_path
     classes = of_round.folder / "classes"
@@ -146,7 +146,7 @@ def flink(of_round: Round, *, rate: int, every: str = _CHECKPOINT) -> Figures:
     with Broker() as kafka:
         source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
         command = ["java", "-Xmx1g", *OPENS, "-cp", f"{classes}:{class_path}", "Counts"]
-        command += [kafka.direct_servers, source, target, str(of_round.folder)]
+        command += [kafka.servers, source, target, str(of_round.folder)]
         command += [f"{name}={value}" for name, value in settings.items()]
         with _running(command):
             return _ages(of_round, kafka, source, target, rate)
@@ -156,7 +156,7 @@ def bare(of_round: Round, *, rate: int) -> Figures:
     """The age with a bare loop in Python: a bound for programs in Python."""
     with Broker() as kafka:
         source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
-        command = [sys.executable, "-m", "benchmarks.kafka_bare", kafka.direct_servers, source, target]
+        command = [sys.executable, "-m", "benchmarks.kafka_bare", kafka.servers, source, target]
         with _running(command):
             return _ages(of_round, kafka, source, target, rate)
 
@@ -205,7 +205,7 @@ def _filled(kafka: Any, count: int) -> str:
     from confluent_kafka import Producer
 
     topic: str = kafka.topic(partitions=2)
-    producer = Producer({"bootstrap.servers": kafka.direct_servers, "linger.ms": 20})
+    producer = Producer({"bootstrap.servers": kafka.servers, "linger.ms": 20})
     for number in range(count):
         value = b'{"number":%d,"key":"k%d","created":%d.5}' % (number, number % 100, number)
         while True:
@@ -226,7 +226,7 @@ def read_ours(of_round: Round) -> Figures:
         topic = _filled(kafka, count)
         app = Application("kafka-in", window="100ms")
         limits = {"until": "end", "window_records": count // 10}
-        source = KafkaInput(topic, servers=kafka.direct_servers, schema=Event, **limits)
+        source = KafkaInput(topic, servers=kafka.servers, schema=Event, **limits)
         rows = app.read("events", source)
         rows.write("sink", Sink())
         folder = str(of_round.folder / "checkpoint")
@@ -249,7 +249,7 @@ def read_bare(of_round: Round) -> Figures:
         topic = _filled(kafka, count)
         consumer = Consumer(
             {
-                "bootstrap.servers": kafka.direct_servers,
+                "bootstrap.servers": kafka.servers,
                 "group.id": "bare",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -270,7 +270,7 @@ def read_spark(of_round: Round) -> Figures:
     """Spark's source into Python: from the end of the first micro-batch to that of the last."""
     from pyspark.sql import functions
 
-    from ridgeline.testing.services.parts.maven import Jars
+    from ridgeline.testing.services.parts import Jars
 
     count = 50_000 if of_round.quick else _MESSAGES
     jars = {"spark.jars": ",".join(map(str, Jars(_SPARK_KAFKA).paths))}
@@ -278,7 +278,7 @@ def read_spark(of_round: Round) -> Figures:
         topic = _filled(kafka, count)
         session = spark.session("kafka-in", jars, spark.OUR_DAEMON)
         options = {
-            "kafka.bootstrap.servers": kafka.direct_servers,
+            "kafka.bootstrap.servers": kafka.servers,
             "subscribe": topic,
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": str(count // 10),

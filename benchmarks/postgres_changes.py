@@ -87,7 +87,7 @@ def ours(of_round: Round, *, truncate: str = "delete") -> Figures:
         return app
 
     with server() as postgres:
-        dsn = postgres.direct_dsn
+        dsn = postgres.dsn
         folder = str(of_round.folder / "checkpoint")
         while postgres.execute("select count(*) from pg_replication_slots") == "0":
             run_local(application(dsn), checkpoint=folder, windows=40, clock=SystemClock())
@@ -109,11 +109,9 @@ def bare(of_round: Round) -> Figures:
     with server() as postgres:
         postgres.execute("create publication items for table items")
         postgres.execute("select pg_create_logical_replication_slot('bare', 'pgoutput')")
-        _write(postgres.direct_dsn, count)
+        _write(postgres.dsn, count)
         began, used = time.perf_counter(), time.process_time()
-        with closing(
-            psycopg.connect(postgres.direct_dsn, autocommit=True, replication="database")
-        ) as connection:
+        with closing(psycopg.connect(postgres.dsn, autocommit=True, replication="database")) as connection:
             connection.execute(
                 "START_REPLICATION SLOT bare LOGICAL 0/0 (proto_version '1', publication_names 'items')"
             )

@@ -93,10 +93,10 @@ def main(windows: int = 20, rounds: int = 3) -> None:
     with services.postgres() as server:
         server.execute(f"create table bare {table}")
         contestants: dict[str, Callable[[], None]] = {
-            "write_row": lambda: write_row(server.direct_dsn),
-            "encoded": lambda: encoded(server.direct_dsn),
-            "PostgresOutput, 1 partition": lambda: ours(server.direct_dsn, 1),
-            "PostgresOutput, 2 partitions": lambda: ours(server.direct_dsn, 2),
+            "write_row": lambda: write_row(server.dsn),
+            "encoded": lambda: encoded(server.dsn),
+            "PostgresOutput, 1 partition": lambda: ours(server.dsn, 1),
+            "PostgresOutput, 2 partitions": lambda: ours(server.dsn, 2),
         }
         for _ in range(rounds):
             for name, run in contestants.items():

@@ -1,5 +1,5 @@
 """Real servers, one of a kind for all tests of a process."""
 
-from ridgeline.testing.services.fixtures import mariadb, moto, postgres, seaweedfs
+from support.services.fixtures import mariadb, postgres, seaweedfs
 
-__all__ = ["mariadb", "moto", "postgres", "seaweedfs"]
+__all__ = ["mariadb", "postgres", "seaweedfs"]

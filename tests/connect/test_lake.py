@@ -34,8 +34,8 @@ from ridgeline.testing import (
     connector_checks,
     run_local,
 )
-from ridgeline.testing.services import Moto, SeaweedFS
 from support.depth import deeper
+from support.services import SeaweedFS
 from support.testing.shares import share
 
 UTC = dt.UTC
@@ -500,7 +500,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> str:
 class StoredRows(DeltaRows):
     """A table in an S3 store that is killed, cut off or paused."""
 
-    def __init__(self, service: Moto | SeaweedFS, key: str | None, way: str = "kill") -> None:
+    def __init__(self, service: SeaweedFS, key: str | None, way: str = "kill") -> None:
         super().__init__(Path(), key)
         self.service, self.way = service, way
         self.uri = f"s3://{service.bucket()}/lake/rows"
@@ -521,8 +521,6 @@ class StoredRows(DeltaRows):
         return None
 
     def down(self) -> bool:
-        if isinstance(self.service, Moto):  # its objects are in memory
-            return False
         getattr(self.service, self.way)()
         return True
 
@@ -532,9 +530,9 @@ class StoredRows(DeltaRows):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "key"])
-def test_delta_on_s3_is_exactly_once(moto: Moto, secret: str, key: str | None) -> None:
+def test_delta_on_s3_is_exactly_once(seaweedfs: SeaweedFS, secret: str, key: str | None) -> None:
     only = ["3 partitions", "write", "commit", "two drivers", "slow", "older"]
-    report = connector_checks(lambda: StoredRows(moto, key), only=only)
+    report = connector_checks(lambda: StoredRows(seaweedfs, key), only=only)
     assert report.guarantee == "exactly once"
 
 
@@ -546,10 +544,10 @@ def test_an_s3_store_that_goes_away_is_waited_for(seaweedfs: SeaweedFS, secret: 
     assert report.guarantee == "exactly once"
 
 
-def test_no_secret_is_shown(moto: Moto, secret: str) -> None:
-    uri = f"s3://{moto.bucket()}/prices"
+def test_no_secret_is_shown(seaweedfs: SeaweedFS, secret: str) -> None:
+    uri = f"s3://{seaweedfs.bucket()}/prices"
     for given in ("env:LAKE_SECRET", secret):
-        storage = {**store(moto.endpoint), "aws_secret_access_key": given}
+        storage = {**store(seaweedfs.endpoint), "aws_secret_access_key": given}
         run = run_local(application(DeltaOutput(uri, storage=storage), Price, PRICES))
         assert secret not in repr(run.events)
         assert secret not in str(run.plan)

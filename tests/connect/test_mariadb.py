@@ -31,7 +31,7 @@ from ridgeline.testing import (
     run_local,
     services,
 )
-from ridgeline.testing.services import MariaDB
+from support.services import MariaDB
 
 pytestmark = pytest.mark.slow
 

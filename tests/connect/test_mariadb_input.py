@@ -19,7 +19,7 @@ from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.mariadb import MariaDbInput
 from ridgeline.testing import CollectorSink, Faults, run_local
-from ridgeline.testing.services import MariaDB
+from support.services import MariaDB
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.postgres import PostgresChanges
 from ridgeline.testing import CollectorSink, Faults, run_local, services
-from ridgeline.testing.services import Postgres
+from support.services import Postgres
 
 pytestmark = pytest.mark.slow
 AT, DAY = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC), dt.timedelta(days=1, microseconds=7)

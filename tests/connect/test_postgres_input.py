@@ -14,7 +14,7 @@ from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.postgres import PostgresInput
 from ridgeline.testing import CollectorSink, Faults, run_local
-from ridgeline.testing.services import Postgres
+from support.services import Postgres
 
 pytestmark = pytest.mark.slow
 

@@ -29,8 +29,8 @@ from ridgeline.testing import (
     connector_checks,
     run_local,
 )
-from ridgeline.testing.services import Postgres
 from support.depth import deeper
+from support.services import Postgres
 
 UTC = dt.UTC
 

@@ -1,4 +1,4 @@
-"""The store of a checkpoint (moto) is away while an output writes and reads its segments."""
+"""The store of a checkpoint (SeaweedFS) is away while an output writes and reads its segments."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.slow
 ROWS = pa.table({"n": list(range(1000))})
 
 
-def test_a_segment_is_written_once_its_store_is_there_again(moto: Any) -> None:
-    segments = SegmentStore(moto.uri(moto.bucket()), "run")
+def test_a_segment_is_written_once_its_store_is_there_again(seaweedfs: Any) -> None:
+    segments = SegmentStore(seaweedfs.uri(seaweedfs.bucket()), "run")
     written: list[Written] = []
-    moto.cut()
+    seaweedfs.cut()
     writing = threading.Thread(
         target=lambda: written.append(
             waiting_for_store(lambda: segments.write("table/w0.segment", ROWS, ROWS.schema), SystemClock())
@@ -39,14 +39,14 @@ def test_a_segment_is_written_once_its_store_is_there_again(moto: Any) -> None:
     writing.start()
     writing.join(1.0)
     assert writing.is_alive()
-    moto.mend()
+    seaweedfs.mend()
     writing.join(PATIENCE_SECONDS)
     segment = Segment(0, 0, "table/w0.segment", len(ROWS), *written[0])
-    moto.cut()
+    seaweedfs.cut()
     with pytest.raises(OSError, match="AWS Error") as raised:
         segments.read(segment)
     assert is_unavailable(raised.value)
-    moto.mend()
+    seaweedfs.mend()
     assert segments.read(segment)[0] == ROWS
 
 
@@ -68,8 +68,8 @@ class Away(Sink):
         """Nothing is open."""
 
 
-def test_small_segments_stay_in_the_commit_until_the_store_is_there_again(moto: Any) -> None:
-    staging = moto.uri(moto.bucket())
+def test_small_segments_stay_in_the_commit_until_the_store_is_there_again(seaweedfs: Any) -> None:
+    staging = seaweedfs.uri(seaweedfs.bucket())
     segments = SegmentStore(staging, "run")
     publisher = SinkPublisher(Away(), Settings(1 << 30, 0.0))
     context = publisher_context("out", SystemClock())
@@ -84,19 +84,19 @@ def test_small_segments_stay_in_the_commit_until_the_store_is_there_again(moto: 
         return [bool(Segment(*one).data) for one in state["waiting"]]
 
     try:
-        moto.cut()
+        seaweedfs.cut()
         assert in_the_commit(0) == [True]
-        moto.mend()
+        seaweedfs.mend()
         assert in_the_commit(1) == [False, False]
     finally:
         publisher.abandon()
 
 
-def test_the_error_of_an_output_shows_no_key_of_its_store(moto: Any) -> None:
-    staging = moto.uri(moto.bucket())
+def test_the_error_of_an_output_shows_no_key_of_its_store(seaweedfs: Any) -> None:
+    staging = seaweedfs.uri(seaweedfs.bucket())
     secret = urlsplit(staging).password
     publisher = SinkPublisher(Away(), Settings(1 << 30, 0.0))
-    moto.cut()
+    seaweedfs.cut()
     with pytest.raises(RidgelineError, match="`out` cannot write to `s3://") as raised:
         publisher.open(replace(publisher_context("out", SystemClock()), staging=staging), None)
     assert secret

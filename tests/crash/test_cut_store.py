@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from support import services
 from support.crash.on_store import OnStore
 from support.depth import deep
 from support.jars import jars
+from support.services.fixtures import ready
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ SILENT = r"the checkpoint's store \(`s3a://\S+`\) has not answered for \d+ s"
 def store():
     """An S3 in memory, behind a proxy."""
     jars("s3")
-    found = ready(services.moto)
+    found = ready(services.seaweedfs)
     yield found
     found.recover()
 

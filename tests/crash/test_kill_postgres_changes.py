@@ -10,10 +10,10 @@ from collections import Counter
 import psycopg
 import pytest
 
-from ridgeline.testing.services.fixtures import postgres
 from support.crash.processes import slots_of
 from support.depth import deep
 from support.paths import SUPPORT
+from support.services.fixtures import postgres
 
 __all__ = ["postgres"]
 

@@ -13,14 +13,14 @@ import polars as pl
 import pytest
 
 from ridgeline.cli.remote.client import Client
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from support import services
 from support.crash.on_store import s3_settings
 from support.crash.processes import committed, slots_of
 from support.crash.rows import multisets
 from support.depth import DEPTH, deep
 from support.paths import SUPPORT
 from support.ports import free_port
+from support.services.fixtures import ready
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
@@ -147,8 +147,8 @@ def looks_back(run, older):
 @pytest.mark.skipif(DEPTH < 2, reason="steps: operators/test_spark_output.py")
 @pytest.mark.parametrize("seconds", ["0.0", "0.1", "0.3"])
 def test_a_driver_that_stands_still_and_is_taken_over(start, wait_until, tmp_path, seconds):
-    """Its checkpoint is on S3 (moto), which has no locks: the next driver fences it off."""
-    store = ready(services.moto)
+    """Its checkpoint is on S3 (SeaweedFS), which has no locks: the next driver fences it off."""
+    store = ready(services.seaweedfs)
     settings = [word for name, value in s3_settings(store).items() for word in ("--conf", f"{name}={value}")]
     run = Run(start, wait_until, tmp_path, random.Random(seconds))
     place = {"checkpoint": f"s3a://{store.bucket()}/checkpoint", "STRIKE_SECONDS": seconds}

@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from support import services
 from support.crash.on_store import OnStore
 from support.depth import deeper
 from support.jars import jars
+from support.services.fixtures import ready
 
 pytestmark = [
     pytest.mark.crash,
@@ -52,7 +52,7 @@ class Late:
 
 def test_a_store_that_answers_a_second_late(start, wait_until, tmp_path):
     jars("s3")
-    store = ready(services.moto)
+    store = ready(services.seaweedfs)
     late = Late(store.direct_endpoint)
 
     class Run(OnStore):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from support import services
 from support.docs import pages
 from support.docs.pages import blocks
 from support.jars import jars
 from support.kafka.feed import producer
 from support.paths import ROOT, TESTS
+from support.services.fixtures import ready
 from support.typing.checkers import pyright
 from support.waiting import PATIENCE_SECONDS
 

@@ -8,9 +8,9 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ridgeline.testing.services.fixtures import postgres
 from support.crash.processes import Driver
 from support.paths import ROOT
+from support.services.fixtures import postgres
 from support.waiting import wait_until
 
 __all__ = ["postgres"]

@@ -17,11 +17,11 @@ import psycopg
 import pytest
 
 from ridgeline.testing import run_local
-from ridgeline.testing.services import Kafka, Postgres
-from ridgeline.testing.services.fixtures import kafka, postgres
 from support.crash.processes import Driver
 from support.operators.kafka_topics import fill, seen, values
 from support.paths import ROOT
+from support.services import Kafka, Postgres
+from support.services.fixtures import kafka, postgres
 from support.waiting import wait_until
 
 __all__ = ["kafka", "postgres"]

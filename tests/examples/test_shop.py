@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 from ridgeline.api.clock import SystemClock
 from ridgeline.testing import run_local
 from ridgeline.testing.local_run import LocalRun
-from ridgeline.testing.services import Kafka, Moto, Postgres
-from ridgeline.testing.services.fixtures import kafka, moto, postgres
 from support.operators.kafka_topics import fill, values
 from support.paths import SUPPORT
+from support.services import Kafka, Postgres, SeaweedFS
+from support.services.fixtures import kafka, postgres, seaweedfs
 
-__all__ = ["kafka", "moto", "postgres"]
+__all__ = ["kafka", "postgres", "seaweedfs"]
 
 pytestmark = pytest.mark.slow
 
@@ -94,16 +94,16 @@ class Script:
 
 
 def test_totals_are_those_of_a_plain_loop(
-    kafka: Kafka, postgres: Postgres, moto: Moto, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, postgres: Postgres, seaweedfs: SeaweedFS, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dsn, topic, lake = postgres.database(), kafka.topic(partitions=2), f"s3://{moto.bucket()}/totals"
+    dsn, topic, lake = postgres.database(), kafka.topic(partitions=2), f"s3://{seaweedfs.bucket()}/totals"
     refused, letters = kafka.topic(), kafka.topic()
     with psycopg.connect(dsn) as connection:
         connection.execute("create table customers (id text primary key, country text, blocked boolean)")
         for name, country in COUNTRIES.items():
             connection.execute("insert into customers values (%s, %s, %s)", (name, country, name == "dan"))
     surroundings = {"KAFKA_SERVERS": kafka.servers, "POSTGRES_DSN": dsn, "AWS_ALLOW_HTTP": "true"}
-    for name, value in (surroundings | moto.addresses()).items():
+    for name, value in (surroundings | seaweedfs.addresses()).items():
         monkeypatch.setenv(name, value)
     spec = importlib.util.spec_from_file_location("shop_example", SUPPORT / "examples" / "shop.py")
     assert spec is not None
@@ -131,7 +131,7 @@ def test_totals_are_those_of_a_plain_loop(
     found = {(country, at): (count, round(amount * 100)) for country, at, count, amount, _ in rows}
     assert len(found) == len(rows)
     assert found == totals
-    table = DeltaTable(lake, storage_options={**moto.addresses(), "AWS_ALLOW_HTTP": "true"})
+    table = DeltaTable(lake, storage_options={**seaweedfs.addresses(), "AWS_ALLOW_HTTP": "true"})
     stored = table.to_pyarrow_table().select(["country", "window_start", "orders", "amount", "p95"])
     assert sorted(tuple(row.values()) for row in stored.to_pylist()) == sorted(rows)
     assert sorted(one["id"] for one in values(kafka, refused)) == left_out

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import kafka, ready, registry
+from support import services
 from support.kafka.driver import kafka_driver
 from support.kafka.reading import Reading
+from support.services.fixtures import kafka, ready, registry
 
 __all__ = ["kafka", "registry"]
 

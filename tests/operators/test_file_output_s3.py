@@ -14,9 +14,9 @@ import pytest
 
 from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from support import services
 from support.operators.publishing import Driver, KilledError, Steps, Store
+from support.services.fixtures import ready
 from support.waiting import PATIENCE_SECONDS
 
 WINDOWS = 4
@@ -25,7 +25,7 @@ WINDOWS = 4
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """A bucket of an S3: the end of its URI names the server."""
-    store = ready(services.moto)
+    store = ready(services.seaweedfs)
     store.bucket("rows")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", store.KEY)

@@ -1,4 +1,4 @@
-"""Durable queues on an object store: an S3 that answers as S3 does (moto)."""
+"""Durable queues on an object store: an S3 that answers as S3 does (SeaweedFS)."""
 
 import json
 import threading
@@ -15,15 +15,15 @@ from ridgeline.operators import _queue_objects
 from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_objects import ObjectFolder, ObjectLogReader, folder_of
 from ridgeline.testing import Faults, SteppingClock, run_local, services
-from ridgeline.testing.services.fixtures import ready
 from support.depth import deep
 from support.operators.queues import orders, read_all, reader, writer
+from support.services.fixtures import ready
 
 
 @pytest.fixture(scope="module")
 def server():
     """An S3 that `s3a:` leads to."""
-    store = ready(services.moto)
+    store = ready(services.seaweedfs)
     use_s3(
         {
             "access_key": store.KEY,

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from ridgeline.testing.services.ports import Ports
-from ridgeline.testing.services.proxy import Proxy
+from ridgeline.testing.services.processes import Ports
 from support.page.troubled import FAILED, troubled
+from support.services.network import Proxy
 
 pytestmark = pytest.mark.slow
 MOST_BYTES = 1_500_000  # of a moving picture

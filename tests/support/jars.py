@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.testing.services import Unavailable
-from ridgeline.testing.services.parts.maven import Jars
+from ridgeline.testing.services.parts import Jars
+from support.services import Unavailable
 
 
 def jars(name):

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ridgeline.testing.services import Unavailable
-from ridgeline.testing.services.parts.programs import Program
+from ridgeline.testing.services.parts import Program
+from support.services import Unavailable
 
 CHROMIUM = Program("chromium", "chromium", "usr/bin")
 PROMETHEUS = Program("prometheus", "prometheus", "usr/bin")

@@ -124,9 +124,7 @@ def in_order(items: list[pytest.Item]) -> None:
 
 _FUNCTION = re.compile(r"^ *(?:async )?def (test_\w+)|^(?:class )?(Test\w+)\b", re.MULTILINE)
 _ELSEWHERE = re.compile(r"^pytestmark = .*mark\.(?:spark|slow|crash|alone|lint)\b", re.MULTILINE)
-_SERVER = re.compile(
-    r"\b(?:ready|broker|kafka|registry|postgres|mariadb|moto|seaweedfs|redis|nats|rabbitmq|mosquitto)\b"
-)
+_SERVER = re.compile(r"\b(?:ready|broker|kafka|registry|postgres|mariadb|seaweedfs)\b")
 
 
 def files_of(part: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Checkpoints on S3 through Spark's own connector, against a server that answers as S3 does (moto)."""
+"""Checkpoints on S3 through Spark's own connector, against a server that answers as S3 does (SeaweedFS)."""
 
 import json
 import os
@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from support import services
 from support.jars import jars
 from support.paths import TESTS
+from support.services.fixtures import ready
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -23,7 +23,7 @@ SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 @pytest.fixture(scope="module")
 def server():
     """An S3 in memory, which notes its requests."""
-    return ready(services.moto)
+    return ready(services.seaweedfs)
 
 
 @pytest.fixture(scope="module")

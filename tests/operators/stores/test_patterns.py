@@ -13,7 +13,7 @@ import pytest
 from ridgeline import Application
 from ridgeline.operators import FileInput, FileReplayInput
 from ridgeline.testing import CollectorSink, run_local, services
-from ridgeline.testing.services.fixtures import ready
+from support.services.fixtures import ready
 
 
 class Row(NamedTuple):
@@ -35,7 +35,7 @@ NAMES = [
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, str]]:
     """The same files on a disk and in a bucket, and the settings of the bucket's server."""
-    store = ready(services.moto)
+    store = ready(services.seaweedfs)
     bucket = store.bucket()
     folder = tmp_path_factory.mktemp("files")
     there, _ = pyarrow.fs.FileSystem.from_uri(store.uri(bucket))

@@ -10,8 +10,8 @@ import pytest
 from ridgeline import Application, RidgelineError
 from ridgeline.operators import FileInput
 from ridgeline.testing import CollectorSink, run_local
-from ridgeline.testing.services import SeaweedFS
-from ridgeline.testing.services.fixtures import seaweedfs
+from support.services import SeaweedFS
+from support.services.fixtures import seaweedfs
 
 __all__ = ["seaweedfs"]
 

@@ -7,19 +7,18 @@ import urllib.request
 
 import pyarrow.fs
 
-from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from support import services
 from support.crash.on_cluster import APPLICATION, PROPERTIES
 from support.crash.processes import committed
 from support.crash.rows import check_published
 from support.jars import class_path, jars
+from support.services.fixtures import ready
 
 
 def store_behind_proxy():
-    """The body of a fixture: a store behind a proxy, whose objects survive a kill where there is one."""
+    """The body of a fixture: a store behind a proxy, whose objects survive a kill."""
     jars("s3")
-    kind = services.moto if services.seaweedfs().available() else services.seaweedfs
-    found = ready(kind)
+    found = ready(services.seaweedfs)
     yield found
     found.recover()
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ridgeline.testing.services import Kafka
+from support.services import Kafka
 
 PASSWORD = "hunter2-" + "s3cret"
 SECONDS = 60

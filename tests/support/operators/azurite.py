@@ -11,7 +11,7 @@ from typing import Any, Self
 import pyarrow.fs
 import pytest
 
-from ridgeline.testing.services.parts.part import cache_folder
+from ridgeline.testing.services.parts import cache_folder
 from support.accounts.reports import Command
 from support.ports import free_port
 from support.waiting import PATIENCE_SECONDS, wait_until

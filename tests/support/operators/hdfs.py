@@ -18,7 +18,7 @@ from typing import Any, Self
 import pyspark
 import pytest
 
-from ridgeline.testing.services.parts.part import cache_folder
+from ridgeline.testing.services.parts import cache_folder
 from support.accounts.reports import Command
 from support.jars import class_path
 from support.ports import free_port

@@ -3,7 +3,7 @@
 import socket
 import sys
 
-from ridgeline.testing.services.service import Service
+from support.services.network import Proxied
 
 SERVER = """
 import os, socketserver, sys, threading
@@ -27,7 +27,7 @@ Server(("127.0.0.1", int(sys.argv[1])), Echo).serve_forever()
 """
 
 
-class Echo(Service):
+class Echo(Proxied):
     NAME = "echo"
 
     def _prepare(self):

@@ -1,14 +1,5 @@
 """The services of this folder's tests: one of a kind for each process."""
 
-from ridgeline.testing.services import fixtures
+from support.services.fixtures import kafka, mariadb, postgres, registry, seaweedfs
 
-kafka = fixtures.kafka
-mariadb = fixtures.mariadb
-mosquitto = fixtures.mosquitto
-moto = fixtures.moto
-nats = fixtures.nats
-postgres = fixtures.postgres
-rabbitmq = fixtures.rabbitmq
-redis = fixtures.redis
-registry = fixtures.registry
-seaweedfs = fixtures.seaweedfs
+__all__ = ["kafka", "mariadb", "postgres", "registry", "seaweedfs"]

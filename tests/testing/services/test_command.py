@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from ridgeline.testing import services
+from ridgeline.testing.services import parts
 from ridgeline.testing.services.__main__ import main
-from ridgeline.testing.services.parts import part
-from ridgeline.testing.services.servers.kafka import JAVA
+from ridgeline.testing.services.kafka import JAVA
 
 COMMAND = [sys.executable, "-m", "ridgeline.testing.services"]
 
@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-m", "ridgeline.testing.services"]
 @pytest.mark.crash
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_prints_addresses_and_ends_all_when_it_is_interrupted(number):
-    names = ["postgres", "moto"]
+    names = ["postgres", "seaweedfs"]
     for name in names:
         if reason := services.SERVICES[name].available():
             pytest.skip(reason)
@@ -55,14 +55,14 @@ def test_what_cannot_be_had_is_said_with_the_reason_and_the_remedy(monkeypatch, 
     assert "there is no `java`" in reason
     assert "`make services`" in reason
     assert "--install kafka" in reason
-    assert main(["--install", "registry"]) == 1
+    assert main(["--install", "kafka"]) == 1
     assert main(["kafka"]) == 1
     printed = capsys.readouterr()
-    assert "registry ... not to be had: there is no `java`" in printed.out
+    assert "kafka ... not to be had: there is no `java`" in printed.out
     assert "error: kafka: there is no `java`" in printed.err
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert main(["--install", "kafka"]) == 1
-    assert "install it yourself" in capsys.readouterr().out
+    assert "do so yourself" in capsys.readouterr().out
 
 
 def test_a_tool_that_hangs_ends_no_other_installation(monkeypatch, capsys, tmp_path):
@@ -70,11 +70,11 @@ def test_a_tool_that_hangs_ends_no_other_installation(monkeypatch, capsys, tmp_p
     (tmp_path / "mvn").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("RIDGELINE_SERVICES", str(tmp_path / "cache"))
-    monkeypatch.setattr(part, "SECONDS", 0.1)
-    if reason := services.moto.available() or JAVA.missing():
+    monkeypatch.setattr(parts, "SECONDS", 0.1)
+    if reason := services.seaweedfs.available() or JAVA.missing():
         pytest.skip(reason)
-    assert main(["--install", "registry", "moto"]) == 1
+    assert main(["--install", "kafka", "seaweedfs"]) == 1
     printed = capsys.readouterr().out
-    assert "registry ... not to be had: Maven could not get `io.apicurio" in printed
-    assert "it has not ended within 0.1 s" in printed
-    assert "moto ... installed" in printed
+    assert "kafka ... not to be had: the jars of `kafka.xml`" in printed
+    assert "has not ended within 0.1 s" in printed
+    assert "seaweedfs ... installed" in printed

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from ridgeline.testing import services
+from support import services
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.crash

@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.testing.services import ServiceError, shared
-from ridgeline.testing.services.processes import HERE, PYTHON
 from support.paths import ROOT, TESTS
+from support.services import ServiceError, shared
 from support.testing.echo import Echo
-from support.waiting import PATIENCE_SECONDS
 
 STARTED = """
 import os, signal, sys, threading
 from support.testing.echo import Echo
 echo = Echo().start()
-print(echo.folder, echo._process.pid, echo._proxy._process.pid, echo.child, flush=True)
+print(echo.folder, echo._process.pid, echo._proxy.pid, echo.child, echo._watcher.pid, flush=True)
 {then}
 """
 WAIT = "threading.Event().wait()"
@@ -144,35 +142,19 @@ import threading
 from support.testing.echo import Echo
 class Slow(Echo):
     def _prepare(self):
-        print(self.folder, *([self._proxy._process.pid] if self._proxy else []), flush=True)
+        print(self.folder, self._proxy.pid, flush=True)
         threading.Event().wait()
-Slow(proxy={proxy}).start()
+Slow().start()
 """
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("proxy", [False, True])
-def test_nothing_stays_when_the_process_is_killed_while_a_service_starts(wait_until, proxy):
-    process, folder, pids = in_another_process("", STARTING.format(proxy=proxy))
+def test_nothing_stays_when_the_process_is_killed_while_a_service_starts(wait_until):
+    process, folder, pids = in_another_process("", STARTING)
     assert folder.exists()
     process.kill()
     process.communicate()
     wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
-
-
-def test_a_watcher_that_starts_when_its_parent_is_gone_ends_what_is_left(tmp_path, wait_until):
-    folder = tmp_path / "a folder"
-    folder.mkdir()
-    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    lines, end = os.pipe()  # its end stays open, as a fork of the parent holds it
-    os.write(end, f"+ {left.pid}\n+ {folder}\n+ {tmp_path}\n- {tmp_path}\n".encode())
-    command = [*PYTHON, str(HERE / "watcher.py"), "0"]  # no process has this number
-    subprocess.run(command, stdin=lines, check=True, timeout=PATIENCE_SECONDS)
-    os.close(lines)
-    os.close(end)
-    assert left.wait(PATIENCE_SECONDS) == -signal.SIGKILL
-    assert not folder.exists()
-    assert tmp_path.exists()
 
 
 @pytest.mark.parametrize(
@@ -240,13 +222,6 @@ def test_a_restart_keeps_folder_and_ports_and_a_start_of_what_runs_does_nothing(
         echo.connect().close()
 
 
-def test_what_ends_by_itself_does_not_run_and_is_started_again():
-    with Echo() as echo:
-        os.kill(echo._process.pid, signal.SIGKILL)
-        echo.recover()
-        assert echo.running
-
-
 def test_what_does_not_start_says_what_it_printed_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(Echo, "_command", lambda _self: [sys.executable, "-c", "print('no luck'); exit(7)"])
     echo = Echo()
@@ -260,19 +235,6 @@ def test_a_given_folder_stays(tmp_path):
     with Echo(folder=tmp_path / "given") as echo:
         assert echo.folder == tmp_path / "given"
     assert (tmp_path / "given" / "output.log").exists()
-
-
-def test_many_at_once_have_ports_of_their_own():
-    with ThreadPoolExecutor(8) as threads:
-        services = list(threads.map(lambda _: Echo().start(), range(8)))
-    try:
-        for echo in services:
-            with echo.connect() as connection:
-                connection.sendall(b"x")
-                assert connection.recv(1) == b"x"
-    finally:
-        for echo in services:
-            echo.close()
 
 
 def test_a_thread_that_ends_does_not_end_the_service_it_has_started():

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ridgeline.testing import services
+from support import services
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.crash

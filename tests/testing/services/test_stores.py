@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from ridgeline.testing.services import ServiceError
+from support.services import ServiceError
 
 pytestmark = pytest.mark.crash
 ENDS = pytest.mark.parametrize("end", ["kill", "stop"])
@@ -73,10 +73,9 @@ def test_objects_of_seaweedfs_survive_a_kill(seaweedfs):
     ]
 
 
-@pytest.mark.parametrize("name", ["seaweedfs", "moto"])
-def test_one_of_many_writers_creates_an_object(request, name):
+def test_one_of_many_writers_creates_an_object(seaweedfs):
     boto3 = pytest.importorskip("boto3")
-    store = request.getfixturevalue(name)
+    store = seaweedfs
     client = boto3.client(
         "s3",
         endpoint_url=store.endpoint,
@@ -98,22 +97,3 @@ def test_one_of_many_writers_creates_an_object(request, name):
     assert answers.count(200) == 1
     assert set(answers) <= {200, 409, 412}
     client.close()
-
-
-@pytest.mark.parametrize("name", ["seaweedfs", "moto"])
-def test_a_network_of_a_store_is_cut_and_mended(request, name):
-    store = request.getfixturevalue(name)
-    bucket = store.bucket()
-    files, path = pa.fs.FileSystem.from_uri(store.uri(bucket))
-    _write(files, f"{path}/a", b"before")
-    store.cut()
-    with pytest.raises(OSError, match=r"(?i)connect"):
-        _write(_files(store), f"{bucket}/a", b"meanwhile")
-    store.mend()
-    assert _files(store).open_input_stream(f"{bucket}/a").read() == b"before"
-
-
-def test_moto_notes_its_requests(moto):
-    bucket = moto.bucket()
-    _write(_files(moto), f"{bucket}/a", b"a")
-    assert any(line.startswith(f"PUT /{bucket}/a") for line in moto.requests())

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from ridgeline.api.clock import SystemClock
 from ridgeline.testing.services import SERVICES, Service, ServiceError, Unavailable
 
 
@@ -25,22 +24,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = [SERVICES[name] for name in options.names or SERVICES]
     if options.install:
         return _install(kinds)
-    return _start(kinds) if options.names else _list(kinds)
+    if options.names:
+        return _start(kinds)
+    for kind in kinds:
+        _say(f"{kind.NAME:<10} {kind.available() or 'can be started'}")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - how a command speaks
 
 
 def _install(kinds: Sequence[type[Service]]) -> int:
     """Install what each needs, and say so as it comes."""
-    clock, failures = SystemClock(), 0
+    failures = 0
     for kind in kinds:
-        begin = clock.monotonic()
-        print(f"{kind.NAME} ... ", end="", flush=True)  # noqa: T201 - how a command speaks
         try:
             kind.install()
+            _say(f"{kind.NAME} ... installed")
         except Unavailable as error:
             failures += 1
-            print(f"not to be had: {error}", flush=True)  # noqa: T201
-        else:
-            print(f"installed ({clock.monotonic() - begin:.0f} s)", flush=True)  # noqa: T201
+            _say(f"{kind.NAME} ... not to be had: {error}")
     return 1 if failures else 0
 
 
@@ -50,21 +54,15 @@ def _start(kinds: Sequence[type[Service]]) -> int:
     with contextlib.ExitStack() as started, contextlib.suppress(KeyboardInterrupt):
         for kind in kinds:
             try:
-                service = started.enter_context(kind(proxy=False))
+                service = started.enter_context(kind())
             except (ServiceError, Unavailable) as error:
                 print(f"error: {error}", file=sys.stderr)  # noqa: T201
                 return 1
             for name, value in service.addresses().items():
-                print(f"{name}={value}", flush=True)  # noqa: T201
+                _say(f"{name}={value}")
         print("all are up; Ctrl-C ends them and removes their data", file=sys.stderr)  # noqa: T201
         while True:
             signal.pause()
-    return 0
-
-
-def _list(kinds: Sequence[type[Service]]) -> int:
-    for kind in kinds:
-        print(f"{kind.NAME:<10} {kind.available() or 'can be started'}")  # noqa: T201
     return 0
 
 

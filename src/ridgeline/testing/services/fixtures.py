@@ -10,21 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from ridgeline.testing.services import (
-    Kafka,
-    MariaDB,
-    Mosquitto,
-    Moto,
-    Nats,
-    Postgres,
-    RabbitMQ,
-    Redis,
-    Registry,
-    SeaweedFS,
-    Service,
-    Unavailable,
-    shared,
-)
+from ridgeline.testing.services import Kafka, Postgres, SeaweedFS, Service, Unavailable, shared
 
 S = TypeVar("S", bound=Service)
 
@@ -47,54 +33,12 @@ def kafka() -> Kafka:
 
 
 @pytest.fixture
-def registry() -> Registry:
-    """A registry of schemas."""
-    return ready(Registry)
-
-
-@pytest.fixture
 def postgres() -> Postgres:
     """A PostgreSQL server."""
     return ready(Postgres)
 
 
 @pytest.fixture
-def mariadb() -> MariaDB:
-    """A MariaDB server."""
-    return ready(MariaDB)
-
-
-@pytest.fixture
-def redis() -> Redis:
-    """A Redis server."""
-    return ready(Redis)
-
-
-@pytest.fixture
-def nats() -> Nats:
-    """A NATS server with JetStream."""
-    return ready(Nats)
-
-
-@pytest.fixture
-def rabbitmq() -> RabbitMQ:
-    """A RabbitMQ server with streams."""
-    return ready(RabbitMQ)
-
-
-@pytest.fixture
-def mosquitto() -> Mosquitto:
-    """A Mosquitto server."""
-    return ready(Mosquitto)
-
-
-@pytest.fixture
 def seaweedfs() -> SeaweedFS:
     """A SeaweedFS server: S3 on disk."""
     return ready(SeaweedFS)
-
-
-@pytest.fixture
-def moto() -> Moto:
-    """A moto server: S3 in memory."""
-    return ready(Moto)

@@ -1,21 +1,19 @@
-"""Ends what a process has started once that process is gone: `python watcher.py PARENT`.
+"""Ends what a process has started once that process is gone: `python watcher.py PARENT FOLDER KEEP`.
 
-It reads lines from its input: `+ PID` when a process was started, `- PID` when it has ended. Lines with the
-path of a folder are such, too. At the end of the input, or when the parent is gone, it kills each process
-that is left, with its descendants. Then it removes the folders that are left. A file of the standard library
-alone, so that it starts within milliseconds.
+Each process that is started writes its number into a file `*.pid` of the folder. Without KEEP the folder is
+removed then. A file of the standard library alone, so that it starts within milliseconds.
 """
 
 import contextlib
 import os
-import select
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 
 _SECONDS = 0.25
-"""How often it asks for the parent. A fork of the parent keeps the input open."""
+"""How often it asks for the parent."""
 
 
 def _stat(pid: int) -> list[str]:
@@ -40,19 +38,12 @@ def descendants(pid: int) -> list[int]:
 
 
 def born(pid: int) -> str:
-    """When the process began; empty if it is gone or there is no `/proc`. With its number, this is unique."""
+    """When the process began; empty if it is gone, or a zombie. With its number, this is unique."""
     try:
-        return _stat(pid)[19]
+        fields = _stat(pid)
+        return fields[19] if fields[0] not in "ZX" else ""
     except (OSError, IndexError):
         return ""
-
-
-def lives(pid: int, birth: str) -> bool:
-    """Whether the process that began then runs: not once it is a zombie, which holds nothing."""
-    with contextlib.suppress(OSError, IndexError):
-        fields = _stat(pid)
-        return bool(birth) and fields[19] == birth and fields[0] not in "ZX"
-    return False
 
 
 def signal_tree(pid: int, number: signal.Signals) -> None:
@@ -71,38 +62,18 @@ def kill_tree(pid: int) -> None:
     signal_tree(pid, signal.SIGKILL)
 
 
-def _watch(parent: int) -> dict[str, None]:
-    """The processes and folders that are left when the parent is gone."""
-    left: dict[str, None] = {}
-    rest = b""
-    while True:
-        is_there = os.getppid() == parent  # asked first: what a parent that is gone has written is all there
-        if not select.select([0], [], [], _SECONDS if is_there else 0)[0]:
-            if is_there:
-                continue
-            return left
-        read = os.read(0, 1 << 16)
-        if not read:
-            return left
-        *lines, rest = (rest + read).split(b"\n")
-        for line in lines:
-            sign, what = os.fsdecode(line).split(" ", 1)
-            if sign == "+":
-                left[what] = None
-            else:
-                left.pop(what, None)
-
-
-def main() -> None:
+def main(parent: int, folder: Path, *, keep: bool) -> None:
     """Watch until the parent is gone, then end what is left."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
-    left = _watch(int(sys.argv[1]))
-    for pid in filter(str.isdigit, left):
-        kill_tree(int(pid))
-    for folder in filter(os.path.isabs, left):
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(one, signal.SIG_IGN)
+    while os.getppid() == parent:
+        time.sleep(_SECONDS)  # noqa: TID251 - a process without our clocks
+    for file in folder.glob("*.pid"):
+        if number := file.read_text().strip():
+            kill_tree(int(number))
+    if not keep:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]), Path(sys.argv[2]), keep=len(sys.argv) > 3)  # noqa: PLR2004

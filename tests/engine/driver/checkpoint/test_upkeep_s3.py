@@ -1,4 +1,4 @@
-"""Checkpoints on an object store (moto): copied, read, exported, pruned and moved back."""
+"""Checkpoints on an object store (SeaweedFS): copied, read, exported, pruned and moved back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of
 from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
 from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
 from ridgeline.testing import run_local, services
-from ridgeline.testing.services.fixtures import ready
 from support.rewound import LAST, application
+from support.services.fixtures import ready
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """A folder that `s3a:` leads to."""
-    store = ready(services.moto)
+    store = ready(services.seaweedfs)
     use_s3(
         {
             "access_key": store.KEY,

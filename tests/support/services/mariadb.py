@@ -4,8 +4,10 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-from ridgeline.testing.services.parts.programs import Program
-from ridgeline.testing.services.service import Service, ServiceError, new_name
+from ridgeline.testing.services import ServiceError, new_name
+from ridgeline.testing.services.parts import Program
+from support.services.disk import SmallDisk
+from support.services.network import Proxied
 
 _PACKAGE = "mariadb-server"
 _SERVER = Program("mariadbd", _PACKAGE)
@@ -13,17 +15,28 @@ _INSTALL = Program("mariadb-install-db", _PACKAGE)
 _CLIENT = Program("mariadb", _PACKAGE)
 
 
-class MariaDB(Service):
+class MariaDB(Proxied):
     """A MariaDB server with a binary log of rows; user `root`, no password.
 
-    Example:
-        >>> from ridgeline.testing import services
-        >>> services.mariadb(settings={"sync_binlog": "1"}).running
-        False
+    `disk_bytes`: the size of a disk of its own, which `fill_disk` fills; None: the folder's disk.
     """
 
     NAME = "mariadb"
     PARTS = (_SERVER, _INSTALL, _CLIENT)
+    disk = None
+
+    def __init__(self, *, disk_bytes=None, **options):
+        super().__init__(**options)
+        self._disk_bytes = disk_bytes
+
+    def close(self):
+        super().close()
+        if self.disk is not None:
+            self.disk.close()
+            self.disk = None
+
+    def _prefix(self):
+        return self.disk.prefix if self.disk is not None else ()
 
     @property
     def url(self) -> str:
@@ -53,7 +66,7 @@ class MariaDB(Service):
         """
         address = ["--host=127.0.0.1", "--protocol=tcp", f"--port={self._direct['main']}", "--user=root"]
         command = [_CLIENT.path, "--no-defaults", *address, "--batch", "--skip-column-names", database]
-        ran = subprocess.run(  # noqa: S603 - a test's own
+        ran = subprocess.run(
             [*command, f"--execute={statement}"], capture_output=True, text=True, check=False
         )
         if ran.returncode:
@@ -67,6 +80,8 @@ class MariaDB(Service):
         return ["--user=root"] if os.geteuid() == 0 else []
 
     def _prepare(self) -> None:
+        if self._disk_bytes is not None:
+            self.disk = SmallDisk(self._data, self._disk_bytes, self.folder)
         folder = f"--datadir={self._data / 'mariadb'}"
         options = ["--no-defaults", folder, "--auth-root-authentication-method=normal", "--skip-test-db"]
         self._run([_INSTALL.path, *options, *self._as_root()])

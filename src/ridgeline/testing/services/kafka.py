@@ -5,12 +5,12 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
-from ridgeline.testing.services.parts.maven import Jars
-from ridgeline.testing.services.parts.programs import Module, Program
+from ridgeline.testing.services.parts import Jars, Program
 from ridgeline.testing.services.service import Service, new_name
 
-_JARS = Jars(Path(__file__).parent.parent / "parts" / "kafka.xml")
+_JARS = Jars(Path(__file__).with_name("kafka.xml"))
 JAVA = Program("java", "openjdk-17-jre-headless")
 _SECONDS = 60
 _SILENT = logging.getLogger(__name__)
@@ -31,8 +31,8 @@ class Kafka(Service):
     """
 
     NAME = "kafka"
-    PARTS = (JAVA, _JARS, Module("confluent_kafka", "confluent-kafka>=2.8"))
-    INNER_PORTS = ("direct", "controller")
+    PARTS = (JAVA, _JARS)
+    INNER_PORTS: ClassVar[tuple[str, ...]] = ("controller",)
     JAVA_OPTIONS: Sequence[str] = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
     """Those that start soonest. A broker whose speed matters has others, in a subclass."""
 
@@ -40,11 +40,6 @@ class Kafka(Service):
     def servers(self) -> str:
         """The address for `bootstrap.servers`."""
         return f"127.0.0.1:{self._port('main')}"
-
-    @property
-    def direct_servers(self) -> str:
-        """The address past the proxy."""
-        return f"127.0.0.1:{self._port('direct')}"
 
     def topic(
         self, name: str | None = None, *, partitions: int = 1, config: Mapping[str, str] | None = None
@@ -54,7 +49,7 @@ class Kafka(Service):
         from confluent_kafka.cimpl import NewTopic
 
         name = name or new_name("topic")
-        admin = AdminClient(self._client(), logger=_SILENT)
+        admin = AdminClient(self._client, logger=_SILENT)
         new = NewTopic(name, partitions, 1, config=dict(config or {}))
         admin.create_topics([new], operation_timeout=_SECONDS)[name].result(_SECONDS)
         return name
@@ -63,8 +58,9 @@ class Kafka(Service):
         """`KAFKA_SERVERS`."""
         return {"KAFKA_SERVERS": self.servers}
 
+    @property
     def _client(self) -> dict[str, str | int | float | bool]:
-        return {"bootstrap.servers": self.direct_servers, "log_level": 0}
+        return {"bootstrap.servers": self.servers, "log_level": 0}
 
     def _prepare(self) -> None:
         """Write the settings, format the storage."""
@@ -72,12 +68,10 @@ class Kafka(Service):
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._port('controller')}",
-            # Clients reconnect to the address that their listener advertises: that of the proxy, or past it.
-            "listeners": f"PROXIED://127.0.0.1:{self._direct['main']},DIRECT://127.0.0.1:{self._port('direct')},"
-            f"CONTROLLER://127.0.0.1:{self._port('controller')}",
-            "advertised.listeners": f"PROXIED://{self.servers},DIRECT://{self.direct_servers}",
-            "listener.security.protocol.map": "PROXIED:PLAINTEXT,DIRECT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "DIRECT",
+            "listeners": f"MAIN://{self.servers},CONTROLLER://127.0.0.1:{self._port('controller')}",
+            "advertised.listeners": f"MAIN://{self.servers}",
+            "listener.security.protocol.map": "MAIN:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "MAIN",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self._data / "kafka"),
             "auto.create.topics.enable": "false",
@@ -113,6 +107,6 @@ class Kafka(Service):
         from confluent_kafka.admin import AdminClient
 
         try:
-            return bool(AdminClient(self._client(), logger=_SILENT).list_topics(timeout=1).brokers)
+            return bool(AdminClient(self._client, logger=_SILENT).list_topics(timeout=1).brokers)
         except KafkaException:
             return False

@@ -1,0 +1,166 @@
+"""What services need installed: programs of the system, wheels, jars."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import uuid
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+SECONDS = 600
+_FOLDERS = ("usr/sbin", "usr/local/sbin", "usr/local/bin", "opt/homebrew/bin")
+
+
+class Unavailable(RuntimeError):  # noqa: N818 - the reason is what it says
+    """A part that cannot be had here, with the reason."""
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `RIDGELINE_SERVICES`, or a folder of the user's cache."""
+    if given := os.environ.get("RIDGELINE_SERVICES"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline", "services")
+
+
+def run_tool(command: Sequence[str], what: str) -> None:
+    """Run a tool that installs `what`, away from all projects. Raises Unavailable, with what it printed."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        ran = subprocess.run(  # noqa: S603 - fixed
+            command,
+            cwd=tempfile.gettempdir(),
+            env=environment,
+            timeout=SECONDS,
+            capture_output=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{what}: `{command[0]}` has not ended within {SECONDS} s") from None
+    if ran.returncode:
+        raise Unavailable(
+            f"{what}: `{command[0]}` could not get it: {(ran.stdout + ran.stderr).decode()[-500:]}"
+        )
+
+
+class Program:
+    """A program of the system.
+
+    Args:
+        name: of the program.
+        package: of Debian, which has it.
+        folders: patterns of folders that have it beside those of the PATH; the last in order comes first.
+    """
+
+    def __init__(self, name: str, package: str, *folders: str) -> None:
+        self._name, self._package, self._folders = name, package, (*folders, *_FOLDERS)
+
+    def find(self) -> str | None:
+        """The path of the program, or None."""
+        for pattern in self._folders:
+            for folder in sorted(Path("/").glob(pattern), key=_by_numbers, reverse=True):
+                if os.access(folder / self._name, os.X_OK):
+                    return str(folder / self._name)
+        return shutil.which(self._name)
+
+    @property
+    def path(self) -> str:
+        """The path of the program. Raises Unavailable if it is not there."""
+        if (found := self.find()) is None:
+            raise Unavailable(self.missing())
+        return found
+
+    def missing(self) -> str | None:
+        """None if the program is there."""
+        return None if self.find() else f"there is no `{self._name}` (Debian's package `{self._package}`)"
+
+    def install(self) -> None:
+        """Install the package by `apt-get`, as root, if the program is not there."""
+        if self.find():
+            return
+        if shutil.which("apt-get") is None or os.geteuid() != 0:
+            raise Unavailable(f"{self.missing()}, and no `apt-get` that may install it: do so yourself")
+        run_tool(["apt-get", "update"], self._package)
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", self._package]
+        run_tool(install, self._package)
+
+
+class Wheel(Program):
+    """A program that comes as a wheel, into the folder of this environment's programs."""
+
+    def find(self) -> str | None:
+        """The path of the program, in this environment or on the PATH, or None."""
+        return shutil.which(self._name, path=sysconfig.get_path("scripts")) or shutil.which(self._name)
+
+    def missing(self) -> str | None:
+        """None if the program is there."""
+        return None if self.find() else f"there is no `{self._name}` (the package `{self._package}`)"
+
+    def install(self) -> None:
+        """Install it by pip, into this environment, if it is not there."""
+        if not self.find():
+            run_tool([sys.executable, "-m", "pip", "install", "--quiet", self._package], self._package)
+
+
+class Jars:
+    """The jars that a `pom.xml` asks for, with all that these need, by Maven into the cache folder.
+
+    Args:
+        pom: its file. The jars are resolved once for each content of it.
+    """
+
+    def __init__(self, pom: Path) -> None:
+        self.what = f"the jars of `{pom.name}`"
+        self.folder = cache_folder() / f"{pom.stem}-{zlib.crc32(pom.read_bytes()):08x}"
+        self._goal = ["-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+
+    def missing(self) -> str | None:
+        """None if the files are in the cache folder, or can be downloaded when they are first used."""
+        if self.folder.is_dir() or shutil.which("mvn"):
+            return None
+        return f"{self.what}: not in {self.folder}, and there is no `mvn` on the PATH"
+
+    def install(self) -> None:
+        """Download the files, if they are not there. Two processes may do it at once."""
+        if self.folder.is_dir():
+            return
+        if reason := self.missing():
+            raise Unavailable(reason)
+        # A folder that is then renamed: an interrupted process leaves none that looks whole.
+        hidden = self.folder.with_name(f".{self.folder.name}-{uuid.uuid4().hex}")
+        hidden.mkdir(parents=True)
+        try:
+            run_tool(["mvn", "-q", "-B", *self._goal, f"-DoutputDirectory={hidden}"], self.what)
+            self._unpack(hidden)
+            if not self.folder.is_dir():
+                hidden.rename(self.folder)
+        except OSError:
+            if not self.folder.is_dir():  # else another process was faster
+                raise
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+
+    def _unpack(self, folder: Path) -> None:
+        """What is done with the files before they count."""
+
+    @property
+    def paths(self) -> list[Path]:
+        """The jars, in the order of their names; downloaded now if they are not there. Raises Unavailable."""
+        self.install()
+        return sorted(self.folder.glob("*.jar"))
+
+    @property
+    def class_path(self) -> str:
+        """The jars as one class path, for `java -cp`."""
+        return os.pathsep.join(map(str, self.paths))
+
+
+def _by_numbers(folder: Path) -> list[int | str]:
+    return [int(part) if part.isdigit() else part for part in folder.parts]
+
+
+Part = Program | Jars
+"""One thing that a service needs: it is there, or is installed."""

@@ -1,1 +1,0 @@
-"""Where the programs of services come from: jars of Maven, packages of Debian, wheels."""

@@ -1,1 +1,0 @@
-"""The services, a file each."""
