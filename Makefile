@@ -128,7 +128,7 @@ lock: ## Pin the dependencies anew (needs uv)
 	$(HASHED) pyproject.toml $(EXTRAS) --group dev -o requirements/dev.lock
 	$(HASHED) pyproject.toml --extra examples --extra frames -c requirements/dev.lock -o requirements/run.lock
 	$(HASHED) pyproject.toml --group bench -c requirements/dev.lock -o requirements/bench.lock
-	$(HASHED) pyproject.toml --extra services --group services \
+	$(HASHED) pyproject.toml --extra services \
 		-c requirements/dev.lock -o requirements/services.lock
 	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(HASHED) - -o requirements/jre.lock
 	$(HASHED) requirements/audit.in -c requirements/dev.lock -o requirements/audit.txt
