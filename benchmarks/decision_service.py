@@ -27,7 +27,7 @@ PATHS = (
     "/ws/v2/stram/info",
     "/ws/v2/stram/sentence",
     "/ws/v2/stram/criticalPath",
-    "/ws/v2/stram/progress?asShown=true",
+    "/ws/v2/stram/progress",
     "/metrics",
     "/metrics?partitions=true",
     "/ws/v2/stram/physicalPlan/operators",

@@ -35,12 +35,6 @@ Every metric has the label `application` beside those listed. `operator` is the 
 `NAME.PORT#unifier` for a unifier; `partition` counts from 0. Labels take only values that the plan has, never
 keys or other data, so their number is bounded.
 
-A plan of more than 2,000 operators has one series for each logical operator, and one for all unifiers of a
-port. Partitions and unifiers count. Its label `partition` is empty. Counters, histograms, bytes and
-queues are sums, windows behind are the most, watermarks and slack the least. Containers have the greatest age
-of a heartbeat on each host. Ask for each partition by `params: {partitions: ["true"]}` in the job of the
-scraper. With 10,000 containers that is [62 MB in place of 2](clusters.md#slots).
-
 Metrics that operators declare themselves follow those of this page, as `ridgeline_metric_...`: see
 [metrics of your own](guide/metrics.md).
 

@@ -1,6 +1,5 @@
 """500 operators, long histories, retries and many askers at once: every answer is right and bounded."""
 
-import io
 import json
 import random
 import threading
@@ -9,9 +8,7 @@ from time import perf_counter
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
-from rich.console import Console
 
-from ridgeline.cli.views.screen import screen
 from ridgeline.measure.events import (
     ApplicationEnded,
     ContainerHeartbeat,
@@ -20,7 +17,6 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.service.page.state import PageState
 from support.service.counted_objects import counted_objects
 from support.service.large import fed, wide, window
 from support.service.watched import BASE, feed, payments, serving, watched
@@ -208,41 +204,3 @@ def test_many_ask_while_windows_commit():
         assert client.get("/info")["state"] == "FINISHED"
     assert watch.subscribers_dropped == 0
     assert any(isinstance(event, WindowCommitted) for event in events)
-
-
-@pytest.mark.slow
-def test_a_plan_of_more_than_2_000_operators_is_shown_by_operator_and_asked_one_by_one():
-    watch, plan, now, events = fed(wide(partitions=1_100), 3)
-    state = PageState(watch).of(plan)
-    rows = state["overview"]["operators"]
-    assert {row["operator"]: row["partitions"] for row in rows.values()} == {
-        "source": 1,
-        "first": 1_100,
-        "second": 1_100,
-        "second.balances#unifier": 1,
-        "sink": 1,
-    }
-    ends = {stream["source"]["operatorId"] for stream in state["plan"]["physical"]}
-    ends |= {sink["operatorId"] for stream in state["plan"]["physical"] for sink in stream["sinks"]}
-    assert ends == set(map(int, rows))  # the graph has a node for each
-    assert len(json.dumps(state)) < MEGABYTE / 10
-    with serving(watch, plan) as client:
-        assert len(client.get("/physicalPlan/operators")["operators"]) == 2_203
-        assert len(client.get("/progress")["operators"]) == 2_203
-        shown = client.get("/progress?asShown=true")
-        assert [row["operator"] for row in shown["operators"]] == [row["operator"] for row in rows.values()]
-        first = next(row for row in rows.values() if row["operator"] == "first")
-        assert (
-            first["totalTuplesProcessed"]
-            == client.get("/logicalPlan/operators/first")["totalTuplesProcessed"]
-        )
-        assert client.get("/sentence")["text"]
-    drawn = Console(width=120, file=io.StringIO(), color_system=None)
-    drawn.print(*screen(watch.overview(), 120))
-    assert "1,100" in drawn.file.getvalue()  # partitions
-    before = watch.overview()
-    assert watch.overview()["operators"] is before["operators"]  # who ask at one time share it
-    feed(watch, now, *window(events, 3, random.Random(8)))
-    assert watch.overview()["windowId"] == before["windowId"] + 1
-    now.seconds += 10.0
-    assert watch.overview()["at"] > before["at"] + 10.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.fold import AgeFold
@@ -29,16 +29,13 @@ from ridgeline.measure.answers.operators import (
     no_such,
     operator_answer,
     streams_answer,
-    streams_together,
     throughput_answer,
 )
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer
 from ridgeline.measure.answers.sources import SourceDetailAnswer
-from ridgeline.measure.answers.together import Members, operators_together
 from ridgeline.measure.answers.watermarks import (
     WatermarksAnswer,
     watermarks_answer,
-    watermarks_together,
 )
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -86,7 +83,7 @@ from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import Doing, ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
-from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS, OF_LAST_WINDOW
+from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
 from ridgeline.measure.registry.scrape import Labels, Whose
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.run_state import RunState
@@ -103,7 +100,7 @@ from ridgeline.measure.slot_events import (
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
-from ridgeline.measure.topology import Topology, is_summed
+from ridgeline.measure.topology import Topology
 from ridgeline.measure.under_way import WindowsUnderWay
 
 _LATENCY_VALUES = [(row.name, row.value) for row in LATENCY_METRICS]
@@ -133,8 +130,8 @@ class Measurement:
         """When the last event was, STRAM's wall clock: `now` for a run that is over."""
         self._run = RunState()
         self._clocks = ClockOffsets(own_host=own_host)
-        self._statuses = Statuses(COUNTED, OF_LAST_WINDOW)
-        self.succession = Succession(lambda it: {**self._throughput.counts(it), **self._statuses.counts(it)})
+        self._statuses = Statuses(COUNTED)
+        self.succession = Succession()
         self.counts = RunCounts()
         self.changes = ChangeFold()
         """The changes that were requested."""
@@ -350,7 +347,6 @@ class Measurement:
                 operators.append(one)
             self._fold_report(one)
         large = len(operators) >= _STEP_EVENTS
-        self._statuses.operators_ended(operators)
         if operators:
             self._throughput.add(
                 operators[0].at,
@@ -471,37 +467,25 @@ class Measurement:
             self._check_name(operator)
         return self._ages.answer(now, operator)
 
-    def age_totals(self, *, together: bool = False) -> list[tuple[Whose, str, AgeTotals]]:
-        """All record ages since the start, by operator and place, for systems that fold them themselves.
-
-        `together`: of a large plan, by label of operators.
-        """
-        if together:
-            return [(Whose.of_label(label), at, own) for label, at, own in self._ages.totals_together()]
+    def age_totals(self) -> list[tuple[Whose, str, AgeTotals]]:
+        """All record ages since the start, by operator and place, for systems that fold them themselves."""
         return [(Whose.of(node), at, own) for node, at, own in self._ages.totals()]
 
-    def latency_totals(self, *, together: bool = False) -> list[tuple[Whose, LatencyTotal]]:
-        """All latencies of operators since the start, for systems that fold them themselves.
-
-        `together`: as `age_totals`.
-        """
-        totals = self._times.latency.totals
-        if together:
-            return [(Whose.of_label(label), total) for label, total in totals.together()]
-        return [(Whose.of(node), total) for node, total in totals.rows()]
+    def latency_totals(self) -> list[tuple[Whose, LatencyTotal]]:
+        """All latencies of operators since the start, for systems that fold them themselves."""
+        return [(Whose.of(node), total) for node, total in self._times.latency.totals.rows()]
 
     def window_totals(self) -> WindowTotal:
         """The latencies of all windows since the start."""
         return self._times.latency.totals.window()
 
-    def heartbeat_ages(self, now: float, *, together: bool = False) -> list[tuple[Labels, float | None]]:
+    def heartbeat_ages(self, now: float) -> list[tuple[Labels, float | None]]:
         """As `Statuses.heartbeat_ages`."""
-        return self._statuses.heartbeat_ages(self._run.as_of(now), together=together)
+        return self._statuses.heartbeat_ages(self._run.as_of(now))
 
-    def progress(self, now: float, *, as_shown: bool = False) -> ProgressAnswer:
-        """How far the running window and the sources are; `as_shown`: with the rows of an overview."""
-        together = as_shown and is_summed(self.topology)
-        return self._progress.progress(self._working(now), together=together)
+    def progress(self, now: float) -> ProgressAnswer:
+        """How far the running window and the sources are."""
+        return self._progress.progress(self._working(now))
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application of `progress`: with many operators much less work."""
@@ -511,10 +495,9 @@ class Measurement:
         """One source with its partitions. Raises KeyError naming those there are."""
         return self._progress.source_detail(name)
 
-    def watermarks(self, now: float, *, together: bool = False) -> WatermarksAnswer:
-        """How far event time has come at each operator, and who holds it back; `together`: by label."""
-        answer = watermarks_together if together else watermarks_answer
-        return answer(self._statuses.operators, self.topology, self._run.as_of(now))
+    def watermarks(self, now: float) -> WatermarksAnswer:
+        """How far event time has come at each operator, and who holds it back."""
+        return watermarks_answer(self._statuses.operators, self.topology, self._run.as_of(now))
 
     def lines(self, now: float, operator: str | None = None) -> LinesAnswer:
         """Where the Python time of operators goes, by line, over the last minute.
@@ -674,13 +657,8 @@ class Measurement:
             raise KeyError(no_such("container", container_id, self._statuses.containers))
         return container_answer(container, self.topology, self._moment(now, doing=self._doing(now)))
 
-    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
-        """The physical streams: each output port, and who reads from it.
-
-        `as_shown`: between those operators that an overview has a row for.
-        """
-        if as_shown and is_summed(self.topology):
-            return streams_together(self.topology)
+    def streams(self) -> list[StreamAnswer]:
+        """The physical streams: each output port, and who reads from it."""
         return streams_answer(self.topology)
 
     def _doing(self, now: float) -> Doing | None:
@@ -718,11 +696,8 @@ class Measurement:
     def overview(self, now: float, *, latencies: bool = True) -> OverviewAnswer:
         """All that a view shows, as of one moment. `window`: the last one's summary, as in `windows`.
 
-        Without `latencies` those of operators are left out, the most of the work. With them a plan of very
-        many operators has one row for all partitions of an operator (`together`).
+        Without `latencies` those of operators are left out, the most of the work.
         """
-        if latencies and is_summed(self.topology):
-            return self._overview_together(now)
         nothing: LatencyAnswer = {
             "windowId": None,
             "operators": [],
@@ -750,38 +725,3 @@ class Measurement:
         """The row of the window that was committed last; None without one, or once it is not kept."""
         last = next(iter(self.windows(1)), None)
         return last if last is not None and last["windowId"] == self._windows.committed else None
-
-    def _overview_together(self, now: float) -> OverviewAnswer:
-        """An overview with a row for each label of operators."""
-        topology, latency = self.topology, self._times.latency.together()
-        progress = self._progress.progress(self._working(now), together=True)
-        working = bool(self._windows.attempts)
-        doing = self._progress.doing(self._working(now), together=True) if working else None
-        moment = self._moment(now, (), latency, doing)
-        members = Members(self._statuses, self._due(now), None if doing is None else doing.columns)
-        tuples = self._throughput.together(topology, moment.now)
-        rows = operators_together(topology, members, moment, tuples)
-        by_id: dict[int, Any] = {row["id"]: row for row in rows}
-        for row in latency["operators"]:
-            own = by_id.get(row["id"], {})
-            cast("dict[str, Any]", row).update(
-                {one.name: own.get(one.name, one.absent) for one in LATENCY_METRICS}
-            )
-        processed, emitted = (
-            sum(rate for (_, of, _), (_, rate) in tuples.items() if of == kind)
-            for kind in ("input", "output")
-        )
-        return {
-            "windowId": self._windows.committed,
-            "at": now,
-            "window": self._newest(),
-            "info": self._info(moment, (processed, emitted)),
-            "latency": latency,
-            "criticalPath": self._times.latency.critical_path(together=True),
-            "change": self.changes.newest,
-            "promises": self.counts.promises.rows(now),
-            "recordAge": self._ages.together(self._run.as_of(now)),
-            "progress": progress,
-            "operators": rows,
-            "together": True,
-        }

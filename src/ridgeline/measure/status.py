@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +19,7 @@ from ridgeline.measure.events import (
     WatermarkReading,
     WindowRetried,
 )
-from ridgeline.measure.topology import OperatorNode, Topology, is_summed
+from ridgeline.measure.topology import OperatorNode, Topology
 
 _Numbers = npt.NDArray[np.float64]
 _Places = npt.NDArray[np.intp]
@@ -123,96 +121,6 @@ class ContainerStatus:
         self.host, self.pid, self.last_seen = host, pid, at
 
 
-class StatusColumns:
-    """The statuses of all operators of a large plan as arrays, in the topology's order.
-
-    `last`, `begun`: windows, NaN for none. `finished`: as `OperatorStatus.finished`. `values`: of the last
-    window, by name.
-    """
-
-    def __init__(
-        self,
-        topology: Topology,
-        statuses: Mapping[int, OperatorStatus],
-        read: Mapping[str, Callable[[OperatorWindow], float]],
-    ) -> None:
-        size = len(topology.operators)
-        self._topology = topology
-        self._read = read
-        own = [statuses[node.id] for node in topology.operators]
-        self.begun = np.array([_number(one.begun) for one in own], np.float64)
-        self.last = np.full(size, np.nan)
-        self.finished = np.zeros(size, np.bool_)
-        self.values = {name: np.zeros(size) for name in read}
-        self._times = np.zeros((2, AVERAGE_WINDOWS + 1, size))
-        """When the last windows came, and their processor seconds; the next one takes the oldest's place."""
-        self._queues = np.zeros((AVERAGE_WINDOWS, size))
-        self._came = np.zeros(size, np.intp)
-        """How many windows came, of those that the averages of the statuses know."""
-        recent = [list(one.recent) for one in own]
-        for number in range(max(map(len, recent), default=0)):
-            known = [place for place, rows in enumerate(recent) if number < len(rows)]
-            rows = [(*recent[place][number][0], recent[place][number][1]) for place in known]
-            self._put(np.array(known, np.intp), *np.array(rows, np.float64).T)
-        there = [(place, one.last) for place, one in enumerate(own) if one.last is not None]
-        if there:
-            self._set(np.array([place for place, _ in there], np.intp), [event for _, event in there])
-
-    def add(self, events: Sequence[OperatorWindow]) -> None:
-        """Take in a committed window: the events of operators that the plan has."""
-        places = np.array([self._topology.places[event.operator] for event in events], np.intp)
-        if len(places) and np.bincount(places).max() > 1:  # as the statuses take them, one after the other
-            for event in events:
-                self.add([event])
-            return
-        at = np.array([event.at for event in events], np.float64)
-        seconds = np.array([_cpu_of(event) for event in events], np.float64)
-        self._put(places, at, seconds, np.array([event.queue for event in events], np.float64))
-        self._set(places, events)
-
-    def _put(self, places: _Places, at: _Numbers, seconds: _Numbers, queues: _Numbers) -> None:
-        """Keep what averages are made of, of one window of these operators."""
-        came = self._came[places]
-        self._times[:, came % (AVERAGE_WINDOWS + 1), places] = at, seconds
-        self._queues[came % AVERAGE_WINDOWS, places] = queues
-        self._came[places] += 1
-
-    def _set(self, places: _Places, events: Sequence[OperatorWindow]) -> None:
-        """Replace what is known of the last window of these operators."""
-        self.last[places] = [event.window_id for event in events]
-        self.finished[places] = [event.finished for event in events]
-        for name, value in self._read.items():
-            self.values[name][places] = [value(event) for event in events]
-
-    @property
-    def done(self) -> _Numbers:
-        """As `OperatorStatus.done`, NaN for none."""
-        return np.where(np.isnan(self.last), self.begun, self.last)
-
-    @property
-    def queue(self) -> _Numbers:
-        """As `OperatorStatus.queue`, NaN for none."""
-        count = np.minimum(self._came, AVERAGE_WINDOWS)
-        return np.where(count > 0, self._queues.sum(axis=0) / np.maximum(count, 1), np.nan)
-
-    @property
-    def cpu_percentage(self) -> _Numbers:
-        """As `OperatorStatus.cpu_percentage`, NaN for none."""
-        kept = AVERAGE_WINDOWS + 1
-        came, rows = self._came, np.arange(len(self._came))
-        oldest, newest = np.where(came < kept, 0, came % kept), (came - 1) % kept
-        at, seconds = self._times
-        span = at[newest, rows] - at[oldest, rows]
-        busy = seconds.sum(axis=0) - seconds[oldest, rows]
-        known = (came > 1) & (span > 0)
-        return np.where(known, 100 * busy / np.where(known, span, 1.0), np.nan)
-
-
-def _number(window: int | None) -> float:
-    """A window as a number in an array."""
-    return math.nan if window is None else window
-
-
 def _cpu_of(event: OperatorWindow) -> float:
     """The processor seconds of an operator in a window, as far as they are known."""
     return event.compute_seconds if event.cpu_seconds is None else event.cpu_seconds
@@ -221,19 +129,14 @@ def _cpu_of(event: OperatorWindow) -> float:
 class Statuses:
     """The status of all operators and containers of the present plan.
 
-    `counted`: how much a window adds to each of an operator's `counts`, by name. `read`: what sums over the
-    operators of a large plan are made of, of their last windows.
+    `counted`: how much a window adds to each of an operator's `counts`, by name.
     """
 
     def __init__(
         self,
         counted: Mapping[str, Callable[[OperatorWindow], int]],
-        read: Mapping[str, Callable[[OperatorWindow], float]] = MappingProxyType({}),
     ) -> None:
         self._counted = counted
-        self._read = read
-        self.columns: StatusColumns | None = None
-        """The same of a large plan, as arrays."""
         self.operators: dict[int, OperatorStatus] = {}
         self.containers: dict[int, ContainerStatus] = {}
         self.failed_containers = 0
@@ -257,32 +160,12 @@ class Statuses:
         for container, status in self.containers.items():
             status.stage = topology.stage_of[container]
             self._of_process.setdefault((status.host, status.pid), set()).add(status)
-        large = is_summed(topology)
-        if large:
-            topology.prepare()
-        self.columns = StatusColumns(topology, self.operators, self._read) if large else None
 
-    def operators_ended(self, events: Sequence[OperatorWindow]) -> None:
-        """A window is committed, whose events `operator_window` has had."""
-        if self.columns is not None and events:
-            self.columns.add(events)
-
-    def heartbeat_ages(
-        self, now: float, *, together: bool = False
-    ) -> list[tuple[tuple[str, ...], float | None]]:
-        """The seconds since the last heartbeat of containers, by id and host.
-
-        `together`: the greatest of each host, whose id is empty.
-        """
+    def heartbeat_ages(self, now: float) -> list[tuple[tuple[str, ...], float | None]]:
+        """The seconds since the last heartbeat of containers, by id and host."""
         containers = self.containers.values()
-        if not together:
-            ages = [None if one.last_seen is None else max(0.0, now - one.last_seen) for one in containers]
-            return [((str(one.id), str(one.host)), age) for one, age in zip(containers, ages, strict=True)]
-        oldest: dict[str | None, float] = {}
-        for one in containers:
-            if one.last_seen is not None and one.last_seen < oldest.get(one.host, math.inf):
-                oldest[one.host] = one.last_seen
-        return [(("", str(host)), max(0.0, now - at)) for host, at in oldest.items()]
+        ages = [None if one.last_seen is None else max(0.0, now - one.last_seen) for one in containers]
+        return [((str(one.id), str(one.host)), age) for one, age in zip(containers, ages, strict=True)]
 
     def inherit(self, operator_id: int, before: int) -> None:
         """An operator of a new plan takes over the counts of another one; both have them for now."""

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
-from ridgeline.measure.topology import OperatorNode, Topology
-
-Counted: TypeAlias = str | tuple[str, str]
-"""A count since the start: its name, or kind and name of the port whose tuples are counted."""
-_KEPT = 1_000
-"""Labels whose counts are kept though the plan has them not."""
+from ridgeline.measure.topology import Topology
 
 
 class History(Protocol):
@@ -30,14 +24,9 @@ class Succession:
     A new one takes over the counts of the one that had its label and partition. So partition 0 of 3 takes
     over those of the only one before. A plan counts once its first window is committed. Until then the driver
     may go back to the plan before, so nothing of that is forgotten.
-
-    `counts_of`: the counts of an operator since the start, those that it has taken over among them.
     """
 
-    def __init__(self, counts_of: Callable[[int], Mapping[Counted, int]] = lambda _: {}) -> None:
-        self._counts_of = counts_of
-        self._gone: dict[str, Counter[Counted]] = {}
-        """By label, the counts of operators that are gone, without those that others have taken over."""
+    def __init__(self) -> None:
         self._known = Topology((), ())
         """The last plan that counts."""
         self._present = Topology((), ())
@@ -53,9 +42,6 @@ class Succession:
             for node in topology.operators
             if node.id not in known and node.series in before
         ]
-        series = {node.series for node in self._known.operators}
-        own = [node for node in self._present.operators if node.id not in known and node.series not in series]
-        self._add_gone(own)
         for history in histories:
             if untried:
                 history.forget(untried)
@@ -86,34 +72,5 @@ class Succession:
             for node in self._known.operators
             if node.id not in present.by_id
         }
-        self._add_gone(self._lost())
-        others = [label for label in self._gone if label not in present.labels]
-        for label in others[: max(0, len(others) - _KEPT)]:
-            del self._gone[label]
         self._known = present
         return gone
-
-    def gone_counts(self) -> Mapping[str, Mapping[Counted, int]]:
-        """By label, the counts of operators that the plan has not and that none of it has taken over.
-
-        With the counts of the plan's operators they are all that were ever counted.
-        """
-        found = {label: counts.copy() for label, counts in self._gone.items()}
-        for node in self._lost():
-            found.setdefault(node.label, Counter()).update(self._counts_of(node.id))
-        return found
-
-    def _lost(self) -> list[OperatorNode]:
-        """Operators of the last plan that counts, whose counts no operator of the present one has."""
-        present, known = self._present, self._known
-        if present is known:
-            return []
-        series = {node.series for node in present.operators}
-        return [
-            node for node in known.operators if node.id not in present.by_id and node.series not in series
-        ]
-
-    def _add_gone(self, operators: Collection[OperatorNode]) -> None:
-        """These operators are gone for good."""
-        for node in operators:
-            self._gone.setdefault(node.label, Counter()).update(self._counts_of(node.id))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 _Found = TypeVar("_Found")
-MOST_ROWS = 2_000
 """Operators of a plan whose overviews have a row for each."""
 
 
@@ -173,51 +172,6 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Rows in groups: sums and extremes of all groups at once. Every row has a group, no group is empty.
-
-    `of`: the group of each row. `rows`: the rows of all groups, one group after the other. `starts`: where
-    each group begins there.
-    """
-
-    of: npt.NDArray[np.intp]
-    rows: npt.NDArray[np.intp]
-    starts: npt.NDArray[np.intp]
-
-    @classmethod
-    def of_members(cls, members: Sequence[npt.NDArray[np.intp]]) -> Groups:
-        """From the rows of each group."""
-        sizes = np.array([len(own) for own in members], np.intp)
-        rows = np.concatenate(members) if members else np.zeros(0, np.intp)
-        of = np.zeros(len(rows), np.intp)
-        of[rows] = np.repeat(np.arange(len(members)), sizes)
-        return cls(of, rows, (np.cumsum(sizes) - sizes).astype(np.intp))
-
-    def sums(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """The sum of each group's values, NaN counting 0."""
-        numbers = np.asarray(values, np.float64)
-        known = np.where(np.isnan(numbers), 0.0, numbers)
-        return np.asarray(np.bincount(self.of, known, minlength=len(self.starts)), np.float64)
-
-    def least(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The least value of each group; NaN where all are."""
-        return np.fmin.reduceat(values[self.rows], self.starts) if len(self.rows) else values[:0]
-
-    def greatest(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The greatest value of each group; NaN where all are."""
-        return np.fmax.reduceat(values[self.rows], self.starts) if len(self.rows) else values[:0]
-
-    def first_greatest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-        """The row with the greatest value of each group, of equal ones the first; NaN is the least."""
-        if not len(self.rows):
-            return np.zeros(0, np.intp)
-        own = np.where(np.isnan(values), -np.inf, values)[self.rows]
-        greatest = np.maximum.reduceat(own, self.starts)
-        places = np.where(own == greatest[self.of[self.rows]], np.arange(len(own)), len(own))
-        return self.rows[np.minimum.reduceat(places, self.starts)]
-
-
-@dataclass(frozen=True)
 class Topology:
     """Physical operators in topological order, and their streams.
 
@@ -297,35 +251,6 @@ class Topology:
         for row, node in enumerate(self.operators):
             found.setdefault(node.label, []).append(row)
         return {label: np.array(rows, np.intp) for label, rows in found.items()}
-
-    @cached_property
-    def numbers_of_labels(self) -> npt.NDArray[np.intp]:
-        """Of each operator, in order, where its label stands in `labels`."""
-        return self.in_labels.of
-
-    @cached_property
-    def in_labels(self) -> Groups:
-        """The operators of each label together."""
-        return Groups.of_members(list(self.labels.values()))
-
-    def prepare(self) -> None:
-        """Find now what the first sums over the operators of labels would wait for."""
-        _ = self.in_labels, self.containers_of_labels, self.first_of_labels, self.rows_of_containers
-        _ = self.places_of, self.chains, self.ranks_of_containers, self.above, self.below
-
-    @cached_property
-    def first_of_labels(self) -> list[int]:
-        """The id of the first operator of each label."""
-        return [self.operators[rows[0]].id for rows in self.labels.values()]
-
-    @cached_property
-    def containers_of_labels(self) -> list[list[int]]:
-        """The containers that the operators of each label are in, each once."""
-        nodes = self.operators
-        return [
-            list(dict.fromkeys(nodes[row].container for row in rows.tolist()))
-            for rows in self.labels.values()
-        ]
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -464,11 +389,6 @@ class Topology:
             found[own][other] = None
         same: dict[tuple[int, ...], tuple[int, ...]] = {}
         return {own: same.setdefault(key := tuple(others), key) for own, others in found.items()}
-
-
-def is_summed(topology: Topology) -> bool:
-    """True for a plan of so many operators that overviews have no row for each of them."""
-    return len(topology.operators) > MOST_ROWS
 
 
 def for_neighbours(

@@ -56,7 +56,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.registry.scrape import Scrape
-from ridgeline.measure.topology import Topology, is_summed
+from ridgeline.measure.topology import Topology
 from ridgeline.measure.trace_ids import run_of, trace_text
 
 _log = logging.getLogger(__name__)
@@ -65,8 +65,6 @@ _MOST_WAITING = 256
 """Events that may wait to be folded: some windows of a small application."""
 _MOST_AT_ONCE = 5_000
 """Events that `settle` takes in at once: some milliseconds."""
-_SHARED_SECONDS = 0.25
-"""For so long an overview of very many operators is the newest."""
 _MOST_WINDOWS = 8
 """The most windows of a large application that may wait: fewer would make it wait for a long reading."""
 _LATE_WINDOWS = 2
@@ -98,8 +96,6 @@ class Watch:
         """The steps left of folding a commit. Before they are done nothing else is folded, nor asked."""
         self._news = 0
         """How many events were folded, without heartbeats."""
-        self._shared: tuple[int, OverviewAnswer] | None = None
-        """The last overview of very many operators, and how much news there was then."""
         self._fault: Exception | None = None
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
@@ -317,10 +313,10 @@ class Watch:
         with self._settled() as figures:
             return figures.container(self._now(), container_id)
 
-    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
-        """The physical streams; `as_shown`: between those operators that an overview has a row for."""
+    def streams(self) -> list[StreamAnswer]:
+        """The physical streams."""
         with self._settled() as figures:
-            return figures.streams(as_shown=as_shown)
+            return figures.streams()
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """The latencies of all operators in a window (default: the last)."""
@@ -342,10 +338,10 @@ class Watch:
         with self._settled() as figures:
             return figures.record_age(self._now(), operator)
 
-    def progress(self, *, as_shown: bool = False) -> ProgressAnswer:
-        """The progress of the window that runs, and of the sources; `as_shown`: as in `overview`."""
+    def progress(self) -> ProgressAnswer:
+        """The progress of the window that runs, and of the sources."""
         with self._settled() as figures:
-            return figures.progress(self._now(), as_shown=as_shown)
+            return figures.progress(self._now())
 
     def source(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions."""
@@ -479,43 +475,24 @@ class Watch:
         Of very many operators several who ask within a quarter of a second share one, unless there is news.
         """
         with self._settled() as figures:
-            return self._overview(figures).copy()
+            return figures.overview(self._now())
 
-    def _overview(self, figures: Measurement) -> OverviewAnswer:
-        """The overview; one that is shared must not be changed."""
-        now, shared = self._now(), self._shared
-        if shared is not None and shared[0] == self._news and 0 <= now - shared[1]["at"] < _SHARED_SECONDS:
-            return shared[1]
-        overview = figures.overview(now)
-        self._shared = (self._news, overview) if overview.get("together") else None
-        return overview
-
-    def scrapes(self, *, partitions: bool = False) -> list[tuple[str, Scrape]]:
+    def scrapes(self) -> list[tuple[str, Scrape]]:
         """The name of each region, empty for the only one, and what its metrics are made of; as `scrape`."""
-        return [("", self.scrape(partitions=partitions))]
+        return [("", self.scrape())]
 
-    def scrape(self, *, partitions: bool = False) -> Scrape:
-        """All that metrics are made of, of one moment.
-
-        Of very many operators it is by logical operator, unless each of their `partitions` is asked for.
-        """
+    def scrape(self) -> Scrape:
+        """All that metrics are made of, of one moment."""
         with self._settled() as measurement:
-            together = is_summed(measurement.topology) and not partitions
-            if together:
-                shared = self._overview(measurement)
-                overview, now = shared.copy(), shared["at"]
-                overview["progress"] = shared["progress"].copy()
-            else:
-                now = self._now()
-                overview = measurement.overview(now, latencies=False)
+            now = self._now()
             return Scrape(
-                overview,
+                measurement.overview(now, latencies=False),
                 next(iter(measurement.windows(1)), None),
-                measurement.heartbeat_ages(now, together=together),
-                measurement.latency_totals(together=together),
+                measurement.heartbeat_ages(now),
+                measurement.latency_totals(),
                 measurement.window_totals(),
-                measurement.age_totals(together=together),
-                measurement.watermarks(now, together=together),
+                measurement.age_totals(),
+                measurement.watermarks(now),
                 replace(measurement.counts.slots),
                 measurement.counts.compactions,
                 measurement.counts.state_warnings,
@@ -526,7 +503,6 @@ class Watch:
                 measurement.own_metrics.all(),
                 measurement.topology.metrics,
                 measurement.counts.promises.rows(now),
-                measurement.succession.gone_counts() if together else {},
             )
 
 

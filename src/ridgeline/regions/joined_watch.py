@@ -239,9 +239,9 @@ class JoinedWatch:
         parts = ", ".join(f"{view.region.number * IDS:,} ({view.name})" for view in self.views)
         raise KeyError(f"there is no {kind} {number}; ids of the regions begin at {parts}")
 
-    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
-        """The physical streams, and those through queues; `as_shown`: as `Watch.streams`."""
-        found = list(chain.from_iterable(view.streams(as_shown=as_shown) for view in self.views))
+    def streams(self) -> list[StreamAnswer]:
+        """The physical streams, and those through queues."""
+        found = list(chain.from_iterable(view.streams() for view in self.views))
         return [*found, *sums.stream_rows(self._queue_streams())]
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
@@ -281,18 +281,13 @@ class JoinedWatch:
             msg = f"`{operator}` has nothing of the kind; ask without it for those that have"
         raise KeyError(msg)
 
-    def progress(self, *, as_shown: bool = False) -> ProgressAnswer:
-        """The progress of the running windows, of the sources, and of what waits in queues.
+    def progress(self) -> ProgressAnswer:
+        """The progress of the running windows, of the sources, and of what waits in queues."""
+        return self._progress(self.critical_path(), self.record_age())
 
-        `as_shown`: as `Watch.progress`.
-        """
-        return self._progress(self.critical_path(), self.record_age(), as_shown=as_shown)
-
-    def _progress(
-        self, path: CriticalPathAnswer, ages: RecordAgesAnswer, *, as_shown: bool
-    ) -> ProgressAnswer:
+    def _progress(self, path: CriticalPathAnswer, ages: RecordAgesAnswer) -> ProgressAnswer:
         now = self._now()
-        each = {view.name: view.progress(as_shown=as_shown) for view in self.views}
+        each = {view.name: view.progress() for view in self.views}
         queues = queue_rows(self.meters, each, now)
         found = joined_progress(self.views, each, queues)
         found["sentence"] = sentence(self.views, found, queues, ages, path, now)
@@ -301,7 +296,7 @@ class JoinedWatch:
 
     def source(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions."""
-        known = [source["operator"] for source in self.progress(as_shown=True)["sources"]]
+        known = [source["operator"] for source in self.progress()["sources"]]
         for view in self.views:
             if name in known and any(node.name == name for node in view.watch.topology.operators):
                 found = view.watch.source(name)
@@ -419,7 +414,7 @@ class JoinedWatch:
             "change": max(changes, key=lambda one: one["since"], default=None),
             "promises": self.promises(),
             "recordAge": ages,
-            "progress": self._progress(path, ages, as_shown=True),
+            "progress": self._progress(path, ages),
             "operators": list(chain.from_iterable(one["operators"] for one in overviews)),
         }
 
@@ -431,12 +426,12 @@ class JoinedWatch:
                 return watch.trace_of(operator, window_id)
         return None
 
-    def scrapes(self, *, partitions: bool = False) -> list[tuple[str, Scrape]]:
+    def scrapes(self) -> list[tuple[str, Scrape]]:
         """The name of each region and its figures for metrics systems, with ids of its own."""
-        queues = self.progress(as_shown=True).get("queues", [])
+        queues = self.progress().get("queues", [])
         found = []
         for view in self.views:
-            scrape = view.watch.scrape(partitions=partitions)
+            scrape = view.watch.scrape()
             own = [row for row in queues if row["readerRegion"] == view.name]
             scrape.overview["progress"]["queues"] = own
             found.append((view.name, scrape))

@@ -102,7 +102,7 @@ def _behind(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: flo
             text += f", and is full in {span(row['fullAt'] - now)}"
         yield text
     for view in views:
-        progress = view.watch.progress(as_shown=True)
+        progress = view.watch.progress()
         slow = [
             one
             for one in progress["sources"]

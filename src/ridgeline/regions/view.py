@@ -103,15 +103,15 @@ class RegionView:
         row: ContainerAnswer = self._row({**one, "operators": operators}, "id")
         return row
 
-    def streams(self, *, as_shown: bool = False) -> list[StreamAnswer]:
-        """The physical streams; `as_shown`: as `Watch.streams`."""
+    def streams(self) -> list[StreamAnswer]:
+        """The physical streams."""
         return [
             {
                 "logicalName": one["logicalName"],
                 "source": {**one["source"], "operatorId": self.id(one["source"]["operatorId"])},
                 "sinks": [{**sink, "operatorId": self.id(sink["operatorId"])} for sink in one["sinks"]],
             }
-            for one in self.watch.streams(as_shown=as_shown)
+            for one in self.watch.streams()
         ]
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
@@ -143,12 +143,9 @@ class RegionView:
     def _record_age(self, answer: RecordAgesAnswer) -> RecordAgesAnswer:
         return {**answer, "operators": self._rows(answer["operators"], "id")}
 
-    def progress(self, *, as_shown: bool = False) -> ProgressAnswer:
-        """The progress of the window that runs, and of the inputs; readers of queues are among them.
-
-        `as_shown`: as `Watch.progress`.
-        """
-        return self._progress(self.watch.progress(as_shown=as_shown))
+    def progress(self) -> ProgressAnswer:
+        """The progress of the window that runs, and of the inputs; readers of queues are among them."""
+        return self._progress(self.watch.progress())
 
     def _progress(self, answer: ProgressAnswer) -> ProgressAnswer:
         return {

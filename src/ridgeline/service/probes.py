@@ -21,9 +21,7 @@ def health_of(watch: Answers) -> HealthAnswer:
     if state == "RUNNING":
         if isinstance(watch, JoinedWatch) and any(state_of(one) == "FAILED" for one in watch.regions):
             return {"status": "region failed"}
-        return {
-            "status": "stuck" if watch.progress(as_shown=True)["application"]["verdict"] == "stuck" else "ok"
-        }
+        return {"status": "stuck" if watch.progress()["application"]["verdict"] == "stuck" else "ok"}
     return {"status": state.lower()}
 
 
@@ -60,7 +58,7 @@ def why_unready(watch: Answers, plan: Plan, run: AnyRun | None) -> str:
 def _waits_for_input(watch: Answers, plan: Plan) -> bool:
     """Whether no window begins as a Spark source has nothing new."""
     has_query = any(isinstance(one.operator, SparkSource) for one in plan.logical.operators)
-    return has_query and not watch.progress(as_shown=True)["running"]
+    return has_query and not watch.progress()["running"]
 
 
 HEALTH = Endpoint(

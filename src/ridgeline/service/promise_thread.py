@@ -152,7 +152,7 @@ class PromiseThread:
                 _log.debug("window %d is not kept: the latency of operators is not known", event.window_id)
         behind = None
         if "caught_up_within" in self._kinds:
-            behind = _caught_up_in(self._watch.progress(as_shown=True), self._clock.wall())
+            behind = _caught_up_in(self._watch.progress(), self._clock.wall())
             self._looked = at
         seen = Observation(
             event.published - event.began,
@@ -182,7 +182,7 @@ class PromiseThread:
         looks = "caught_up_within" in self._kinds and self._through is not None and not self._paused
         if looks and at - self._looked >= _LOOK_SECONDS:
             self._looked = at
-            self._keeping.look(_caught_up_in(self._watch.progress(as_shown=True), self._clock.wall()))
+            self._keeping.look(_caught_up_in(self._watch.progress(), self._clock.wall()))
         oldest = min(self._planned.values(), default=at)
         overdue = max(0.0, at - oldest - _HELD_SECONDS)
         wall = self._clock.wall()

@@ -97,8 +97,7 @@ def _screen(
     client: Client, overview: OverviewAnswer | None, console: Console, hot: HotLines
 ) -> list[RenderableType]:
     """The last overview, with what is known now of the window that runs."""
-    asked = {"asShown": "true"} if overview is not None and overview.get("together") else {}
-    progress = client.get("/progress", **asked)
+    progress = client.get("/progress")
     if overview is None:
         return [Text("no window is committed yet"), *running_lines(progress)]
     # Its state, too: an application that pauses commits no window to say so.

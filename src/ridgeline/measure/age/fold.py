@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import numpy as np
-
 from ridgeline.measure.age.histogram import Integers, Seconds
 from ridgeline.measure.age.publish_age import PublishAges
-from ridgeline.measure.age.record_age import Ages, AgeTotals, RecordAges
-from ridgeline.measure.answers.operators import RecordAgeAnswer, RecordAgesAnswer, age_answer
+from ridgeline.measure.age.record_age import AgeTotals, RecordAges
+from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, RunEvent, WindowCommitted
-from ridgeline.measure.topology import OperatorNode, Topology, is_summed
+from ridgeline.measure.topology import OperatorNode, Topology
 
 Listener = Callable[[str, AgeSample, float], None]
 """Is called with an operator's name, ages, and by how many seconds they are greater."""
@@ -35,25 +33,15 @@ class AgeFold:
         self._newest = 0.0
         """How old the newest record was when it was read. A trifle less: rounding makes no age negative."""
         self._topology = Topology((), ())
-        self._sums = False
         self._ages = RecordAges()
         self._listener = listener
         self._publish = PublishAges()
-        self._by_label = RecordAges()
-        """Of a plan whose operators are summed in overviews: those of all operators of a label together."""
-        self._gathered: dict[tuple[str, str], list[tuple[Seconds, Integers, Ages]]] = {}
-        """Ages that they do not have yet, by label and place."""
 
     # Events in ----------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
         """Replace the plan. The ages of operators that it does not have stay until `forget`."""
-        sums = is_summed(topology)
-        if sums and not self._sums:  # ages before have counted for each operator only
-            self._by_label = RecordAges()
-            for node in self._topology.operators:
-                self._by_label.include(node.label, self._ages, node.id)
-        self._topology, self._sums = topology, sums
+        self._topology = topology
 
     def inherit(self, operator_id: int, before: int) -> None:
         """An operator of a new plan takes over the ages of another one; both have them for now."""
@@ -66,7 +54,6 @@ class AgeFold:
                 self._ages.merge(other, former)
         self._publish.hand_over(gone)
         self._publish.keep(set(self._topology.names))
-        self._by_label.keep(self._topology.labels if self._sums else ())
 
     def forget(self, operators: Collection[int]) -> None:
         """Drop all that is known of operators."""
@@ -90,7 +77,6 @@ class AgeFold:
                 name = known[event.operator].name
                 for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
                     self._committed(*found, commit.at)
-        self._join(commit.at)
 
     def _read(self, windows: Iterable[OperatorWindow]) -> None:
         """Note how old the newest record was that inputs emitted."""
@@ -107,7 +93,6 @@ class AgeFold:
         """Readers may see more."""
         for found in self._publish.published(event):
             self._committed(*found, event.at)
-        self._join(event.at)
 
     def _committed(self, operator: int, sample: AgeSample, delay: float, at: float) -> None:
         ages = self._ages.add_committed(operator, sample, delay, at)
@@ -119,17 +104,6 @@ class AgeFold:
             return
         if self._listener is not None:
             self._listener(node.name, sample, shift)
-        if self._sums and sample.count:
-            exactly = Ages.of(sample, shift)
-            self._gathered.setdefault((node.label, sample.place), []).append((*ages, exactly))
-
-    def _join(self, at: float) -> None:
-        """Add what was gathered to the ages by label, all of a window at once."""
-        for (label, place), several in self._gathered.items():
-            values, counts, exactly = zip(*several, strict=True)
-            ages = np.concatenate(values), np.concatenate(counts)
-            self._by_label.add_values(label, place, ages, Ages.joined(exactly), at)
-        self._gathered.clear()
 
     # Answers out --------------------------------------------------------------------------------------------
 
@@ -143,16 +117,6 @@ class AgeFold:
         )
         return {"operators": list(rows), "fromNewestRecord": self._from_newest}
 
-    def together(self, now: float) -> RecordAgesAnswer:
-        """As `answer`, with a row for each label of operators and place: of all their records together."""
-        rows: list[RecordAgeAnswer] = []
-        for label, places in self._topology.labels.items():
-            first = self._topology.operators[places[0]]
-            for place in self._by_label.places(label):
-                row = age_answer(first, place, self._by_label.figures(label, place, now))
-                rows.append({**row, "operator": label})
-        return {"operators": rows, "fromNewestRecord": self._from_newest}
-
     def totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
         """All ages since the start, by operator and place."""
         return [
@@ -160,13 +124,4 @@ class AgeFold:
             for node in self._topology.operators
             for place in self._ages.places(node.id)
             if (totals := self._ages.totals(node.id, place)) is not None
-        ]
-
-    def totals_together(self) -> list[tuple[str, str, AgeTotals]]:
-        """All ages since the start, by label of operators and place. Of plans that are summed."""
-        return [
-            (label, place, totals)
-            for label in self._topology.labels
-            for place in self._by_label.places(label)
-            if (totals := self._by_label.totals(label, place)) is not None
         ]

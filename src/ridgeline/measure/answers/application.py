@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired, final
+from typing import Annotated, Any, final
 
 from typing_extensions import TypedDict
 
@@ -164,8 +164,3 @@ class OverviewAnswer(TypedDict):
     recordAge: Annotated[RecordAgesAnswer, "The record ages of the last minute."]
     progress: Annotated[ProgressAnswer, "How far the running window and the sources are."]
     operators: Annotated[list[OperatorAnswer], "All physical operators."]
-    together: Annotated[
-        NotRequired[bool],
-        "True for a plan of more than 2,000 operators: one row for all partitions of an operator, or all "
-        "unifiers of a port.",
-    ]

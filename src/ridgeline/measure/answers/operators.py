@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -71,9 +70,6 @@ class OperatorAnswer(OperatorPlaceAnswer, OperatorMetricsAnswer):
     """A physical operator: a partition, or a unifier."""
 
     ports: Annotated[list[PortAnswer], "Its ports."]
-    partitions: Annotated[
-        NotRequired[int], "In an overview that is `together`: how many operators the row is about."
-    ]
 
 
 class OperatorThroughputAnswer(InRegionAnswer, TypedDict):
@@ -267,16 +263,6 @@ def streams_answer(topology: Topology) -> list[StreamAnswer]:
         {"logicalName": name, "source": {"operatorId": source, "portName": port}, "sinks": sinks}
         for (name, source, port), sinks in found.items()
     ]
-
-
-def streams_together(topology: Topology) -> list[StreamAnswer]:
-    """As `streams_answer`, between the first operators of labels: they have the rows of overviews."""
-    first = [topology.operators[rows[0]].id for rows in topology.labels.values()]
-    ids = {one: first[label] for one, label in zip(topology.places, topology.numbers_of_labels, strict=True)}
-    streams = dict.fromkeys(
-        replace(stream, source=ids[stream.source], sink=ids[stream.sink]) for stream in topology.streams
-    )
-    return streams_answer(Topology(topology.operators, tuple(streams)))
 
 
 def no_such(kind: str, number: int, known: Iterable[int]) -> str:

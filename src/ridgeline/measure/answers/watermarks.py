@@ -94,51 +94,6 @@ def watermarks_answer(
     return {"operators": rows}
 
 
-def watermarks_together(
-    statuses: Mapping[int, OperatorStatus], topology: Topology, now: float
-) -> WatermarksAnswer:
-    """As `watermarks_answer` with a row for each label of operators, which names no others.
-
-    It has the least watermark, its lag, and sums. It is idle or finished if all of its operators are.
-    """
-    marks = {number: one.watermark for number, one in statuses.items() if one.watermark is not None}
-    follows = for_neighbours(topology.upstream, lambda producers: any(one in marks for one in producers))
-    rows: dict[str, WatermarkAnswer] = {}
-    times: dict[str, int] = {}
-    for node in topology.operators if marks else ():
-        mark = marks.get(node.id)
-        if mark is None:
-            continue
-        label, counts = node.label, statuses[node.id].counts
-        row = rows.get(label)
-        if row is None:
-            row = rows[label] = _nothing_known(label, node.id)
-        time = mark.entered if follows(node.id) else mark.left
-        row["state"] = max(row["state"], _state(time, idle=mark.idle), key=_LEAST_FAR.index)
-        if EARLIEST < time < LATEST:
-            times[label] = min(time, times.get(label, time))
-        row["lateRecords"] += counts["lateRecords"]
-        row["recordsAhead"] += counts["recordsAhead"]
-    for label, time in times.items():
-        rows[label]["watermark"], rows[label]["lagSeconds"] = time / 1e6, now - time / 1e6
-    return {"operators": list(rows.values())}
-
-
-def _nothing_known(label: str, first: int) -> WatermarkAnswer:
-    """The row of a label that no operator of it has added to. `first`: the id of its first operator."""
-    return {
-        "operator": label,
-        "id": first,
-        "state": _LEAST_FAR[0],
-        "watermark": None,
-        "lagSeconds": None,
-        "heldBackBy": [],
-        "idleInputs": [],
-        "lateRecords": 0,
-        "recordsAhead": 0,
-    }
-
-
 def _state(time: int, *, idle: bool) -> str:
     if time >= LATEST:
         return "finished"

@@ -36,7 +36,6 @@ from ridgeline.measure.latency.operator_latency import (
     OperatorLatency,
     latency_columns,
     logical_columns,
-    logical_figures,
     logical_latencies,
 )
 from ridgeline.measure.latency.pending import PendingLatencies
@@ -53,7 +52,7 @@ NaN: the operator did not report.
 """
 SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
-_ABSENT = {row.name: row.absent for row in LATENCY_METRICS}
+_ABSENT = {row.name: 0 if row.type is int else None for row in LATENCY_METRICS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,65 +292,6 @@ class LatencyFold:
             "clamps": self.clamps,
         }
 
-    def together(self) -> LatencyAnswer:
-        """As `latency` of the last window, with a row for each label of operators instead of each operator.
-
-        A row has the times of the slowest operator and the greatest average. Percentiles are those of the
-        logical operator; unifiers have none. Its id is that of the first operator.
-        """
-        record = self._find(None)
-        if record is None:
-            return {"windowId": None, "operators": [], "logical": [], "clamps": self.clamps}
-        topology, figures = record.topology, record.figures[SHOWN]
-        averages = self._averages(record)
-        self._pending.count_logical()
-        groups = topology.in_labels
-        slowest = groups.first_greatest(figures[0])
-        means = groups.greatest(averages[0])
-        estimated = groups.sums(np.frombuffer(record.estimated, np.bool_)) > 0
-        percentiles = {name: self._percentiles(name) for name in topology.names}
-        unknown = self._percentiles(None)
-        columns = zip(
-            topology.labels.items(), figures[:, slowest].T, means.tolist(), estimated.tolist(), strict=True
-        )
-        rows: list[OperatorLatencyAnswer] = []
-        for (label, places), times, mean, guessed in columns:
-            first = topology.operators[places[0]]
-            row = {
-                "operator": label,
-                "id": first.id,
-                "name": first.name,
-                **_times_ms(times),
-                "averageMs": _ms(mean),
-                **(unknown if first.unifier else percentiles[first.name]),
-                "estimated": guessed,
-            }
-            rows.append(cast("OperatorLatencyAnswer", row))
-        own, mean_of = logical_figures(topology, figures), logical_figures(topology, averages[SHOWN])
-        nothing = np.full(len(SHOWN), np.nan)
-        logical = [
-            {
-                "operator": name,
-                **_times_ms(own.get(name, nothing)),
-                "averageMs": _ms(float(mean_of.get(name, nothing)[0])),
-                **percentiles[name],
-                "estimated": any(record.estimated[place] for place in topology.rows_of.get(name, ())),
-            }
-            for name in topology.names
-        ]
-        return {
-            "windowId": record.window_id,
-            "operators": rows,
-            "logical": cast("list[LogicalLatencyAnswer]", logical),
-            "clamps": self.clamps,
-        }
-
-    def _percentiles(self, name: str | None) -> dict[str, float | None]:
-        """Those of a logical operator over all windows."""
-        histogram = self._logical.get(name) if name is not None else None
-        p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
-        return {"p50Ms": _ms(p50), "p99Ms": _ms(p99)}
-
     def by_name(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError for a window that is not kept."""
         record = self._find(window_id)
@@ -360,10 +300,8 @@ class LatencyFold:
         found = logical_columns(record.topology, record.figures[0][:, None])
         return {name: float(value[0]) for name, value in found.items() if not np.isnan(value[0])}
 
-    def critical_path(self, window_id: int | None = None, *, together: bool = False) -> CriticalPathAnswer:
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
-
-        `together`: steps have the ids of `together`, slacks are by label, the least of its operators.
 
         The path of the averages is over the windows up to it.
 
@@ -379,10 +317,10 @@ class LatencyFold:
             "windowId": record.window_id,
             "latencyMs": as_ms(record.path_seconds),
             "path": [
-                _path_step(record, title, _first_of(topology, operator) if together else operator, operator)
+                _path_step(record, title, operator)
                 for operator, title in zip(record.path, record.path_titles, strict=True)
             ],
-            "slack": _slack(record, together=together),
+            "slack": _slack(record),
             "blame": self._blame(record),
             "held": [{"output": one.output, "by": one.by, "ms": as_ms(one.seconds)} for one in record.held],
             "average": self.average_path(window_id),
@@ -597,13 +535,13 @@ def _summary(record: _KeptWindow) -> WindowSummaryAnswer:
     }
 
 
-def _path_step(record: _KeptWindow, title: str, shown_id: int, operator: int) -> PathStepAnswer:
-    """A step of a window's critical path; `shown_id`: the id that it is shown with."""
+def _path_step(record: _KeptWindow, title: str, operator: int) -> PathStepAnswer:
+    """A step of a window's critical path."""
     place = record.topology.places[operator]
     _, compute, _, transfer, _, cpu = record.figures[:, place].tolist()
     step: PathStepAnswer = {
         "operator": title,
-        "id": shown_id,
+        "id": operator,
         "latencyMs": _ms(compute + transfer),
         "computeMs": _ms(compute),
         "cpuMs": _ms(cpu),
@@ -624,29 +562,12 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None or math.isnan(seconds) else as_ms(seconds)
 
 
-def _times_ms(figures: npt.NDArray[np.float64]) -> dict[str, float | None]:
-    """The times of an operator; `figures`: seconds, as the rows `SHOWN`."""
-    names = ("latencyMs", "computeMs", "waitMs", "transferMs", "cpuMs")
-    return {name: _ms(seconds) for name, seconds in zip(names, figures.tolist(), strict=True)}
-
-
-def _first_of(topology: Topology, operator: int) -> int:
-    """The id of the first operator of the same label."""
-    return topology.operators[topology.labels[topology.by_id[operator].label][0]].id
-
-
-def _slack(record: _KeptWindow, *, together: bool) -> dict[str, float]:
-    """Milliseconds by which operators off the path may get slower, by title; `together`: by label."""
+def _slack(record: _KeptWindow) -> dict[str, float]:
+    """Milliseconds by which operators off the path may get slower, by title."""
     topology, on_path = record.topology, set(record.path)
     found = slack_of_figures(topology, record.figures)
-    if not together:
-        of = {container: as_ms(seconds) for container, seconds in found.items()}
-        return {node.title: of[node.container] for node in topology.operators if node.id not in on_path}
-    labels = {topology.by_id[operator].label for operator in on_path}
-    of_containers = np.fromiter(found.values(), np.float64, len(found))
-    least = topology.in_labels.least(of_containers[topology.rows_of_containers]).tolist()
-    rows = zip(topology.labels, least, strict=True)
-    return {label: as_ms(seconds) for label, seconds in rows if label not in labels}
+    of = {container: as_ms(seconds) for container, seconds in found.items()}
+    return {node.title: of[node.container] for node in topology.operators if node.id not in on_path}
 
 
 def _own(figures: LatencyMatrix) -> list[float]:

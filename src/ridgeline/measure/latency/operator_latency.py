@@ -311,24 +311,6 @@ def logical_latencies(
     return {name: found[name] for name in topology.names if name in found}
 
 
-def logical_figures(topology: Topology, figures: Figures) -> dict[str, Figures]:
-    """The figures of `logical_latencies` by name, of all operators at once; NaN where nothing is known.
-
-    `figures`: rows latency, compute, wait, transfer and cpu; columns: the topology's operators.
-    """
-    chains = figures.copy()
-    for sinks, members in topology.chains:
-        slowest = _slowest(chains[0], sinks)
-        if slowest is not None:
-            chains[:, members] += chains[:, [slowest]]
-    found = {}
-    for name, rows in topology.places_of.items():
-        slowest = _slowest(chains[0], rows)
-        if slowest is not None:
-            found[name] = chains[:, slowest]
-    return found
-
-
 def _slowest(latencies: Figures, rows: npt.NDArray[np.intp]) -> int | None:
     """The row with the greatest latency, the first of equal ones; None if none is known."""
     own = latencies[rows]

@@ -55,11 +55,6 @@ class PendingLatencies:
         self._first += len(self._rows)
         self._rows.clear()
 
-    def count_logical(self) -> None:
-        """Put what waits of logical operators into their histograms."""
-        if self._counted:
-            self._count(0)
-
     def _count(self, turn: int) -> None:
         """Put what waits of the operators in turn into their histograms."""
         rows = [self._rows[number] for number in range(self._counted[turn] - self._first, len(self._rows))]

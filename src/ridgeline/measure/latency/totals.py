@@ -49,8 +49,7 @@ class LatencyTotals:
     """Sums over all windows, by operators' labels and partitions: they survive a change of the plan.
 
     Those of operators that a new plan has not are kept for a plan that has them again. Once the new plan has
-    a window they are `KEPT` at most. The sums by label have all partitions that there ever were: they never
-    fall. One thread at a time.
+    a window they are `KEPT` at most. One thread at a time.
     """
 
     def __init__(self) -> None:
@@ -61,12 +60,6 @@ class LatencyTotals:
         self._sums = np.zeros((5, 0))
         self._counts = np.zeros((0, len(_BOUNDS) + 1), np.int64)
         self._former: dict[tuple[str, int], tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]] = {}
-        self._of_labels: dict[str, int] = {}
-        """The rows of labels in the sums by label, of labels that the plan has not, too."""
-        self._label_sums = np.zeros((0, 5))
-        self._label_counts = np.zeros((0, len(_BOUNDS) + 1), np.int64)
-        self._label_rows = np.zeros(0, np.intp)
-        """The rows of the plan's labels, in its order."""
 
     def add(self, topology: Topology, figures: npt.NDArray[np.float64]) -> None:
         """Add a window.
@@ -81,10 +74,6 @@ class LatencyTotals:
         reported = np.flatnonzero(known[0])
         buckets = np.searchsorted(_BOUNDS, figures[0, reported])
         self._counts[reported, buckets] += 1
-        groups = topology.in_labels
-        for row in range(len(figures)):
-            self._label_sums[self._label_rows, row] += groups.sums(figures[row])
-        np.add.at(self._label_counts, (self._label_rows[groups.of[reported]], buckets), 1)
 
     def add_window(self, latency: float, blame: Iterable[tuple[tuple[str, str], float]]) -> None:
         """Add a window as a whole: its latency in seconds, and its blame chain.
@@ -109,13 +98,6 @@ class LatencyTotals:
         )
         return list(zip(self._topology.operators, totals, strict=True))
 
-    def together(self) -> list[tuple[str, LatencyTotal]]:
-        """The totals of all operators that each label ever had, in the topology's order."""
-        rows = self._label_rows
-        counts = np.cumsum(self._label_counts[rows], axis=1).tolist()
-        totals = zip(self._topology.labels, counts, self._label_sums[rows].tolist(), strict=True)
-        return [(label, LatencyTotal(tuple(count), *own)) for label, count, own in totals]
-
     def planned(self, topology: Topology) -> None:
         """Replace the plan."""
         if topology is self._topology:
@@ -129,28 +111,8 @@ class LatencyTotals:
         for column, node in enumerate(topology.operators):
             if node.series in self._former:
                 self._sums[:, column], self._counts[column] = self._former.pop(node.series)
-        self._find_labels()
-
-    def _find_labels(self) -> None:
-        """Find the rows of the plan's labels; new ones get theirs."""
-        known = self._of_labels
-        for label in self._topology.labels:
-            known.setdefault(label, len(known))
-        more = len(known) - len(self._label_sums)
-        self._label_sums = np.pad(self._label_sums, ((0, more), (0, 0)))
-        self._label_counts = np.pad(self._label_counts, ((0, more), (0, 0)))
-        self._label_rows = np.array([known[label] for label in self._topology.labels], np.intp)
 
     def _trim(self) -> None:
         """The plan has a window, so it is no longer only tried: bound what is kept of others."""
         while len(self._former) > KEPT:
             del self._former[next(iter(self._former))]
-        present = self._topology.labels
-        others = [label for label in self._of_labels if label not in present]
-        if len(others) > KEPT:
-            gone = set(others[: len(others) - KEPT])
-            kept = [label for label in self._of_labels if label not in gone]
-            rows = np.array([self._of_labels[label] for label in kept], np.intp)
-            self._of_labels = {label: row for row, label in enumerate(kept)}
-            self._label_sums, self._label_counts = self._label_sums[rows], self._label_counts[rows]
-            self._find_labels()

@@ -54,7 +54,6 @@ from ridgeline.measure.progress.rows import (
     infinite,
     operator_row,
     operator_rows,
-    rows_together,
     states_of,
     window_row,
     works_of,
@@ -64,7 +63,7 @@ from ridgeline.measure.progress.shape import FEW, ProgressShape, is_large
 from ridgeline.measure.progress.sources import Done, PartitionedSource
 from ridgeline.measure.progress.windows import LATE_SHARE, WindowInFlight, WindowSchedule, WindowsInFlight
 from ridgeline.measure.slot_events import StoreSilent
-from ridgeline.measure.topology import Topology, is_summed
+from ridgeline.measure.topology import Topology
 
 _LATE_WINDOWS = 1.5  # so long it is called late after a window that was
 _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
@@ -134,8 +133,7 @@ class ProgressFold:
         self._asked = None
         self._settling.begin()
         self._topology = topology
-        large = is_large(topology, self._few) or is_summed(topology)
-        self._shape = ProgressShape(topology) if large else None
+        self._shape = ProgressShape(topology) if is_large(topology, self._few) else None
         self._shares = StreamShares(topology if self._shape is None else Topology((), ()))
         inputs = [node for node in topology.operators if node.kind == "input"]
         self._averages.planned({node.id for node in inputs})
@@ -399,10 +397,8 @@ class ProgressFold:
 
     # Figures ------------------------------------------------------------------------------------------------
 
-    def progress(self, now: float, *, together: bool = False) -> ProgressAnswer:
+    def progress(self, now: float) -> ProgressAnswer:
         """The progress of the running window (or the last one) and the backlog at `now`, ready for JSON.
-
-        `together`: of a large plan, a row for each label of operators, and only containers that are silent.
 
         Estimates are `{"value", "basis"}`, with `"infinite": true` and a null value where there is no end;
         unknown is null. Seconds, and seconds since 1970 for times. `window.remainingSeconds` is wall time,
@@ -423,25 +419,22 @@ class ProgressFold:
             "windowId": None if window is None else window.id,
             "running": running,
             "elapsedSeconds": elapsed,
-            "operators": self._operators(figures, reported, together=together),
-            "containers": self._silent(figures, now) if together else self._containers(figures, now),
+            "operators": self._operators(figures, reported),
+            "containers": self._containers(figures, now),
             "window": window_row(self._evidence(figures, elapsed), elapsed, now if running else None),
             "sources": sources,
             "application": application,
         }
 
-    def doing(self, now: float, *, together: bool = False) -> Doing:
-        """The states of operators in `progress`, and which containers are silent: much less work.
-
-        `together`: of a large plan, `columns` in the place of `states`.
-        """
+    def doing(self, now: float) -> Doing:
+        """The states of operators in `progress`, and which containers are silent: much less work."""
         figures, window = self._figures(now), self._windows.oldest
         heartbeats = {} if window is None else window.heartbeats
         late = [container for container, at in heartbeats.items() if now - at > self._timeout]
         if isinstance(figures, ProgressColumns):
             works = dict(zip(self._topology.containers, works_of(figures), strict=True)) if late else {}
             silent = frozenset(one for one in late if works.get(one, False))
-            return Doing({} if together else states_of(figures), silent, figures)
+            return Doing(states_of(figures), silent)
         states = {number: one.state for number, one in figures.operators.items()}
         containers = self._topology.containers
         silent = frozenset(c for c in late if any(states[one] != "done" for one in containers.get(c, ())))
@@ -465,12 +458,10 @@ class ProgressFold:
         self,
         figures: WindowProgress | ProgressColumns,
         reports: Mapping[int, RunningOperator],
-        *,
-        together: bool,
     ) -> list[OperatorProgressAnswer]:
         """How far operators are; `reports`: their last heartbeats in the window."""
         if isinstance(figures, ProgressColumns):
-            return (rows_together if together else operator_rows)(figures, reports)
+            return operator_rows(figures, reports)
         return [
             operator_row(node, figures.operators[node.id], reports.get(node.id))
             for node in self._topology.operators

@@ -14,7 +14,7 @@ from ridgeline.measure.answers.progress import (
     WindowProgressAnswer,
 )
 from ridgeline.measure.events import RunningOperator
-from ridgeline.measure.progress.columns import DONE, RUNNING, UNKNOWN_STATE, ProgressColumns
+from ridgeline.measure.progress.columns import DONE, ProgressColumns
 from ridgeline.measure.progress.estimate import NOTHING, Basis, Estimate, total
 from ridgeline.measure.progress.estimated import BASES, Estimates, Numbers, chosen, nothing, totals
 from ridgeline.measure.progress.formulas import OperatorProgress, WindowProgress
@@ -109,104 +109,6 @@ def operator_rows(
         for node, state, consumed, queued, active, whole, by_port, spent, average, incoming, outgoing, left,
         times in columns
     ]  # fmt: skip
-
-
-def rows_together(
-    figures: ProgressColumns, reports: Mapping[int, RunningOperator]
-) -> list[OperatorProgressAnswer]:
-    """`operator_rows` with one row for all operators of a label: their sums.
-
-    Its id is that of the first of them, its state `running` as soon as one is neither alone nor with all.
-    """
-    topology = figures.shape.topology
-    label_of, size, inputs = topology.numbers_of_labels, len(topology.labels), figures.shape.inputs
-    owners = label_of[figures.owners]
-    present = figures.present
-
-    def summed(values: Numbers) -> list[float]:
-        found: list[float] = np.bincount(label_of, values, minlength=size).tolist()
-        return found
-
-    def all_of(given: Estimates) -> list[EstimateAnswer]:
-        return to_json(totals(label_of, size, given))
-
-    produced: list[dict[str, int]] = [{} for _ in range(size)]
-    oldest: list[dict[str, float]] = [{} for _ in range(size)]
-    consumed: list[dict[str, int]] = [{} for _ in range(size)]
-    keys, all_keys = figures.shape.ports_of_labels()
-    key_of = all_keys[: len(owners)][present]
-    times = figures.oldest[present]
-    least = np.full(len(keys), np.inf)
-    np.minimum.at(least, key_of, np.where(np.isnan(times), np.inf, times))
-    counts = np.bincount(key_of, np.trunc(figures.produced[present]), minlength=len(keys))
-    there = np.bincount(key_of, minlength=len(keys)) > 0
-    ports = zip(keys, there.tolist(), counts.tolist(), least.tolist(), strict=True)
-    for label, port, some, count, at in ((*key, *found) for key, *found in ports):
-        if some:
-            produced[label][port] = int(count)
-            if at < np.inf:
-                oldest[label][port] = at
-    for operator, report in reports.items():
-        place = topology.places.get(operator)
-        for port, count in report.consumed.items() if place is not None else ():
-            own = consumed[int(label_of[place])]
-            own[port] = own.get(port, 0) + max(0, count)
-    known = figures.average.known
-    each = np.bincount(label_of[known], figures.average.value[known], minlength=size)
-    averages = each / np.maximum(1, np.bincount(label_of[known], minlength=size))
-    averages[np.bincount(label_of[known], minlength=size) == 0] = np.nan
-    queued = totals(label_of, size, chosen(inputs, nothing(len(inputs)), figures.buffered))
-    outputs = totals(owners[present], size, figures.output_remaining.at(present))
-    columns = zip(
-        topology.labels.items(),
-        _states_together(figures),
-        summed(np.where(inputs, 0, figures.consumed)),
-        _finite(queued.value),
-        summed(figures.active),
-        np.bincount(owners, figures.produced, minlength=size).tolist(),
-        consumed,
-        produced,
-        summed(figures.spent),
-        _finite(averages),
-        all_of(chosen(inputs, nothing(len(inputs)), figures.input_remaining)),
-        to_json(outputs),
-        all_of(figures.remaining_seconds),
-        oldest,
-        strict=True,
-    )
-    return [
-        {
-            "operator": label,
-            "id": topology.operators[places[0]].id,
-            "state": state,
-            "consumed": int(read),
-            "queued": waiting,
-            "active": int(active),
-            "produced": int(whole),
-            "consumedByPort": read_by,
-            "producedByPort": sent_by,
-            "secondsSpent": spent,
-            "averageSecondsPerElement": average,
-            "inputRemaining": incoming,
-            "outputRemaining": outgoing,
-            "remainingSeconds": left,
-            "oldestInFlight": times,
-        }
-        for (label, places), state, read, waiting, active, whole, read_by, sent_by, spent, average, incoming,
-        outgoing, left, times in columns
-    ]  # fmt: skip
-
-
-def _states_together(figures: ProgressColumns) -> list[str]:
-    """The state of each label: that of all its operators, else `running`, or `unknown` if some are."""
-    topology = figures.shape.topology
-    size = len(topology.labels)
-    by_state = np.zeros((len(figures.names), size), np.int64)
-    np.add.at(by_state, (figures.states, topology.numbers_of_labels), 1)
-    several = (by_state > 0).sum(axis=0) > 1
-    vague = several & (by_state[UNKNOWN_STATE] > 0) & (by_state[RUNNING] == 0)
-    found = np.where(several, np.where(vague, UNKNOWN_STATE, RUNNING), by_state.argmax(axis=0))
-    return [figures.names[state] for state in found.tolist()]
 
 
 def states_of(figures: ProgressColumns) -> dict[int, str]:

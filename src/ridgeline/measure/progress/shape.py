@@ -62,7 +62,6 @@ class ProgressShape:
         for stream in topology.streams:
             if (stream.source, stream.source_port) not in self.ports:
                 self._add(stream.source, topology.places[stream.source], stream.source_port, always=False)
-        self._keys: tuple[list[tuple[int, str]], Places] = [], np.zeros(0, np.intp)
         self.readers: dict[tuple[int, str], int] = {}
         self.depths = np.array(_depths(topology), np.intp)
         self._streams()
@@ -74,21 +73,6 @@ class ProgressShape:
         if found is None:
             found = self._add(operator, self.topology.places[operator], name, always=False)
         return found
-
-    def ports_of_labels(self) -> tuple[list[tuple[int, str]], Places]:
-        """The output ports by the number of their operator's label and their name, and of each port which.
-
-        They are found again when there are more ports.
-        """
-        if len(self._keys[1]) != len(self.owners):
-            labels = self.topology.numbers_of_labels[self.owners].tolist()
-            numbers: dict[tuple[int, str], int] = {}
-            of = [
-                numbers.setdefault((label, name), len(numbers))
-                for label, (_, name) in zip(labels, self.ports, strict=True)
-            ]
-            self._keys = list(numbers), np.array(of, np.intp)
-        return self._keys
 
     def _add(self, operator: int, place: int, name: str, *, always: bool) -> int:
         number = self.ports.setdefault((operator, name), len(self.owners))

@@ -5,19 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.progress.counts import Counts, PortNumbers, Ports
-from ridgeline.measure.topology import Topology
 
-Together: TypeAlias = dict[tuple[int, str, str], tuple[int, float]]
-_Keys: TypeAlias = tuple[
-    list[tuple[int, str, str]], npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.float64]
-]
-"""Keys of `Together`; of ports: the key's place, the number, and when its operator began."""
 _SHORTEST_SECONDS = 0.001  # so that it is not lost beside seconds since 1970
 
 
@@ -84,7 +77,6 @@ class Throughput:
         self._ends: list[float] = []
         self._totals: list[npt.NDArray[np.float64]] = []
         """When windows ended, and the tuples by port since the start as of then; first those before all."""
-        self._found: tuple[Topology, tuple[int, int], _Keys] | None = None
 
     def add(
         self, at: float, operators: list[int], tuples_in: Sequence[Counts], tuples_out: Sequence[Counts]
@@ -132,7 +124,6 @@ class Throughput:
 
     def forget(self, operators: Collection[int]) -> None:
         """Drop all that is known of operators: a new plan has them no more."""
-        self._found = None
         for operator in operators:
             self._begun.pop(operator, None)
             self._inherited.pop(operator, None)
@@ -178,67 +169,6 @@ class Throughput:
             numbers = [port for one in old for port in ports[one].values()]
             sums[number] += self._sum_per_second(numbers, since, until - since)
         return sums[0], sums[1]
-
-    def together(self, topology: Topology, now: float) -> Together:
-        """The tuples since the start and per second of operators together, by label's number, kind and port.
-
-        `kind`: `input` or `output`. They are the sums of `totals` and `rates`.
-        """
-        if not self._ends:
-            return {}
-        keys, key_of, counted, begun = self._keys(topology)
-        until = self._until(now)
-        since_of = np.maximum(begun, max(self._ends[0], until - self._interval))
-        totals = np.bincount(key_of, self._padded(-1)[counted], minlength=len(keys))
-        rates = np.zeros(len(keys))
-        for since in np.unique(since_of).tolist():
-            there = since_of == since
-            own = self._rates_of(counted[there], since, until - since)
-            rates += np.bincount(key_of[there], own, minlength=len(keys))
-        found = dict(zip(keys, zip(map(int, totals), rates.tolist(), strict=True), strict=True))
-        for operator, before in self._inherited.items():
-            place = topology.places.get(operator)
-            for kind, ports in zip(("input", "output"), before, strict=True):
-                for name, count in ports.items() if place is not None else ():
-                    key = int(topology.numbers_of_labels[place]), kind, name
-                    whole, rate = found.get(key, (0, 0.0))
-                    found[key] = whole + count, rate
-        return found
-
-    def _keys(self, topology: Topology) -> _Keys:
-        """The keys of all ports in a plan. They are found again when there are more ports."""
-        known = len(self._ports), len(self._begun)
-        if self._found is None or self._found[0] is not topology or self._found[1] != known:
-            keys: dict[tuple[int, str, str], int] = {}
-            rows: list[tuple[int, int, float]] = []
-            for kind, ports_of in (("input", self._ports.inputs), ("output", self._ports.outputs)):
-                for operator, ports in ports_of.items():
-                    place = topology.places.get(operator)
-                    if place is None or operator not in self._begun:
-                        continue
-                    label, begun = int(topology.numbers_of_labels[place]), self._begun[operator]
-                    for name, number in ports.items():
-                        rows.append((keys.setdefault((label, kind, name), len(keys)), number, begun))
-            key_of, counted, begins = np.array(rows, np.float64).reshape(-1, 3).T
-            found = list(keys), key_of.astype(np.intp), counted.astype(np.intp), begins
-            self._found = topology, known, found
-        return self._found[2]
-
-    def _rates_of(
-        self, numbers: npt.NDArray[np.intp], since: float, seconds: float
-    ) -> npt.NDArray[np.float64]:
-        """`_per_second` of ports of these numbers."""
-        after = bisect_right(self._ends, since)
-        if after == len(self._ends) or seconds <= 0:
-            return np.zeros(len(numbers))
-        share = (since - self._ends[after - 1]) / (self._ends[after] - self._ends[after - 1])
-        first, last, all_ = (self._padded(row)[numbers] for row in (after - 1, after, -1))
-        return (all_ - first - share * (last - first)) / seconds
-
-    def _padded(self, row: int) -> npt.NDArray[np.float64]:
-        """The totals as of one end, with 0 for ports that were not known then."""
-        totals = self._totals[row]
-        return np.concatenate((totals, np.zeros(len(self._ports) - len(totals), np.float64)))
 
     def _sum_per_second(self, numbers: list[int], since: float, seconds: float) -> float:
         """The sum of `_per_second` over ports of these numbers."""

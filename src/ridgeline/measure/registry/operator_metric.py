@@ -118,11 +118,6 @@ class OperatorMetric:
             return lambda seen: 0 if seen.status.last is None else last(seen.status.last)
         return lambda seen: seen.status.counts[self.name]
 
-    @property
-    def absent(self) -> object:
-        """Its value for an operator that the plan does not have any more."""
-        return 0 if self.type is int else None
-
 
 def arranged(entries: Iterable[tuple[str, str, T]]) -> list[T]:
     """Items in the order in which they are shown.

@@ -341,8 +341,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
 
 COUNTED = {row.name: row.count for row in OPERATOR_METRICS if row.count is not None}
 """How much each window adds to the rows that are sums since the start."""
-OF_LAST_WINDOW = {row.name: row.last for row in OPERATOR_METRICS if row.last is not None}
-"""The rows that are of the last window."""
 LATENCY_METRICS = tuple(row for row in OPERATOR_METRICS if row.latency_column is not None)
 """The rows that are in the answer about latencies too, and in its Arrow table."""
 OPERATORS = (

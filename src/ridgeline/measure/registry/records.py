@@ -44,7 +44,7 @@ def _marks(scrape: Scrape) -> Iterator[tuple[Labels, WatermarkAnswer]]:
 def _counted(scrape: Scrape, field: Literal["lateRecords", "recordsAhead"]) -> Labelled:
     """A count of records beside the watermarks."""
     for labels, mark in _marks(scrape):
-        yield labels, mark[field] + scrape.gone_of(mark["operator"], field)
+        yield labels, mark[field]
 
 
 _STATISTICS: tuple[tuple[str, Literal["minMs", "maxMs", "avgMs"], str], ...] = (

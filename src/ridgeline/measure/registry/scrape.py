@@ -17,7 +17,6 @@ from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.run_counts import SlotCounts
-from ridgeline.measure.succession import Counted
 from ridgeline.measure.topology import MetricNode, OperatorNode
 
 _PARTITION = re.compile(r"\[\d+\]$")
@@ -52,18 +51,11 @@ class Whose(NamedTuple):
         """A physical operator."""
         return cls(node.title, operator_labels(node.title, node.partition))
 
-    @classmethod
-    def of_label(cls, label: str) -> Whose:
-        """All operators of a label: the label `partition` is empty."""
-        return cls(label, (label, ""))
-
 
 @dataclass(frozen=True)
 class Scrape:
     """The state of a run at one moment; its counters count from the start of the run.
 
-    Where the overview is `together` all values are of logical operators, and of the unifiers of a port.
-    `gone`: by label, the counts of operators that former plans had, which its counters have, too.
     `heartbeat_ages`: seconds, with the labels `container` and `host`; then the greatest of each host.
     """
 
@@ -84,7 +76,6 @@ class Scrape:
     own_metrics: list[MetricAnswer]
     own_nodes: tuple[MetricNode, ...]
     promises: list[PromiseAnswer]
-    gone: Mapping[str, Mapping[Counted, int]]
 
     @property
     def planned(self) -> bool:
@@ -96,26 +87,11 @@ class Scrape:
         """The application as a whole, once it is planned."""
         return cast("InfoAnswer", self.overview["info"])
 
-    @property
-    def together(self) -> bool:
-        """True if values are not by partition."""
-        return self.overview.get("together", False)
-
     @cached_property
     def labels_of(self) -> Mapping[str, Labels]:
         """The labels `operator` and `partition` of the plan's operators, as rows name them."""
         rows = self.overview["operators"]
-        if self.together:
-            return {row["name"]: Whose.of_label(row["name"]).labels for row in rows}
         return {row["name"]: operator_labels(row["name"], row["partition"]) for row in rows}
-
-    def gone_of(self, name: str, count: Counted) -> int:
-        """A count of the operators that a label, which is the name of a row, has no more; else 0."""
-        return self.gone.get(name, {}).get(count, 0) if self.together else 0
-
-    def labels_at(self, title: str) -> Labels | None:
-        """The labels of a physical operator, or of those that it is one of; None if the plan has it not."""
-        return self.labels_of.get(_PARTITION.sub("", title) if self.together else title)
 
 
 def operator_labels(title: str, partition: int) -> Labels:

@@ -23,17 +23,15 @@ def _blame(scrape: Scrape) -> Labelled:
     """Seconds by cause and operator, without operators that the plan does not have any more."""
     found: dict[Labels, float] = {}
     for (what, operator), spent in scrape.windows.blame.items():
-        whose = scrape.labels_at(operator) if operator else ("",)
-        if whose is not None:
-            name = whose[0] if scrape.together else operator
-            found[what, name] = found.get((what, name), 0.0) + spent
+        if not operator or operator in scrape.labels_of:
+            found[what, operator] = found.get((what, operator), 0.0) + spent
     return found.items()
 
 
 def _path(scrape: Scrape) -> Iterator[tuple[int, Labels, PathStepAnswer]]:
     """The steps of the last critical path: position, labels and step of operators that the plan has."""
     for position, step in enumerate(scrape.overview["criticalPath"]["path"]):
-        if (labels := scrape.labels_at(step["operator"])) is not None:
+        if (labels := scrape.labels_of.get(step["operator"])) is not None:
             yield position, labels, step
 
 

@@ -33,9 +33,9 @@ class Exposition:
     def __init__(self, watch: Answers) -> None:
         self._readings = Readings(watch)
 
-    def render(self, *, partitions: bool = False) -> bytes:
-        """The metrics as of now, in the text format. `partitions`: as `Readings.read`."""
-        _, read = self._readings.read(partitions=partitions)
+    def render(self) -> bytes:
+        """The metrics as of now, in the text format."""
+        _, read = self._readings.read()
         return "".join(text for metric, samples in read for text in _text(metric, samples)).encode()
 
 

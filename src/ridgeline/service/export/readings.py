@@ -49,20 +49,17 @@ class Readings:
         self._watch = watch
         self._version = identity.version()
         self._lock = threading.Lock()
-        self._compute: dict[tuple[str, bool], dict[Labels, float]] = {}
-        """The compute time of each region's operators, as it was read last, together or by partition."""
+        self._compute: dict[str, dict[Labels, float]] = {}
+        """The compute time of each region's operators, as it was read last."""
 
-    def read(self, *, partitions: bool = False) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
+    def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
         """The time, and all metrics of the registry in its order, with their samples as of then.
 
         Those that operators declare follow. The time is STRAM's wall clock. All values are finite. Where the
         application has several regions, all metrics have the label `region`.
-
-        `partitions`: of very many operators, too, values are by partition. Without it the label `partition`
-        is empty there, and values are those of all partitions together.
         """
         with self._lock:
-            scrapes = self._watch.scrapes(partitions=partitions)
+            scrapes = self._watch.scrapes()
             found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
             infos = [one.overview["info"] for _, one in scrapes]
             application = next((info["name"] for info in infos if "id" in info), "")
@@ -97,7 +94,7 @@ class Readings:
         running = progress["running"]
         spent = {row["operator"]: row["secondsSpent"] or 0.0 for row in progress["operators"]}
         seen: dict[Labels, float] = {}
-        before = self._compute.get((region, scrape.together), {})
+        before = self._compute.get(region, {})
         for (title, labels), total in scrape.latencies:
             # What an attempt that is made again had taken is taken back; a counter must not be.
             seen[labels] = max(
@@ -108,30 +105,25 @@ class Readings:
             yield "operator_cpu_seconds_total", labels, total.cpu
             yield "operator_wait_seconds_total", labels, total.wait
             yield "operator_transfer_seconds_total", labels, total.transfer
-        self._compute[region, scrape.together] = seen
+        self._compute[region] = seen
 
 
 def _operator(row: OperatorAnswer, scrape: Scrape) -> Iterator[tuple[str, Labels, float | None]]:
     """The metrics that are made of an operator's row."""
-    name, labels = row["name"], scrape.labels_of[row["name"]]
+    labels = scrape.labels_of[row["name"]]
     for port in row["ports"]:
-        kind, gone = "in" if port["type"] == "input" else "out", (port["type"], port["name"])
-        total = port["totalTuples"] + scrape.gone_of(name, gone)
+        kind = "in" if port["type"] == "input" else "out"
+        total = port["totalTuples"]
         yield f"operator_records_{kind}_total", (*labels, port["name"]), total
     values: Mapping[str, Any] = row
     for metric, field in _OF_OPERATORS:
-        counter = metric.kind is Kind.COUNTER
-        yield metric.name, labels, values[field] + scrape.gone_of(name, field) if counter else values[field]
+        yield metric.name, labels, values[field]
 
 
 def _own_of(scrapes: Sequence[tuple[str, Scrape]], application: str) -> list[tuple[Metric, list[Sample]]]:
     """The metrics that operators declare, with the application's label, and that of the region if any."""
     regions = {node.operator: region for region, scrape in scrapes for node in scrape.own_nodes}
-    nodes = [
-        replace(node, by_partition=False) if scrape.together else node
-        for _, scrape in scrapes
-        for node in scrape.own_nodes
-    ]
+    nodes = [node for _, scrape in scrapes for node in scrape.own_nodes]
     rows = [row for _, scrape in scrapes for row in scrape.own_metrics]
     several = len(scrapes) > 1
     return [

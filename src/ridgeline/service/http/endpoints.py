@@ -403,16 +403,9 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/progress",
-        lambda call: call.watch.progress(as_shown=bool(call.get("asShown"))),
+        lambda call: call.watch.progress(),
         "How far the running window and the sources are.",
         ProgressAnswer,
-        query=(
-            Parameter(
-                "asShown",
-                "boolean",
-                "with the rows of an overview: of very many operators, sums; default: false",
-            ),
-        ),
     ),
     _stram(
         "/watermarks",

@@ -67,13 +67,6 @@ _METRICS = Endpoint(
     None,
     "The metrics for Prometheus.",
     str,
-    query=(
-        Parameter(
-            "partitions",
-            "boolean",
-            "true: each partition of a plan of more than 2,000 operators, too, which takes seconds",
-        ),
-    ),
     media_type="text/plain",
     tag="metrics",
 )
@@ -182,8 +175,8 @@ def create_app(
         return _EventStream(overviews, pages.events(values.get("every", EVERY_MS)))
 
     def metrics(request: Request) -> Response:
-        partitions = bool(_METRICS.parse(request).get("partitions"))
-        return Response(exposition.render(partitions=partitions), media_type=MEDIA_TYPE)
+        _METRICS.parse(request)  # which refuses parameters
+        return Response(exposition.render(), media_type=MEDIA_TYPE)
 
     routes = [
         _route(endpoint, endpoint.handler, watch, stack_of, log)

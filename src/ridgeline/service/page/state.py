@@ -69,7 +69,7 @@ class PageState:
         """The logical plan without values, the physical streams, and the queues between regions."""
         if not isinstance(plan, KeptPlan):
             plan = KeptPlan(plan.logical.application, apex.logical_plan(plan.logical))
-        return shown_plan(plan.application, plan.answer, self._watch.streams(as_shown=True), queues)
+        return shown_plan(plan.application, plan.answer, self._watch.streams(), queues)
 
 
 def shown_plan(

@@ -14,14 +14,12 @@ export function Partitions({name, rows, overview, shown, part}) {
   const unifiers = rows.filter((row) => row.unifierClass).map((row) => figured(row, latency));
   const most = Math.max(...[...partitions, ...unifiers].map((one) => one.total), 0);
   const readOnly = useReadOnly();
-  const together = partitions.find((one) => one.partitions > 1);
   const worst = partitions.reduce((one, other) => (one === null || other.ownMs > one.ownMs ? other : one), null);
   return html`
     ${partitions.length > 1 && html`<p class="operator-verdict">${skew(partitions)}</p>`}
-    ${together && html`<p class="operator-note">So large a plan is shown by operator: one row is all ${count(together.partitions)} partitions, with the times of the slowest. <code>ridgeline list-operators</code> has them one by one.</p>`}
     <${Table} caption=${partitions.length === 1 ? "One partition" : `${partitions.length} partitions`} list=${partitions} ...${{most, part}} worst=${partitions.length > 1 ? worst : null} />
     ${unifiers.length > 0 && html`<${Table} caption=${unifiers.length === 1 ? "One unifier" : `${unifiers.length} unifiers`} list=${unifiers} ...${{most, part}} worst=${null} />`}
-    ${!readOnly && html`<${Keys} name=${name} /><${Repartition} name=${name} now=${together?.partitions ?? partitions.length} />`}`;
+    ${!readOnly && html`<${Keys} name=${name} /><${Repartition} name=${name} now=${partitions.length} />`}`;
 }
 
 function figured(row, latency) {
