@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ridgeline import Application, InputOperator, OutputPort, State
 from ridgeline.operators.postgres import PostgresOutput
-from ridgeline.operators.postgres.rows import copy_text
+from ridgeline.operators.postgres.output import copy_text
 from ridgeline.testing import run_local, services
 
 SCHEMA = pa.schema(

@@ -1,6 +1,6 @@
 """The budget of a window grows while full windows are quick, and falls where they are slow."""
 
-from ridgeline.connect._budget import Budget
+from ridgeline.connect._enumerating import Budget
 from ridgeline.testing import SteppingClock
 
 

@@ -19,7 +19,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.connect import Batch, Mark, PartitionedOutput
 from ridgeline.operators.lake import IcebergOutput
-from ridgeline.operators.lake.iceberg_sink import IcebergSink
+from ridgeline.operators.lake.iceberg_output import IcebergSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,

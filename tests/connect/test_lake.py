@@ -24,7 +24,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.connect import Batch, Mark, PartitionedOutput
 from ridgeline.operators.lake import DeltaOutput
-from ridgeline.operators.lake.delta_sink import DeltaSink
+from ridgeline.operators.lake.delta_output import DeltaSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,

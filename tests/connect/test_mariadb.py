@@ -20,7 +20,7 @@ from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import Batch, Mark, SinkContext
 from ridgeline.operators.mariadb import MariaDbOutput
-from ridgeline.operators.mariadb.sink import MariaDbSink
+from ridgeline.operators.mariadb.output import MariaDbSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,

@@ -18,8 +18,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.connect import Batch, Mark
 from ridgeline.operators.postgres import PostgresOutput
-from ridgeline.operators.postgres.rows import copy_text, split_rows
-from ridgeline.operators.postgres.sink import PostgresSink
+from ridgeline.operators.postgres.output import PostgresSink, copy_text, split_rows
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,

@@ -159,11 +159,11 @@ class UnreadInput(PartitionedInput[int]):
 def test_a_reader_that_waits_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ridgeline.connect._reading._SAID_FIRST_SECONDS", 0.05)
+    monkeypatch.setattr("ridgeline.connect.partitioned_input._SAID_FIRST_SECONDS", 0.05)
     app = Application("numbers")
     app.read("numbers", UnreadInput(until="end")).write("sink", CollectorSink(object))
     assert run_local(app).collected("sink") == [0, 1, 2]
-    said = [record.getMessage() for record in caplog.records if "connect._reading" in record.name]
+    said = [record.getMessage() for record in caplog.records if "connect.partitioned_input" in record.name]
     assert len(said) == 2
     assert "`numbers` has read nothing for 0 s, and tries again" in said[0]
     assert "the file server is away" in said[0]

@@ -24,8 +24,7 @@ from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, Va
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import FileInput
-from ridgeline.operators.files._file_source import FileSource
-from ridgeline.operators.files._seen import Seen, hashed
+from ridgeline.operators.files._file_source import FileSource, Seen, hashed
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.depth import deep

@@ -15,7 +15,7 @@ import pytest
 from ridgeline import Application
 from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
-from ridgeline.operators import FileInput, _quoted_rows, _replay_lines
+from ridgeline.operators import FileInput, _replay_lines
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.depth import deep
 
@@ -66,7 +66,7 @@ def test_a_quote_that_is_not_closed_takes_its_line_only(
     path = tmp_path / "a.csv"
     path.write_text('a,b\nx,1\n"y,2\nz,3\n')
     assert read(path, on_error=OnError.SKIP) == [("x", "1"), ("z", "3")]
-    monkeypatch.setattr(_quoted_rows, "LONGEST_BYTES", 1000)
+    monkeypatch.setattr(_replay_lines, "LONGEST_BYTES", 1000)
     path.write_text('a,b\nx,1\n"y,2\n' + "z,3\n" * 1000)
     assert read(path, on_error=OnError.SKIP) == [("x", "1"), *[("z", "3")] * 1000]
 

@@ -18,8 +18,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
-from ridgeline.operators._quoted_rows import scan
 from ridgeline.operators._replay_files import columns_in
+from ridgeline.operators._replay_lines import scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
 _NO_OBJECT = "not one object a line"

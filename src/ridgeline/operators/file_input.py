@@ -20,8 +20,7 @@ from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
 from ridgeline.operators._replay_parsers import csv_reads
 from ridgeline.operators.files import _file_source
-from ridgeline.operators.files._file_reader import FileReader
-from ridgeline.operators.files._formats import UNKNOWN, Format, format_of
+from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, format_of
 
 T = TypeVar("T", default=Any)
 

@@ -26,8 +26,7 @@ from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_objects import folder_of, settled_path
-from ridgeline.operators._queue_rows import divided_times
-from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
+from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, divided_times
 
 T = TypeVar("T", default=Any)
 _Result = TypeVar("_Result")

@@ -20,8 +20,7 @@ from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.window_output import WindowOutput, write_failure
 from ridgeline.operators._queue_objects import folder_of, settled_path
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
-from ridgeline.operators._queue_rows import plain_schema, united, with_times
-from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
+from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, plain_schema, united, with_times
 
 
 class _Said:

@@ -28,8 +28,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
-from ridgeline.operators._marker import Marker
-from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows
+from ridgeline.operators._segments import DamagedError, Marker, Segment, check, delete_owned, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
 from ridgeline.operators.spark_input import FILE_FORMATS
 

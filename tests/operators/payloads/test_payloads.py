@@ -17,8 +17,7 @@ from ridgeline.operators import _replay_parsers
 from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators.payloads._avro import avro_schema_of
 from ridgeline.operators.payloads._protobuf import indexes_of, read_indexes, written_indexes
-from ridgeline.operators.payloads.decoding import decode, decoder_of
-from ridgeline.operators.payloads.encoding import encoder_of
+from ridgeline.operators.payloads.encoding import decode, decoder_of, encoder_of
 from support.depth import deep
 from support.testing.shares import share
 

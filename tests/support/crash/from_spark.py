@@ -14,7 +14,7 @@ from queued import Numbered, PassOn
 
 from ridgeline import Application
 from ridgeline.operators import FileOutput, SparkInput, SparkOutput
-from ridgeline.operators._marker import Marker
+from ridgeline.operators._segments import Marker
 
 
 def application(read: str, write: str, folder: str) -> Application:

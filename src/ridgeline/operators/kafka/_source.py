@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -12,20 +13,134 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.connect import Amount, Source, SourceContext, SourceUnavailableError
 from ridgeline.operators.kafka._client import (
     Trouble,
+    chosen,
+    cluster_of,
     code_of,
     codes,
     library,
+    listed,
     listed_topics,
     made,
+    nearest,
+    partition_name,
+    parts_of,
     refusal,
     refuse_hidden,
     settings,
     text_of,
+    topic_ids,
     unavailable,
 )
-from ridgeline.operators.kafka._ids import TopicIds
-from ridgeline.operators.kafka._names import chosen, listed, nearest, partition_name, parts_of
-from ridgeline.operators.kafka._sizes import Sizes
+
+_SAMPLE = 64
+_AGAIN = 60
+"""A topic is looked at again after so many calls."""
+_OVERHEAD = 40
+"""Bytes of a record beside its key and value, in memory."""
+
+
+class Sizes:
+    """The mean bytes of a record by topic. A thread of its own reads the samples: nothing waits for it."""
+
+    def __init__(self) -> None:
+        self._means: dict[str, float] = {}
+        self._calls = 0
+        self._seen: dict[str, int] = {}
+        self._thread: threading.Thread | None = None
+
+    def of(self, topic: str) -> float:
+        """The mean bytes of a record; 0 while it is not known. From any thread."""
+        return self._means.get(topic, 0.0)
+
+    def look(self, ends: Mapping[str, int], consumer: Callable[[], Any]) -> None:
+        """Take samples near the ends of partitions that have grown: of one partition a topic."""
+        self._calls += 1
+        if self._calls % _AGAIN != 1 or (self._thread is not None and self._thread.is_alive()):
+            return
+        longest: dict[str, tuple[int, str]] = {}
+        for name, end in ends.items():
+            topic = parts_of(name)[0]
+            longest[topic] = max(longest.get(topic, (0, "")), (end, name))
+        places = [(name, end) for end, name in longest.values() if end and self._seen.get(name) != end]
+        self._seen.update(places)
+        if places:
+            self._thread = threading.Thread(
+                target=self._sample, args=(places, consumer), name="ridgeline-kafka-sizes", daemon=True
+            )
+            self._thread.start()
+
+    def _sample(self, places: list[tuple[str, int]], consumer: Callable[[], Any]) -> None:
+        """Read a few records before these ends. Nothing rests on them, so errors are ignored."""
+        with (
+            contextlib.suppress(library().KafkaException, RuntimeError),
+            contextlib.closing(consumer()) as made,
+        ):
+            for name, end in places:
+                place = library().TopicPartition(*parts_of(name))
+                low, _ = made.get_watermark_offsets(place, timeout=5.0)
+                if low < end:
+                    place.offset = max(low, end - _SAMPLE)
+                    made.assign([place])
+                    found = [one for one in made.consume(_SAMPLE, timeout=1.0) if one.error() is None]
+                    size = sum(len(one.value() or b"") + len(one.key() or b"") + _OVERHEAD for one in found)
+                    if found:
+                        self._means[parts_of(name)[0]] = size / len(found)
+                    made.unassign()
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        if self._thread is not None:
+            self._thread.join(10.0)
+
+
+class TopicIds:
+    """The ids of topics, from run to run. `made_again`: since when topics are known to have another one."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self.made_again: dict[str, float] = {}
+        self.met: set[str] = set()
+        """The topics that had their known id once in this run."""
+        self._cluster: str | None = None
+
+    def recall(self, admin: Any, memory: Any) -> bool:
+        """Take those of the run before, once. False if they are of another cluster: they say nothing.
+
+        Raises KafkaException.
+        """
+        if self._cluster is not None:
+            return True
+        self._cluster = cluster_of(admin)
+        if memory is None:
+            return True
+        if memory["cluster"] != self._cluster:
+            return False
+        self.known = dict(memory["ids"])
+        return True
+
+    def memory(self) -> Any:
+        """The value that `recall` takes in the next run; None before it is connected. Any thread asks."""
+        return None if self._cluster is None else {"cluster": self._cluster, "ids": dict(self.known)}
+
+    def look(self, admin: Any, topics: Collection[str], now: float) -> None:
+        """Find out which topics were deleted and made again."""
+        if not topics:
+            return
+        try:
+            found = topic_ids(admin, sorted(topics))
+        except library().KafkaException:
+            return  # others ask too, and say it
+        for topic, number in found.items():
+            if self.known.setdefault(topic, number) == number:
+                self.met.add(topic)
+            else:
+                self.made_again.setdefault(topic, now)
+
+    def settle(self) -> None:
+        """The positions of topics that were made again are set back: take their new ids."""
+        self.known = {topic: one for topic, one in self.known.items() if topic not in self.made_again}
+        self.made_again.clear()
+
 
 _SECONDS = 10.0
 """How long a request may take."""

@@ -2,24 +2,299 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from typing_extensions import TypeVar
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
-from ridgeline.connect import PartitionedInput
+from ridgeline.api.support.masking import masked_and_shortened
+from ridgeline.connect import (
+    PartitionedInput,
+    ReaderContext,
+    Records,
+    SourceRange,
+    SourceReader,
+    SourceUnavailableError,
+)
 from ridgeline.connect.datasets import Dataset, kafka_datasets
 from ridgeline.operators._divided import Columns, columns_of
-from ridgeline.operators.kafka._client import client_faults, found_servers
-from ridgeline.operators.kafka._names import listed, pattern_of
-from ridgeline.operators.kafka._reader import KafkaReader
-from ridgeline.operators.kafka._rows import RECORD_METADATA, KafkaRecord, RegistrySettings, RowsMaker
+from ridgeline.operators.kafka._client import (
+    Trouble,
+    client_faults,
+    code_of,
+    codes,
+    found_servers,
+    library,
+    listed,
+    made,
+    parts_of,
+    pattern_of,
+    refusal,
+    unavailable,
+)
+from ridgeline.operators.kafka._rows import RECORD_METADATA, KafkaRecord, RegistrySettings, Rows, RowsMaker
 from ridgeline.operators.kafka._source import KafkaSource, Settings
 from ridgeline.operators.payloads import PayloadFormat
+
+_AT_ONCE = 10_000
+_AHEAD = 50_000
+"""A partition is not read further ahead by its own window, while others are behind."""
+_WAIT_SECONDS = 0.002
+_QUEUE_BACKOFF_MILLISECONDS = 10
+"""How long the client waits once it has read enough ahead. Its own default, a second, outlasts what it holds:
+100,000 messages a partition are decoded sooner."""
+_GIVE_UP_SECONDS = 10.0
+"""After so long without a message the window's records are asked for again, over a new connection."""
+_LAST_ANSWER_SECONDS = 5.0
+_UNKNOWN = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
+_RESET = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
+
+
+class _Place:
+    """A partition that is read. `next`: the offset that the next window reads first.
+
+    `messages`: those that were read ahead, of later windows. `reached`: the end that the client has reported.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.topic, self.partition = parts_of(name)
+        self.next = self.reached = -1
+        self.messages: list[Any] = []
+        self.paused = False
+
+    def taken(self, end: int) -> list[Any]:
+        """Take the messages before an offset."""
+        messages = self.messages
+        if not messages or messages[0].offset() >= end:
+            return []
+        if messages[-1].offset() < end:
+            self.messages = []
+            return messages
+        low, high = 0, len(messages)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if messages[middle].offset() < end else (low, middle)
+        self.messages = messages[low:]
+        return messages[:low]
+
+
+class KafkaReader(SourceReader):
+    """Reads all partitions of a container over one connection, which reads ahead by itself.
+
+    A partition is read by offset, without a group. The end of a window may be no message: the client's
+    position says that it has passed markers of transactions, and what was compacted away.
+    """
+
+    def __init__(self, properties: Settings, maker: RowsMaker) -> None:
+        self._set, self._maker = properties, maker
+        self._trouble = Trouble()
+        self._consumer: Any = None
+        self._places: dict[str, _Place] = {}
+        self._found: dict[str, list[list[Any]]] = {}
+        """The messages of the window that is being read, by partition."""
+        self._clock = SystemClock()
+
+    def open(self, context: ReaderContext) -> None:
+        """Make the client. Raises RidgelineError for options that it refuses."""
+        self._context, self._operator = context, context.operator.name
+        group = f"ridgeline.{context.operator.application}.{self._operator}"
+        reading = self._set.reading(self._operator, group, self._trouble)
+        reading = {
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 50,
+            "fetch.queue.backoff.ms": _QUEUE_BACKOFF_MILLISECONDS,
+            "enable.partition.eof": True,
+            **reading,
+        }
+        self._consumer = made("Consumer", reading, self._operator)
+        self._places = {}
+        self._decode = self._maker.made(context.schema)
+        self._end_errors = codes("_PARTITION_EOF")
+        self._unknown, self._reset = codes(*_UNKNOWN), codes(*_RESET)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def read_all(self, parts: Sequence[SourceRange]) -> Iterator[tuple[str, Records]]:
+        """Read all partitions at once. Raises SourceUnavailableError, RidgelineError for lost records."""
+        self._assign(parts)
+        wanted = {part.partition: part for part in parts}
+        answered = self._clock.monotonic()
+        self._found = {name: [] for name in wanted}
+        found = self._found
+        while True:
+            for name in list(wanted):
+                if messages := self._places[name].taken(wanted[name].end):
+                    found[name].append(messages)
+            self._settle(wanted)
+            if not wanted:
+                break
+            if self._take(wanted):
+                answered = self._clock.monotonic()
+            elif self._clock.monotonic() - answered > _GIVE_UP_SECONDS:
+                waiting = ", ".join(f"{part.partition} from {part.start} on" for part in wanted.values())
+                why = self._trouble.because("no answer")
+                raise SourceUnavailableError(
+                    f"Kafka at {self._set.servers} sends nothing of {waiting}: {why}"
+                )
+        self._found = {}
+        for part in parts:
+            if (place := self._places.get(part.partition)) is not None:
+                place.next = part.end
+            for messages in found[part.partition]:
+                yield part.partition, self._records(part, messages)
+
+    def _records(self, part: SourceRange, messages: list[Any]) -> Records:
+        """Decode messages, and leave those out that do not fit."""
+        rows: Rows = self._decode(messages)
+        for row in sorted(rows.bad):
+            text = masked_and_shortened(messages[row].value())
+            self._context.leave_out(part.partition, messages[row].offset(), text, rows.bad[row])
+        return Records(rows.batch, rows.times)
+
+    # The connection -----------------------------------------------------------------------------------------
+
+    def _assign(self, parts: Sequence[SourceRange]) -> None:
+        """Read these partitions from where they begin: nothing is done where the reader is there already."""
+        if any(
+            part.partition in self._places and self._places[part.partition].next != part.start
+            for part in parts
+        ):
+            # a client that goes back may say its former position for a while: a new one cannot
+            self.close()
+            self.open(self._context)
+        place_of = library().TopicPartition
+        added = []
+        for part in parts:
+            place = self._places.get(part.partition)
+            if place is None:
+                place = self._places[part.partition] = _Place(part.partition)
+                added.append(place_of(place.topic, place.partition, part.start))
+            elif place.paused:
+                place.paused = False
+                self._consumer.resume([place_of(place.topic, place.partition)])
+            place.next = -1  # until the window is read: it may break off
+        if added:
+            self._consumer.incremental_assign(added)
+
+    def _settle(self, wanted: dict[str, SourceRange]) -> None:
+        """Take out the partitions that are read up to their ends."""
+        open_ = [self._places[name] for name in wanted if not self._places[name].messages]
+        for name in [name for name in wanted if self._places[name].messages]:
+            del wanted[name]  # the next message is one of a later window
+        if not open_:
+            return
+        place_of = library().TopicPartition
+        for at in self._consumer.position([place_of(one.topic, one.partition) for one in open_]):
+            name = f"{at.topic}-{at.partition}"
+            if max(at.offset, self._places[name].reached) >= wanted[name].end:
+                del wanted[name]
+
+    def _take(self, wanted: dict[str, SourceRange]) -> bool:
+        """Take messages that are there, or wait a moment for one. Returns whether there was one."""
+        messages = self._consumer.consume(_AT_ONCE, 0)
+        if not messages:
+            one = self._consumer.poll(_WAIT_SECONDS)
+            if one is None:
+                return False
+            messages = [one]
+        by_place: dict[tuple[str, int], list[Any]] = {}
+        errors = []
+        for message in messages:
+            if message.error() is not None:
+                errors.append(message)
+            else:
+                by_place.setdefault((message.topic(), message.partition()), []).append(message)
+        for (topic, partition), own in by_place.items():
+            name = f"{topic}-{partition}"
+            if (place := self._places.get(name)) is None:
+                continue
+            place.messages.extend(own)
+            if name not in wanted and len(place.messages) > _AHEAD and not place.paused:
+                place.paused = True
+                self._consumer.pause([library().TopicPartition(topic, partition)])
+        for message in errors:  # behind those that came before them
+            self._note(message, wanted)
+        return True
+
+    def _note(self, message: Any, wanted: dict[str, SourceRange]) -> None:
+        """Handle an error that came in the place of a message. Raises what makes the window fail."""
+        error, name = message.error(), f"{message.topic()}-{message.partition()}"
+        code = code_of(error)
+        if name not in self._places:
+            return
+        if code in self._end_errors:  # messages before it may still be in hand
+            self._places[name].reached = message.offset()
+        elif code in self._reset:
+            self._skip(name, wanted)
+        elif code in self._unknown and self._set.when_lost == "skip":
+            if (part := wanted.pop(name, None)) is not None:
+                first = self._first_missing(part)
+                self._lose(name, first, part.end, "their topic was deleted")
+        elif code in self._unknown:
+            msg = (
+                f"`{self._operator}`: topic `{message.topic()}`, or its partition {message.partition()}, was "
+            )
+            msg += "deleted; make it again, or leave out what is lost with `when_lost='skip'`"
+            raise RidgelineError(msg)
+        elif refused := refusal(error, self._operator, f"read `{message.topic()}`"):
+            raise refused
+        elif error.fatal():
+            raise unavailable(error, self._set.servers, self._trouble)
+
+    def _skip(self, name: str, wanted: dict[str, SourceRange]) -> None:
+        """The next records of a partition are gone. Raises RidgelineError unless they may be left out."""
+        place = self._places.pop(name)
+        at = library().TopicPartition(place.topic, place.partition)
+        self._consumer.incremental_unassign([at])
+        if (part := wanted.get(name)) is None:
+            return  # its next window finds out
+        if messages := place.taken(part.end):
+            self._found[name].append(messages)
+        first = self._first_missing(part)
+        try:
+            low, high = self._consumer.get_watermark_offsets(at, timeout=_LAST_ANSWER_SECONDS)
+        except library().KafkaException as error:
+            raise unavailable(error, self._set.servers, self._trouble) from None
+        if low <= first and part.end <= high:
+            msg = f"Kafka at {self._set.servers} denies offset {first} of partition {name}, which it has"
+            raise SourceUnavailableError(msg)
+        if self._set.when_lost == "fail":
+            msg = f"`{self._operator}`: partition {name} has offsets {low} to {high} now; records from "
+            msg += f"{first} on are gone (retention, or the topic was made again); begin anew with a fresh "
+            msg += "`--checkpoint`, or leave out what is lost with `when_lost='skip'`"
+            raise RidgelineError(msg)
+        why = f"it has offsets {low} to {high} now: retention, or the topic was made again"
+        if low >= part.end or high < part.end:
+            self._lose(name, first, part.end, why)
+            del wanted[name]  # nothing of the window is left; the next one finds out what it has
+            return
+        self._lose(name, first, low, why)
+        self._places[name] = _Place(name)
+        at.offset = low
+        self._consumer.incremental_assign([at])
+
+    def _first_missing(self, part: SourceRange) -> int:
+        """The offset after the last message of a partition that the window has."""
+        last = [messages[-1].offset() for messages in self._found[part.partition]]
+        return int(max(last)) + 1 if last else int(part.start)
+
+    def _lose(self, name: str, first: int, end: int, why: str) -> None:
+        """Count records between two offsets as gone."""
+        if end > first:
+            text = f"offsets {first} to {end - 1} of partition {name} ({why})"
+            self._context.lost(name, end - first, text)
+
 
 T = TypeVar("T", default=KafkaRecord)
 

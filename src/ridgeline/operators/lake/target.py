@@ -2,13 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.operators.lake.columns import Convert, fits
+from ridgeline.api.errors import RidgelineError, capped, did_you_mean
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
+from ridgeline.operators._table_rows import DELETED
+from ridgeline.operators._window_parts import key_codes
+
+_MOST_DIGITS = 38
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+Convert = Callable[[pa.DataType], pa.DataType]
+"""Which type a table has for a type of Arrow. Raises ValueError if it has none."""
+
+
+def delta_type(kind: pa.DataType) -> pa.DataType:
+    """The type that a Delta table has for an Arrow type. Raises ValueError if it has none."""
+    is_ = pa.types
+    if is_.is_time(kind):
+        return pa.string()
+    return _common_type(kind, delta_type)
+
+
+def iceberg_type(kind: pa.DataType) -> pa.DataType:
+    """The type that an Iceberg table has for an Arrow type. Raises ValueError if it has none."""
+    is_ = pa.types
+    if is_.is_time(kind):
+        return pa.time64("us")
+    if is_.is_int8(kind) or is_.is_int16(kind) or is_.is_uint8(kind):
+        return pa.int32()
+    return _common_type(kind, iceberg_type)
+
+
+def _common_type(kind: pa.DataType, convert: Convert) -> pa.DataType:  # noqa: PLR0911, C901, PLR0912  a case each
+    """The type that both kinds of tables have. `convert`: for the parts of nested types."""
+    is_ = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return convert(kind.storage_type)
+    if is_.is_dictionary(kind) or is_.is_run_end_encoded(kind):
+        return convert(kind.value_type)
+    if is_.is_null(kind) or is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
+        return pa.string()
+    if is_.is_unsigned_integer(kind):
+        return {8: pa.int16(), 16: pa.int32()}.get(kind.bit_width, pa.int64())
+    if is_.is_duration(kind):
+        return pa.int64()
+    if is_.is_float16(kind):
+        return pa.float32()
+    if is_.is_decimal(kind):
+        if kind.precision > _MOST_DIGITS or not 0 <= kind.scale <= kind.precision:
+            raise ValueError(
+                f"{kind} has more than {_MOST_DIGITS} digits, or a scale that tables do not have"
+            )
+        return pa.decimal128(kind.precision, kind.scale)
+    if is_.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if is_.is_date(kind):
+        return pa.date32()
+    if is_.is_map(kind):
+        return pa.map_(convert(kind.key_type), convert(kind.item_type))
+    if is_.is_struct(kind):
+        if not kind.num_fields:
+            raise ValueError("a struct without fields has no column in Parquet")
+        return pa.struct([(field.name, convert(field.type)) for field in kind])
+    if is_.is_nested(kind):
+        if not hasattr(kind, "value_type"):
+            raise ValueError(f"{kind} is a type that tables do not have")
+        return pa.list_(pa.field("element", convert(kind.value_type)))
+    if is_.is_fixed_size_binary(kind) or is_.is_large_binary(kind) or is_.is_binary_view(kind):
+        return pa.binary()
+    return kind
+
+
+def converted(batch: pa.RecordBatch, convert: Convert) -> pa.RecordBatch:
+    """Rows with the types that tables have.
+
+    Raises ValueError that names the column of a value that a table cannot have.
+    """
+    columns = [_cast(column, name, convert) for name, column in zip(batch.schema.names, batch, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _cast(column: pa.Array, name: str, convert: Convert) -> pa.Array:
+    """A column with the type of tables."""
+    kind = column.type
+    try:
+        target = convert(kind)
+        if kind == target:
+            return column
+        if isinstance(kind, pa.BaseExtensionType):
+            return _cast(column.storage, name, convert)
+        if pa.types.is_duration(kind):
+            column = column.cast(pa.duration("us"), safe=kind.unit != "ns")
+        fine = (pa.types.is_timestamp(kind) and kind.unit == "ns") or kind == pa.time64("ns")
+        safe = not (pa.types.is_nested(kind) or fine)
+        return column.cast(target, safe=safe)  # nanoseconds are cut to microseconds
+    except (ValueError, NotImplementedError) as error:
+        raise ValueError(
+            f"column `{name}` ({kind}) has a value that the table cannot hold: {error}; convert it upstream"
+        ) from error
+
+
+def refuse_null_lists(batch: pa.RecordBatch) -> None:
+    """Raise ValueError for a list of structs that is null: pyiceberg would write an empty one."""
+    for name, column in zip(batch.schema.names, batch, strict=True):
+        if _has_null_list(column):
+            msg = f"column `{name}` has a list of structs that is null, which pyiceberg writes as an empty "
+            msg += "one; fill it upstream"
+            raise ValueError(msg)
+
+
+def _has_null_list(column: pa.Array) -> bool:
+    """Whether a list of structs is null, at any depth."""
+    is_, kind = pa.types, column.type
+    if is_.is_list(kind):
+        return bool(is_.is_struct(kind.value_type) and column.null_count) or _has_null_list(column.flatten())
+    if is_.is_struct(kind):
+        return any(map(_has_null_list, column.flatten()))
+    return is_.is_map(kind) and (_has_null_list(column.keys) or _has_null_list(column.items))
+
+
+def fits(kind: pa.DataType, column: pa.DataType) -> bool:  # noqa: PLR0911  a case each
+    """Whether all values of a converted type can be written to a column of a table as they are."""
+    is_ = pa.types
+    if kind == column:
+        return True
+    if is_.is_integer(kind):
+        if is_.is_decimal(column):
+            return column.precision - column.scale >= _INTEGER_DIGITS[kind.bit_width]
+        if is_.is_floating(column):
+            return kind.bit_width < column.bit_width
+        return is_.is_integer(column) and kind.bit_width <= column.bit_width
+    if is_.is_floating(kind):
+        return is_.is_floating(column) and kind.bit_width <= column.bit_width
+    if is_.is_decimal(kind) and is_.is_decimal(column):
+        whole = kind.precision - kind.scale <= column.precision - column.scale
+        return whole and kind.scale <= column.scale
+    if is_.is_map(kind):
+        return (
+            is_.is_map(column)
+            and fits(kind.key_type, column.key_type)
+            and fits(kind.item_type, column.item_type)
+        )
+    if is_.is_list(kind):
+        return is_.is_list(column) and fits(kind.value_type, column.value_type)
+    if is_.is_struct(kind) and is_.is_struct(column):
+        pairs = zip(kind, column, strict=False)
+        same = kind.num_fields == column.num_fields
+        return same and all(a.name == b.name and fits(a.type, b.type) for a, b in pairs)
+    return False
+
+
+def as_table(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+    """Rows with exactly the columns of a table; those that the stream lacks are null."""
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in fields
+    ]
+    return pa.Table.from_arrays(
+        columns, schema=pa.schema([pa.field(field.name, field.type) for field in fields])
+    )
+
+
+def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The last row of each key, in the order of rows."""
+    codes, keys = _codes(rows, key)
+    last = np.empty(len(keys), np.int64)
+    last[codes] = np.arange(len(rows))
+    return rows if len(keys) == len(rows) else rows.take(pa.array(np.sort(last)))
+
+
+def last_parts(
+    rows: pa.Table, windows: np.ndarray, columns: Sequence[str]
+) -> tuple[pa.Table, list[tuple[object, ...]]]:
+    """Of each part, rows with the same values of columns, those of the last window; and the parts."""
+    codes, keys = _codes(rows, columns)
+    last = np.full(len(keys), -1, np.int64)
+    np.maximum.at(last, codes, windows)
+    kept = last[codes] == windows
+    return rows if kept.all() else rows.filter(pa.array(kept)), keys
+
+
+def _codes(rows: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray, list[tuple[object, ...]]]:
+    return key_codes([rows.column(name).combine_chunks() for name in columns])
 
 
 class Target(NamedTuple):
@@ -25,7 +208,7 @@ class Target(NamedTuple):
         return [field for field in schema if field.name != self.delete]
 
 
-class Columns(NamedTuple):
+class LakeColumns(NamedTuple):
     """The columns of a table: in order, those by which it is partitioned, those that must have a value."""
 
     fields: tuple[pa.Field, ...]
@@ -89,7 +272,7 @@ class Check:
                 )
         return fields
 
-    def table(self, fields: Sequence[pa.Field], table: Columns) -> None:
+    def table(self, fields: Sequence[pa.Field], table: LakeColumns) -> None:
         """Raise RidgelineError if rows of these columns cannot be written to a table."""
         found = {field.name: field.type for field in table.fields}
         for field in fields:
@@ -116,3 +299,113 @@ class Check:
                 f"the table is partitioned by {own}, `partition_by` is {', '.join(given)}",
                 "give the table's own columns",
             )
+
+
+NUMBER = "ridgeline_batch"
+"""The column with the number of a row's batch."""
+_TRIES = 12
+"""So often a write is tried at once while others are quicker; after that with growing pauses."""
+_DELETED_FIELD = pa.field(DELETED, pa.bool_())
+
+
+class LakeSink(Sink):
+    """Writes each window on the version of the table whose mark was read."""
+
+    def __init__(self, target: Target, convert: Convert) -> None:
+        self.target, self._convert = target, convert
+        self.appends = not (target.key or target.overwrite)
+        self.columns = LakeColumns((), (), ())
+        self._last_window = -1
+        """The last window that is in the table as far as this sink knows: the mark is not before it."""
+
+    def open(self, context: SinkContext) -> None:
+        """Keep the surroundings. A subclass that overrides it calls it first."""
+        self.context = context
+        self.check = Check(context.operator, self.place(), self.target, self._convert)
+
+    def fields(self, schema: pa.Schema) -> list[pa.Field]:
+        """The columns of the stream as the table has them. Raises RidgelineError."""
+        return self.check.stream(schema)
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Write the rows and the mark as one version. Raises RidgelineError for rows that it refuses."""
+        with self.explaining():
+            for left in reversed(range(_TRIES)):
+                try:
+                    self.attempt(batches, mark)
+                except Exception as error:
+                    if not left or not self.is_conflict(error):
+                        raise
+                else:
+                    self._last_window = mark.window
+                    return
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Turns errors of the library into those of sinks."""
+        raise NotImplementedError
+
+    def mark(self) -> Mark | None:
+        """The mark of this run, as of the version that was read last."""
+        found = self.found_mark()
+        if found is not None:
+            self._last_window = max(self._last_window, found.window)
+        return found
+
+    def found_mark(self) -> Mark | None:
+        """Look for the mark in the version that was read last."""
+        raise NotImplementedError
+
+    def attempt(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Read the newest version, compare its mark, and write the next one."""
+        raise NotImplementedError
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether another writer was quicker."""
+        raise NotImplementedError
+
+    def unwritten(self, batches: Sequence[Batch]) -> list[Batch]:
+        """The batches that are not in the table, as its mark says. Raises RidgelineError if that is gone."""
+        found = self.found_mark()
+        if self._last_window > (-1 if found is None else found.window):
+            raise self.context.unmarked(self.place())
+        return self.context.unwritten(batches, found)
+
+    def windows_of(self, batches: Sequence[Batch], rows: pa.Table) -> np.ndarray:
+        """The window of each row."""
+        return np.array([batch.window for batch in batches])[rows.column(NUMBER).to_numpy()]
+
+    def united(self, batches: Sequence[Batch]) -> pa.Table:
+        """The rows of batches with the table's columns, and the number of each row's batch."""
+        tables = []
+        for number, batch in enumerate(batches):
+            self.check.table(self.fields(batch.schema), self.columns)
+            fields = [*self.columns.fields, *([_DELETED_FIELD] if self.target.delete else [])]
+            rows = as_table(batch.data, fields)
+            tables.append(rows.append_column(NUMBER, pa.array(np.full(len(rows), number))))
+        return pa.concat_tables(tables)
+
+    def with_values(self, batches: Sequence[Batch], rows: pa.Table) -> pa.Table:
+        """The rows without those that lack a value which the table needs."""
+        for name in self.columns.needed:
+            null = rows.column(name).is_null()
+            if self.target.delete is not None:
+                null = pc.and_(null, pc.invert(rows.column(DELETED)))
+            if pc.any(null).as_py():
+                self.refuse(batches, rows.filter(null), f"column `{name}` must have a value, and is null")
+                rows = rows.filter(pc.invert(null))
+        return rows
+
+    def refuse(self, batches: Sequence[Batch], rows: pa.Table, reason: str) -> None:
+        """Leave rows out with `on_error=SKIP`. Raises UnwritableError without."""
+        for row in rows.to_pylist():
+            batch = batches[row.pop(NUMBER)]
+            text = capped(str(row), 300)
+            if not self.context.skips:
+                raise UnwritableError(
+                    self.context.operator,
+                    batch.window,
+                    text,
+                    reason,
+                    "mend it upstream or in the table, or set `on_error` to `SKIP`",
+                )
+            self.context.refused(batch, text, reason)

@@ -1,19 +1,142 @@
-"""From columns to the payloads of messages."""
+"""From columns to the payloads of messages, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from ridgeline.api.columns.casting import is_bytes, is_text
+from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._json import json_lines
+from ridgeline.operators._replay_parsers import JsonParser
+from ridgeline.operators._texts import convert
 from ridgeline.operators.payloads import _avro, _protobuf
+from ridgeline.operators.payloads._avro import AvroDecoder, avro_schema_of
+from ridgeline.operators.payloads._protobuf import ProtobufDecoder
 from ridgeline.operators.payloads._registry import Registry
-from ridgeline.operators.payloads.decoding import PayloadFormat
+
+PayloadFormat = Literal["json", "avro", "protobuf", "text", "bytes"]
+"""The form of a message's payload."""
+Decoder = Callable[[Sequence[bytes]], pa.RecordBatch]
+"""Makes a batch of payloads, a row each. Raises ValueError, or what Arrow raises, if one does not fit."""
+
+
+class Decoded(NamedTuple):
+    """Payloads as columns. `rows`: the payloads that fit, in order. `bad`: why the others do not, by row."""
+
+    batch: pa.RecordBatch
+    rows: Sequence[int]
+    bad: Mapping[int, str]
+
+
+def decoder_of(
+    format: PayloadFormat,
+    schema: Schema,
+    *,
+    registry: Registry | None = None,
+    message: Any = None,
+    written: Any = None,
+) -> Decoder:
+    """The decoder of a format.
+
+    `registry`: payloads are framed with the id of their schema there. `message`: the class of Protobuf
+    messages. `written`: the Avro schema of payloads without framing; None: that of the columns. Raises
+    RidgelineError for columns that the format cannot have.
+    """
+    if format == "json":
+        return _json(schema, framed=registry is not None)
+    if format == "avro":
+        plain = avro_schema_of(schema, schema.name) if written is None and registry is None else written
+        return AvroDecoder(schema, plain, registry)
+    if format == "protobuf":
+        return ProtobufDecoder(schema, message, framed=registry is not None)
+    if len(schema.arrow) != 1:
+        raise RidgelineError(
+            f"a payload of {format} is one column; {schema.describe()} has {len(schema.arrow)}"
+        )
+    return _texts(schema) if format == "text" else _bytes(schema)
+
+
+def decode(decoder: Decoder, values: Sequence[bytes]) -> Decoded:
+    """Decode payloads. Those that do not fit are found by halving, so a few of them cost little."""
+    batches, bad = _decode(decoder, range(len(values)), values)
+    rows = range(len(values)) if not bad else [row for row in range(len(values)) if row not in bad]
+    if len(batches) == 1:
+        return Decoded(batches[0], rows, bad)
+    if not batches:
+        return Decoded(decoder([]), rows, bad)
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return Decoded(table.to_batches()[0], rows, bad)
+
+
+def _decode(
+    decoder: Decoder, rows: Sequence[int], values: Sequence[bytes]
+) -> tuple[list[pa.RecordBatch], dict[int, str]]:
+    """The batches of the payloads that fit, in order, and why the others do not, by row."""
+    if not values:
+        return [], {}
+    try:
+        return [decoder(values)], {}
+    except (ValueError, pa.ArrowException, RidgelineError) as error:
+        if len(values) == 1:
+            return [], {rows[0]: str(error)}
+    half = len(values) // 2
+    first, bad = _decode(decoder, rows[:half], values[:half])
+    second, more = _decode(decoder, rows[half:], values[half:])
+    return [*first, *second], {**bad, **more}
+
+
+def _json(schema: Schema, *, framed: bool) -> Decoder:
+    """The decoder of JSON. `framed`: behind a schema's id."""
+    parser = JsonParser(schema)
+
+    def parse(values: Sequence[bytes]) -> pa.RecordBatch:
+        if framed:
+            values = [value[5:] if value[:1] == b"\0" else value for value in values]
+        text = b"\n".join(values)
+        if text.count(b"\n") != max(0, len(values) - 1) or b"\r" in text:
+            # the end of a line within an object is a space; within a text JSON has none
+            text = b"\n".join(value.replace(b"\n", b" ").replace(b"\r", b" ") for value in values)
+        return parser.parse(text, len(values))
+
+    return parse
+
+
+def _texts(schema: Schema) -> Decoder:
+    """UTF-8; a column that is no text has the value that the text says."""
+    kind = schema.arrow.field(0).type
+
+    def read(values: Sequence[bytes]) -> pa.RecordBatch:
+        column = pa.array(values, pa.binary()).cast(pa.string())
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            column = column.cast(kind)
+        elif not is_text(kind):
+            column = convert(column, kind)
+        else:
+            column = column.cast(kind)
+        return _checked(schema, column)
+
+    return read
+
+
+def _bytes(schema: Schema) -> Decoder:
+    kind = schema.arrow.field(0).type
+    if not is_bytes(kind):
+        raise RidgelineError(
+            f"the column `{schema.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
+        )
+    return lambda values: _checked(schema, pa.array(values, kind))
+
+
+def _checked(schema: Schema, column: pa.Array) -> pa.RecordBatch:
+    batch = pa.RecordBatch.from_arrays([column], schema=schema.arrow)
+    refuse_nulls(schema, batch)
+    return batch
+
 
 Encoder = Callable[[pa.RecordBatch], "pa.Array[Any] | Sequence[bytes | None]"]
 """Makes a payload of each row. Raises ValueError that names the first row that does not fit."""
@@ -37,7 +160,7 @@ def encoder_of(
     that the format cannot have, UnavailableError.
     """
     if format == "json":
-        return _json
+        return _to_json
     if format == "avro":
         if registry is not None:
             return _avro.registered_encoder(columns, name, subject, registry, written)
@@ -56,15 +179,15 @@ def encoder_of(
         raise RidgelineError(
             f"the column `{columns.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
         )
-    return _texts
+    return _to_texts
 
 
-def _json(batch: pa.RecordBatch) -> Sequence[bytes]:
+def _to_json(batch: pa.RecordBatch) -> Sequence[bytes]:
     lines = json_lines(pa.Table.from_batches([batch]))
     return lines.split(b"\n")[:-1]
 
 
-def _texts(batch: pa.RecordBatch) -> pa.Array:
+def _to_texts(batch: pa.RecordBatch) -> pa.Array:
     """The text of each value, as UTF-8. A text and bytes are themselves; null is null."""
     column = batch.column(0)
     kind = column.type
@@ -87,5 +210,5 @@ def _texts(batch: pa.RecordBatch) -> pa.Array:
 def _of_json(batch: pa.RecordBatch) -> list[bytes]:
     """The JSON texts of the one column; those of texts without quotes."""
     start = len('{"v":')
-    values = [line[start:-1] for line in _json(batch.rename_columns(["v"]))]
+    values = [line[start:-1] for line in _to_json(batch.rename_columns(["v"]))]
     return [value[1:-1] if value[:1] == b'"' else value for value in values]
