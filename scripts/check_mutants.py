@@ -170,12 +170,6 @@ MUTANTS = {
         "columns = [sums(column, index * 0, len(keys)) for column in batch.columns[1:]]\n        known",
         "tests/operators/test_sum_key_val.py",
     ),
-    "undo-believes-other-segments": Mutant(
-        "engine/state/undo.py",
-        "            or self._segments != state_files.segments_of(wanted)\n",
-        "",
-        "tests/engine/state/test_undo.py",
-    ),
     "losses-counted-once-a-window": Mutant(
         "stram/slot_attempts.py",
         "            if not self._void or self._unreported is not None:\n",

@@ -324,7 +324,6 @@ def test_what_is_kept_beside_keyed_state_holds_until_others_change_it():
     for restore in (
         lambda: cell.apply(change),
         lambda: cell.apply(cell.snapshot()),
-        lambda: cell.take_back({"b": 1}, [], 1, []),
         cell.reset,
     ):
         restore()

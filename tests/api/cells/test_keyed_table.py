@@ -32,20 +32,6 @@ def test_it_holds_what_a_dict_does_in_the_same_order(puts: Any, others: list[int
     assert rows.tolist() == table.find_all(keys).tolist() == list(map(table.find_one, keys))
 
 
-@given(PUTS, st.integers(0, 100), PUTS)
-def test_the_keys_that_came_last_can_be_taken_back(puts: Any, count: int, after: Any) -> None:
-    table, model = filled(puts)
-    count = min(count, len(model))
-    table.truncate(count)
-    model = dict(list(model.items())[:count])
-    for put in after:
-        table.set_many(
-            np.array([key for key, _ in put], np.int64), np.array([value for _, value in put], np.int64)
-        )
-        model.update(put)
-    assert list(table.as_dict().items()) == list(model.items())
-
-
 def test_many_keys_fit_in() -> None:
     keys = np.random.default_rng(1).permutation(np.arange(-60_000, 60_000) * 0x9E3779B1)
     table = NumberTable(np.float64)

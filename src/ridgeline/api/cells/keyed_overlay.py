@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import compress, islice, repeat
+from itertools import compress, repeat
 from operator import is_
 from typing import Any, Protocol
 
@@ -270,28 +270,6 @@ class Overlay(MutableMapping[Any, Any]):
             return False
         table.set_many(keys, values)
         return True
-
-    def take_back(self, values: Mapping[Any, Any], new: Sequence[Any]) -> None:
-        """Set keys that were set to other values; forget those of `new`, which came last."""
-        if self.table is None:
-            self.values_set.update(values)
-            for key in new:
-                self.values_set.pop(key, None)
-            self._updated.difference_update(new)
-            return
-        # the count covers rows that go; it is made again when it is next asked for
-        self._in_base = 0, 0
-        self.table.truncate(len(self.table) - len(new))
-        if values:
-            self.table.set_many(
-                np.array(list(values), np.int64), np.array([*values.values()], self.table.dtype)
-            )
-
-    def newest(self, count: int) -> list[Any]:
-        """The keys of so many values that were set, those that came first last."""
-        if self.table is None:
-            return list(islice(reversed(self.values_set), count))
-        return list(self.table.keys[len(self.table) - count :][::-1].tolist())
 
     def _note_unplaced(self, keys: Iterable[object]) -> None:
         """Add keys to `_unplaced`; drop repetitions when it gets long."""

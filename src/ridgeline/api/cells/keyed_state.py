@@ -15,7 +15,7 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from itertools import compress, islice, repeat
+from itertools import compress, repeat
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
@@ -485,32 +485,10 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             )
         return Held(self._application_window, None, data, set(), {}, changed)
 
-    @property
-    def in_segments(self) -> bool:
-        """True if it lies over a base."""
-        return isinstance(self._data, Overlay)
-
-    @property
-    def own_size(self) -> int:
-        """How many values it holds of its own, beside its base."""
-        return self._data.own_size if isinstance(self._data, Overlay) else len(self._own)
-
-    def touched(self) -> Collection[K] | None:
-        """The keys that this window has set, or whose values it may have changed; None if it removed any."""
-        if self._removed:
-            return None
-        return self._touched | self._watched if self._watched else self._touched
-
     def written(self) -> Collection[K]:
         """The keys that this streaming window has set, changed or removed."""
         self._settle()
         return self._touched
-
-    def newest(self, count: int) -> Sequence[K]:
-        """The keys of so many values that it holds of its own, those that were set first last."""
-        if isinstance(self._data, Overlay):
-            return self._data.newest(count)
-        return list(islice(reversed(self._own), count))
 
     def begin_trial(self) -> None:
         """Keep what values that can change in place were, when they are first read from now on."""
@@ -528,22 +506,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
                 self._data.put_back(key, value)
             elif key in self._own:
                 self._own[key] = value
-
-    def take_back(
-        self, values: Mapping[K, V], new: Sequence[K], application_window: int, changed: Iterable[K]
-    ) -> None:
-        """Set keys that were only set since to these `values`; those of `new` to the base's, or to nothing.
-
-        `changed`: the keys that the application window had changed by then.
-        """
-        if isinstance(self._data, Overlay):
-            self._data.take_back(values, new)
-        else:
-            self._own.update(values)
-            for key in new:
-                self._own.pop(key, None)
-        self._changed, self._changed_in = dict.fromkeys(changed), application_window
-        self._start(application_window)
 
     def reset(self) -> None:
         """Back to no keys."""

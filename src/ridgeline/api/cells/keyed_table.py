@@ -25,7 +25,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 class NumberTable:
     """Numbers by int64 keys, in the order of insertion. Open addressing, searched for many keys in step.
 
-    `dtype`: of the values. Rows of `find` stay as they are until `truncate`.
+    `dtype`: of the values. Rows of `find` stay as they are.
     """
 
     __slots__ = ("_bits", "_buckets", "_count", "_found", "_keys", "_values")
@@ -152,11 +152,6 @@ class NumberTable:
             self._buckets[buckets[free]] = rows[free]  # of several the last one
             left = self._buckets[buckets] != rows
             buckets, rows = (buckets[left] + 1) & last, rows[left]
-
-    def truncate(self, count: int) -> None:
-        """Forget all keys but the first `count`."""
-        self._count, self._found = count, None
-        self._lay(self._bits)
 
     def as_dict(self) -> dict[int, Any]:
         """All keys and values as Python's objects, in the order of insertion."""

@@ -132,11 +132,6 @@ class TimerCell(KeyedCell[K, tuple[int, int]]):
             if len(self._entries) > self._most:
                 self._leave_out()
 
-    def take_back(self, *arguments: Any) -> None:
-        """Set keys back; the index of their times is rebuilt."""
-        super().take_back(*arguments)
-        self._entries = None
-
 
 class KeyTimers(Generic[K]):
     """The timers of a `Timers` in one operator: one per key at most.

@@ -128,7 +128,7 @@ class Container:
         )
         name = operator.title.removesuffix(f"[{operator.partition}]")
         self._turns[operator.id] = CurrentOperator(name, context)
-        self._states.add(operator.id, runtime.cells, spec.passed_over)
+        self._states.add(operator.id)
         return runtime
 
     def change(self, spec: ContainerSpec) -> list[BaseException]:
@@ -245,7 +245,7 @@ class Container:
         for runtime in self._operators.values():
             runtime.running.wait()
         before = {
-            runtime.spec.id: self._states.restore(self.spec, runtime, request.states, request.window_id)
+            runtime.spec.id: self._states.restore(self.spec, runtime, request.states)
             for runtime in self._operators.values()
         }
         window.restored = timeline.now()
@@ -323,7 +323,7 @@ class Container:
                 if states is not None:
                     version = states.get(runtime.spec.id, ())
                     self._held = None
-                    self._states.restore(self.spec, runtime, states, window_id + 1)
+                    self._states.restore(self.spec, runtime, states)
                 enter_operator(self._turns[runtime.spec.id])
                 try:
                     runtime.committed(window_id, present)
@@ -478,7 +478,7 @@ class Container:
     def _start_over(self, runtime: OperatorRuntime, request: WindowRequest) -> None:
         """Bring an operator's state back to the window before."""
         self._states.versions[runtime.spec.id] = None
-        self._states.restore(self.spec, runtime, request.states, request.window_id)
+        self._states.restore(self.spec, runtime, request.states)
 
 
 def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuples]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ridgeline.api.cells.cell import StateCell
 from ridgeline.api.errors import Failure, OperatorError, StateError, described
 from ridgeline.api.state import ValueCell
 from ridgeline.api.support.loops import delayed_classes, has_delayed
@@ -18,7 +17,6 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state import versions as state_versions
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.slides import SLIDES, SlidesCell
-from ridgeline.engine.state.undo import Undo
 from ridgeline.plan.change.state_shapes import class_names
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.physical import PhysicalOperator
@@ -32,28 +30,24 @@ class ContainerStates:
         self._storage = storage
         self._run_id = run_id
         self._files = SegmentFiles(storage, run_id)
-        self._undo: dict[int, Undo] = {}
         self.epoch = 0
         """The driver's."""
         self.versions: dict[int, StateVersion | None] = {}
         """The version in each operator's cells, None if unknown: at least the segments and the last name."""
 
-    def add(self, operator: int, cells: Mapping[str, StateCell], passed_over: int) -> None:
+    def add(self, operator: int) -> None:
         """Keep the state of an operator that has just been made: its cells are empty."""
         self.versions[operator] = ()
-        self._undo[operator] = Undo(cells, passed_over)
 
     def remove(self, operator: int) -> None:
         """Forget an operator that lives here no more."""
         self.versions.pop(operator, None)
-        self._undo.pop(operator, None)
 
     def restore(
         self,
         spec: ContainerSpec,
         runtime: OperatorRuntime,
         states: Mapping[int, StateVersion] | None,
-        window_id: int,
     ) -> StateVersion:
         """Bring an operator's state to the version before a window; leave it as it is if `states` is None.
 
@@ -65,17 +59,12 @@ class ContainerStates:
         wanted = held if states is None else states.get(operator_id, ())
         self.versions[operator_id] = None  # unknown until the window has ended well
         if runtime.cells and wanted is not None and held != wanted:
-            undo = self._undo[operator_id]
-            touched = undo.touched_since(window_id, wanted)
-            undo.restoring()
             owner = spec.tails.get(operator_id, runtime.spec)
             try:
-                state_versions.restore(self._files, owner, runtime.cells, wanted, held, self.epoch, touched)
+                state_versions.restore(self._files, owner, runtime.cells, wanted, held, self.epoch)
             except StateError as error:
                 error.operator = runtime.spec.title
                 raise
-            undo.restored(wanted, window_id)
-        self._undo[operator_id].begins(wanted or (), window_id)
         return wanted or ()
 
     def note_changes(
@@ -89,7 +78,6 @@ class ContainerStates:
         if isinstance(held := runtime.cells.get(SLIDES), SlidesCell):
             report.window.held_bytes = held.size_bytes
         report.delays = has_delayed(runtime.operator)
-        self._undo[runtime.spec.id].ran(report.window.window_id, changed)
         if changed:
             changes[runtime.spec.id] = changed
             report.replaces = len(changed) == len(runtime.cells) and all(

@@ -10,7 +10,6 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Segment, Segments, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.shared_segments import SharedSegments
-from ridgeline.engine.state.undo import Touched, take_back
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
@@ -22,13 +21,11 @@ def restore(
     wanted: StateVersion,
     held: StateVersion | None = None,
     epoch: int = 0,
-    touched: Touched | None = None,
     each: Callable[[], None] | None = None,
 ) -> None:
     """Bring cells to the version `wanted`; `held`: their version, None if unknown. `epoch`: the driver's.
 
-    `touched`: all in which the cells differ from that version, None if that is not known. `each`: called
-    after each file that was read.
+    `each`: called after each file that was read.
 
     A version that was compacted meanwhile is the same state, so the cells stay and only later deltas are
     read. If it was compacted into other segments the cells are loaded again. That is cheap, since segments
@@ -38,8 +35,6 @@ def restore(
     missing = _missing(wanted, held)
     segments: dict[str, Segment] = {}
     if missing is None:
-        if touched is not None and take_back(files.storage, operator, cells, wanted, touched):
-            return
         missing = tuple(name for name in wanted if not state_files.is_segment(name))
         segments = {
             name: files.open(name, epoch) for name in state_files.segments_of(wanted)

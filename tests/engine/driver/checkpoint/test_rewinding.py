@@ -245,7 +245,7 @@ def test_a_rewind_across_a_change_of_an_output_is_refused(
         run_local(app, checkpoint="state", from_window=1)
     assert {path: path.read_bytes() for path in tmp_path.glob("*/*-*")} == before
     assert run_local(app, windows=1, checkpoint="state").window_ids == [5]
-    assert run_local(app, windows=1, checkpoint="state", from_window=2).window_ids == [6]
+    assert run_local(app, windows=1, checkpoint="state", from_window=2).window_ids == [7]
 
 
 def test_a_rewind_with_an_output_elsewhere_is_refused_at_the_start(tmp_path: Path) -> None:
