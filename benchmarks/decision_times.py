@@ -14,8 +14,7 @@ from benchmarks.simulated_run import SimulatedRun
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.engine.driver.slots.changing import SlotChanging
-from ridgeline.engine.driver.slots.contents import SlotContents
+from ridgeline.engine.driver.slots.contents import SlotChanging, SlotContents
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.driver.slots.group import SlotGone, SlotGroup, SlotJoined
 from ridgeline.engine.driver.slots.health import Reach

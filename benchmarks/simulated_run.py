@@ -23,7 +23,7 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.run.triggers import Limits, TickTrigger
-from ridgeline.engine.driver.slots import changing
+from ridgeline.engine.driver.slots import contents
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
@@ -181,12 +181,12 @@ class _Here(Executor):
 
 @contextmanager
 def _plan_files_here() -> Iterator[None]:
-    usual = changing.ThreadPoolExecutor
-    changing.ThreadPoolExecutor = _Here  # type: ignore[assignment, misc]
+    usual = contents.ThreadPoolExecutor
+    contents.ThreadPoolExecutor = _Here  # type: ignore[assignment, misc]
     try:
         yield
     finally:
-        changing.ThreadPoolExecutor = usual  # type: ignore[misc]
+        contents.ThreadPoolExecutor = usual  # type: ignore[misc]
 
 
 def _no_spark() -> Any:

@@ -63,9 +63,7 @@ MUTANTS = {
         "own = ()",
         "tests/plan/change/test_shorter_edits.py",
     ),
-    "record-not-synced": Mutant(
-        "engine/files/appended_file.py", "        os.fdatasync(self._file)\n", "", _POWER
-    ),
+    "record-not-synced": Mutant("engine/files/storage.py", "        os.fdatasync(self._file)\n", "", _POWER),
     "state-folder-not-settled": Mutant(
         "engine/driver/checkpoint/journal.py", "            if settles:\n", "            if False:\n", _POWER
     ),
@@ -117,7 +115,7 @@ MUTANTS = {
         "tests/service/http",
     ),
     "any-proof-will-do": Mutant(
-        "engine/exchange/handshake.py",
+        "engine/exchange/connection.py",
         "if not hmac.compare_digest(proof, self._proof(side)):",
         "if not proof:",
         _HOSTILE,

@@ -143,8 +143,7 @@ def spark_context(spark_folder):
 
     Tests leave it running.
     """
-    from ridgeline.engine.spark.class_archive import SWITCH
-    from ridgeline.engine.spark.session import start_context
+    from ridgeline.engine.spark.session import SWITCH, start_context
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {

@@ -17,7 +17,6 @@ MAIN = {
     "engine/driver/run/run.py": "begin",
     "engine/container/container.py": "run",
     "engine/state/versions.py": "restore",
-    "engine/container/inbox.py": "receive",
     "engine/operator/runtime.py": "run",
     "api/points.py": "emit",
     "engine/exchange/outgoing.py": "route",
@@ -40,7 +39,7 @@ MAIN = {
 """The function by which a step opens its file, in process."""
 ELSEWHERE = {
     *("engine/driver/run/triggers.py", "engine/driver/slots/executor.py"),
-    *("engine/slot/loop.py", "engine/slot/slot.py"),
+    *("engine/slot/task.py", "engine/slot/slot.py"),
     *("service/http/endpoints.py", "cli/remote/commands.py", "cli/views/lists.py"),
 }
 """Steps that a run in process does not take."""

@@ -12,8 +12,8 @@ from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.journal_record import Place
 from ridgeline.engine.driver.heartbeats import read_heartbeat
 from ridgeline.engine.driver.operator_log import OperatorLog
+from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.frames import FrameDecoder, encode
-from ridgeline.engine.exchange.handshake import Handshake
 from ridgeline.engine.exchange.network import Peer, RefusedError
 from ridgeline.engine.files.sealed import seal, unseal
 from ridgeline.engine.files.storage import MemoryStorage

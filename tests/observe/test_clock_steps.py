@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.engine.driver.run.reporter import Reporter
 from ridgeline.measure.events import StateWarning
-from ridgeline.observe.clock_steps import ClockSteps
+from ridgeline.observe.reporting import ClockSteps
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import SteppingClock
 from support.testing.diamond import diamond

@@ -13,7 +13,7 @@ import pytest
 from ridgeline.api.errors import FencedError, RidgelineError
 from ridgeline.api.support.files import StoreAwayError, is_of_store
 from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
-from ridgeline.engine.driver.output_stores import OutputStores
+from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.operators import FileOutput
 from ridgeline.testing import SteppingClock

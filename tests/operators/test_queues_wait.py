@@ -17,7 +17,7 @@ from rich.console import Console
 from ridgeline.api import PublisherContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import waiting_for_store
-from ridgeline.engine.driver.output_stores import OutputStores
+from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.operators import _queue_files
 from ridgeline.operators._queue_files import QueueFolder
 from ridgeline.operators._queue_objects import ObjectFolder

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from ridgeline.regions.joined_plan import joined_plan
+from ridgeline.regions.joined_run import joined_plan
 from support.service.halves import halves_of, joined
 from support.service.watched import serving
 

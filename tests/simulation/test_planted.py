@@ -7,7 +7,7 @@ import pytest
 
 from ridgeline.engine.container.container import Container
 from ridgeline.engine.container.states import ContainerStates
-from ridgeline.engine.driver.checkpoint import retention, state_moves
+from ridgeline.engine.driver.checkpoint import folder, state_moves
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -182,7 +182,7 @@ def void_state_kept(patch):
 
 def purges_too_much(patch):
     """A purge forgets that the kept windows name files."""
-    patch.setattr(retention, "_names", lambda windows: set())
+    patch.setattr(folder, "_names", lambda windows: set())
 
 
 def edits_forgotten(patch):

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import EXCHANGE, STORE
+from ridgeline.stram.master import Failures
 from ridgeline.stram.patience import Absence, Patience, back_off
 from ridgeline.stram.plan_traits import PlanTraits
-from ridgeline.stram.recovery import Failures
 from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
 from support.stram.plans import plan
 

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from ridgeline import AffinityRule, Application
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.hosts import Unit, choose_hosts
 from ridgeline.stram.placement import (
     HostCapacity,
     HostPreference,
+    Unit,
     broken_rules,
+    choose_hosts,
     count_slots,
     host_preferences,
     place,

@@ -21,7 +21,7 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.engine.driver.checkpoint.journal import Journal
-from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, KeptProperties
+from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties
 from ridgeline.engine.driver.checkpoint.planning import read_last
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local

@@ -34,9 +34,9 @@ from ridgeline.measure.answers.outputs import OutputAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
-from ridgeline.measure.answers.regions import RegionsAnswer
+from ridgeline.measure.answers.regions import QueueAnswer, RegionAnswer, RegionsAnswer
 from ridgeline.measure.answers.sources import SourceDetailAnswer, SourcePartitionAnswer
-from ridgeline.measure.answers.watermarks import WatermarksAnswer
+from ridgeline.measure.answers.watermarks import WatermarkAnswer, WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
@@ -44,18 +44,153 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent
+from ridgeline.measure.progress.backlog import Verdict
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import MetricNode, OperatorNode, StreamEdge, Topology
 from ridgeline.observe.watch import Subscriber
+from ridgeline.plan.region import QueueEdge
 from ridgeline.regions import sums
-from ridgeline.regions.backlog import joined_progress
 from ridgeline.regions.paths import joined_path
-from ridgeline.regions.queues import QueueLog, QueueMeter, queue_path
+from ridgeline.regions.queues import QueueLog, QueueMeter, Waiting, queue_path, waiting
 from ridgeline.regions.region_run import RegionRun
-from ridgeline.regions.rows import queue_rows, region_rows
-from ridgeline.regions.verdict import because, sentence
+from ridgeline.regions.sums import failure_of, state_of
+from ridgeline.regions.verdict import because, joined_progress, sentence
 from ridgeline.regions.view import IDS, RegionView
-from ridgeline.regions.watermarks import joined_watermarks
+
+# Watermarks of an application of several regions: who holds back whom, across queues.
+
+_NAMED = 8
+
+
+def joined_watermarks(views: Sequence[RegionView], edges: Sequence[QueueEdge]) -> WatermarksAnswer:
+    """The rows of all regions. Where the reader of a queue holds back, the inputs are named that do so there.
+
+    These are what the writer of the queue waits for. A reader that is behind what was written is named too.
+    """
+    rows: dict[str, list[WatermarkAnswer]] = {}
+    found: list[WatermarkAnswer] = []
+    readers: dict[str, tuple[QueueEdge, list[WatermarkAnswer]]] = {}
+    for view in views:
+        names = {node.title: node.name for node in view.watch.topology.operators}
+        for edge in edges:
+            if edge.reader_region == view.name:
+                titles = [title for title, name in names.items() if name == edge.reader]
+                readers |= dict.fromkeys(titles, (edge, rows.get(edge.writer, [])))
+        for row in view.watermarks()["operators"]:
+            made: WatermarkAnswer = {
+                **row,
+                "heldBackBy": _through(row["heldBackBy"], readers, row["watermark"]),
+                "idleInputs": _idle(row["idleInputs"], readers),
+            }
+            if row["operator"] in readers and row["state"] != "finished":
+                made["heldBackBy"] = _through([row["operator"]], readers, row["watermark"])
+            rows.setdefault(names.get(row["operator"], row["operator"]), []).append(made)
+            found.append(made)
+    return {"operators": found}
+
+
+def _through(
+    titles: Sequence[str],
+    readers: dict[str, tuple[QueueEdge, list[WatermarkAnswer]]],
+    watermark: float | None,
+) -> list[str]:
+    """The holders, with what is behind a queue in the place of its reader."""
+    found: dict[str, None] = {}
+    for title in titles:
+        if title not in readers:
+            found[title] = None
+            continue
+        edge, written = readers[title]
+        marks = [row["watermark"] for row in written if row["watermark"] is not None]
+        if marks and (watermark is None or min(marks) > watermark):
+            found[f"queue {edge.stream}"] = None  # what is in it moves the watermark once it is read
+            continue
+        least = min(marks, default=None)
+        holders = [one for row in written if row["watermark"] == least for one in row["heldBackBy"]]
+        found |= dict.fromkeys(holders or [title])
+    return list(found)[:_NAMED]
+
+
+def _idle(titles: Sequence[str], readers: dict[str, tuple[QueueEdge, list[WatermarkAnswer]]]) -> list[str]:
+    """The idle inputs, with those behind a queue in the place of its reader."""
+    found: dict[str, None] = {}
+    for title in titles:
+        behind = [one for row in readers[title][1] for one in row["idleInputs"]] if title in readers else []
+        found |= dict.fromkeys(behind or [title])
+    return list(found)[:_NAMED]
+
+
+# The answers about regions and queues.
+
+
+def queue_rows(
+    meters: Sequence[QueueMeter], progress: Mapping[str, ProgressAnswer], now: float
+) -> list[QueueAnswer]:
+    """The queues, a row for each reader. `progress`: that of each region."""
+    return [_queue(meter, progress[meter.edge.reader_region], now) for meter in meters]
+
+
+def _queue(meter: QueueMeter, progress: ProgressAnswer, now: float) -> QueueAnswer:
+    """The row of one reader; `progress`: of its region."""
+    edge, found = meter.edge, waiting(meter, now)
+    state = state_of(meter.reader)
+    seen = next((one["verdict"] for one in progress["sources"] if one["operator"] == edge.reader), "")
+    gained = found.read - found.written
+    catches_up = found.tuples > 0 and gained > 0 and seen == Verdict.CATCHING_UP
+    return {
+        "stream": edge.stream,
+        "writer": edge.writer,
+        "writerRegion": edge.writer_region,
+        "reader": edge.reader,
+        "readerRegion": edge.reader_region,
+        "backlogRecords": found.tuples,
+        "backlogBytes": found.bytes,
+        "backlogSeconds": found.seconds,
+        "writtenPerSecond": found.written,
+        "readPerSecond": found.read,
+        "caughtUpAt": now + found.tuples / gained if catches_up else None,
+        "verdict": _verdict(state, found, seen),
+        "full": found.full,
+        "fullAt": found.full_at,
+        "fullInSeconds": None if found.full_at is None else max(0.0, found.full_at - now),
+        "keepSeconds": meter.keep_seconds,
+        "keepBytes": meter.keep_bytes,
+    }
+
+
+def _verdict(state: str, found: Waiting, seen: str) -> str:
+    """The verdict of the reader; of one that does not run, what follows from what waits."""
+    if state in {"RUNNING", "PENDING"}:
+        return seen or Verdict.UNKNOWN.value
+    if not found.tuples:
+        return Verdict.KEEPING_UP.value
+    if state == "FAILED":
+        return Verdict.STUCK.value
+    return Verdict.FALLING_BEHIND.value if found.written > 0 else Verdict.HOLDING.value
+
+
+def region_rows(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> list[RegionAnswer]:
+    """The regions, in topological order."""
+    return [_region(view, queues) for view in views]
+
+
+def _region(view: RegionView, queues: Sequence[QueueAnswer]) -> RegionAnswer:
+    """The row of one region, with those of `queues` that it has an end of."""
+    region, info = view.region, view.watch.info()
+    last = next(iter(view.watch.windows(1)), None)
+    return {
+        "name": view.name,
+        "number": region.number,
+        "state": state_of(region),
+        "error": failure_of(region),
+        "operators": [one.name for one in region.plan.logical.operators],
+        "windowSeconds": region.plan.logical.window_seconds,
+        "committedWindow": info["stats"]["recoveryWindowId"] if "id" in info else None,
+        "latencyMs": None if last is None else last["latencyMs"],
+        "reads": [row for row in queues if row["readerRegion"] == view.name],
+        "writes": [row for row in queues if row["writerRegion"] == view.name],
+    }
+
 
 _log = logging.getLogger(__name__)
 QUEUE_PORT = "queue"

@@ -14,8 +14,7 @@ from ridgeline.api.columns.dataframes import ArrowStream
 from ridgeline.api.errors import RidgelineError, StateError, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import OutputPoint, Rows
-from ridgeline.engine.operator.instance import Instance
-from ridgeline.engine.operator.undeclared import is_hidden
+from ridgeline.engine.operator.instance import Instance, is_hidden
 from ridgeline.testing.fingerprint import changing_fingerprint, fingerprint, is_users
 
 _MOST_TUPLES = 1_000

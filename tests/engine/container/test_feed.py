@@ -14,7 +14,7 @@ from ridgeline.engine.container.feed import Fed, FedRows, Reading, container_of,
 from ridgeline.engine.exchange.network import FEEDER, LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.process.plan_distribution import PlanFile
-from ridgeline.engine.slot import loop as slot_loop
+from ridgeline.engine.slot import task as slot_loop
 from ridgeline.engine.slot.feed_task import Feeder, FeedTask, WholeInput
 from ridgeline.engine.slot.messages import Blocks, Host, RunAttempt, Taken, decode, encode
 from ridgeline.engine.slot.slot import Slot

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.engine.exchange.handshake import Handshake
+from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.network import STRAM, Peer, RefusedError
 
 SECRET = b"a secret of thirty-two bytes ..."

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.engine.exchange.handshake import Handshake
+from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.network import Opened, Peer
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.testing import SteppingClock

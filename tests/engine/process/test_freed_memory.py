@@ -11,7 +11,7 @@ ROUNDS = 50
 PROGRAM = f"""
 import os, resource, sys, threading
 import numpy as np
-from ridgeline.engine.process.freed_memory import keep_freed_memory
+from ridgeline.engine.process.garbage import keep_freed_memory
 
 done = keep_freed_memory() if sys.argv[1] == "keep" else None
 

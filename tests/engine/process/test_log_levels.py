@@ -6,23 +6,23 @@ import sys
 
 import pytest
 
-from ridgeline.engine.process import log_levels
+from ridgeline.engine.process import log_channel
 
 PROGRAM = """
 import logging
-from ridgeline.engine.process import log_channel, log_levels
+from ridgeline.engine.process import log_channel
 {prepare}
 accounts, rules = logging.getLogger("accounts"), logging.getLogger("accounts.rules")
 rules.debug("first")
-log_levels.change({{"accounts.rules": "DEBUG"}})
+log_channel.change({{"accounts.rules": "DEBUG"}})
 rules.debug("second"), accounts.debug("third")
-log_levels.change({{"accounts": "DEBUG"}})
+log_channel.change({{"accounts": "DEBUG"}})
 rules.debug("fourth"), accounts.debug("fifth")
-log_levels.change({{"accounts.rules": "ERROR"}})
+log_channel.change({{"accounts.rules": "ERROR"}})
 rules.warning("sixth"), accounts.debug("seventh")
-log_levels.change({{"accounts.rules": "DEFAULT"}})
+log_channel.change({{"accounts.rules": "DEFAULT"}})
 rules.debug("eighth")
-log_levels.follow({{}})
+log_channel.follow({{}})
 rules.debug("ninth"), accounts.info("tenth"), rules.warning("eleventh")
 assert not accounts.handlers and not rules.handlers
 """
@@ -55,14 +55,14 @@ def test_a_level_counts_from_then_on_and_each_line_is_written_once(prepare):
 @pytest.mark.parametrize("name", ["", ".", "a..b", "a.*", "a b", "a\n", "x" * 201])
 def test_a_name_that_is_none_is_refused(name):
     with pytest.raises(ValueError, match="the name of a logger"):
-        log_levels.change({name: "DEBUG"})
-    assert not log_levels.levels()
+        log_channel.change({name: "DEBUG"})
+    assert not log_channel.levels()
 
 
 def test_a_level_that_is_none_and_too_many_loggers_are_refused_and_nothing_is_set():
     with pytest.raises(ValueError, match="one of DEBUG, INFO, WARNING, ERROR, DEFAULT"):
-        log_levels.change({"accounts": "DEBUG", "rules": "LOUD"})
+        log_channel.change({"accounts": "DEBUG", "rules": "LOUD"})
     with pytest.raises(ValueError, match="at most"):
-        log_levels.change({f"accounts{number}": "DEBUG" for number in range(log_levels.MOST_LOGGERS + 1)})
-    assert not log_levels.levels()
+        log_channel.change({f"accounts{number}": "DEBUG" for number in range(log_channel.MOST_LOGGERS + 1)})
+    assert not log_channel.levels()
     assert logging.getLogger("accounts").level == logging.NOTSET

@@ -12,7 +12,6 @@ from ridgeline.api.support.pickling import loads
 from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.exchange.network import LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.process.plan_distribution import PlanFile
-from ridgeline.engine.slot.loop import QUEUE_BYTES, SlotLoop
 from ridgeline.engine.slot.messages import (
     Awake,
     Blocks,
@@ -33,6 +32,7 @@ from ridgeline.engine.slot.messages import (
     encode_for_each,
 )
 from ridgeline.engine.slot.slot import Slot
+from ridgeline.engine.slot.task import QUEUE_BYTES, SlotLoop
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
 from ridgeline.testing import SteppingClock

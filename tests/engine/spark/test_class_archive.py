@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.engine.spark.class_archive import SWITCH, archive_options
+from ridgeline.engine.spark.session import SWITCH, archive_options
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.engine.spark.hosts import host_in
+from ridgeline.engine.spark.cores import host_in
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ridgeline
-from ridgeline.engine.spark.java_failure import HeldOutput, why
+from ridgeline.engine.spark.java import HeldOutput, why
 from support.waiting import PATIENCE_SECONDS
 
 _START = """

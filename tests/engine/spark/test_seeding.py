@@ -37,7 +37,7 @@ def draw():
 _FORKS = """
 import gc, json, os
 from ridgeline.engine.spark.daemon import preload
-from ridgeline.engine.spark.seeding import seed_after_fork
+from ridgeline.engine.spark.daemon import seed_after_fork
 preload("draws")
 import draws, numpy
 numpy.random.standard_normal()

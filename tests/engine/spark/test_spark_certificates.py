@@ -6,8 +6,8 @@ import pytest
 from cryptography import x509
 
 from ridgeline.api.support.pickling import dumps
+from ridgeline.engine.driver.slots.spark_slots import make_certificate
 from ridgeline.engine.exchange.network import Peer
-from ridgeline.engine.spark.certificates import make_certificate
 from support.engine.between import Between
 from support.engine.wire import MASTER, TCP, Wire
 

@@ -12,7 +12,7 @@ from ridgeline.cli.remote.client import Client
 from ridgeline.cli.remote.logs import line_texts
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.measure.trace_ids import run_of, trace_text
-from ridgeline.regions.joined_plan import joined_plan
+from ridgeline.regions.joined_run import joined_plan
 from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.http import log as endpoint
 from support.service.halves import halves_of, joined

@@ -16,7 +16,6 @@ from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.process.plan_distribution import PlanFile
-from ridgeline.engine.slot.loop import SlotLoop
 from ridgeline.engine.slot.messages import (
     Committed,
     Ended,
@@ -30,6 +29,7 @@ from ridgeline.engine.slot.messages import (
     encode,
 )
 from ridgeline.engine.slot.slot import Slot
+from ridgeline.engine.slot.task import SlotLoop
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.container_spec import ContainerSpec, Route
 from ridgeline.plan.protocol import WindowReport, WindowRequest

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ridgeline import SystemClock
 from ridgeline.engine.exchange.address import TcpWay, ways_of
+from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.frames import FrameDecoder, encode
-from ridgeline.engine.exchange.handshake import Handshake
 from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received

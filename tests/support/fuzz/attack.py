@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.engine.exchange.address import TcpWay, ways_of
+from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.frames import encode
-from ridgeline.engine.exchange.handshake import Handshake
 from ridgeline.engine.exchange.network import STRAM, Peer, RefusedError
 from support.mutating import mutated
 from support.waiting import PATIENCE_SECONDS

@@ -13,9 +13,9 @@ from ridgeline.engine.driver.checkpoint.rewinding import rewind, rewindable
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.exchange.network import STRAM, Peer
-from ridgeline.engine.slot.loop import SlotLoop
 from ridgeline.engine.slot.messages import Joined, encode
 from ridgeline.engine.slot.slot import Slot
+from ridgeline.engine.slot.task import SlotLoop
 from ridgeline.measure.events import RunEvent, SlotSpeculated
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan

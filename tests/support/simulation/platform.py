@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.engine.driver import watchdog
-from ridgeline.engine.driver.checkpoint import journal, retention
-from ridgeline.engine.driver.run import changing, live_plan
-from ridgeline.engine.driver.slots import changing as slot_changing
+from ridgeline.engine.driver.checkpoint import folder, journal
+from ridgeline.engine.driver.run import live_plan
+from ridgeline.engine.driver.slots import contents
 from ridgeline.engine.driver.slots import group as slot_group
 from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.jobs import JobEnded
@@ -218,11 +218,11 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield journal, "SEGMENT_BYTES", segment_bytes
     yield journal, "PICTURES", 1
     yield journal, "PICTURE_RECORDS", 3
-    yield retention, "OLD_SEGMENTS", 1
+    yield folder, "OLD_SEGMENTS", 1
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
-    yield changing, "ThreadPoolExecutor", Here
+    yield live_plan, "ThreadPoolExecutor", Here
     yield live_plan, "PLAN_FILES", _NoPurge()
-    yield slot_changing, "ThreadPoolExecutor", Here
+    yield contents, "ThreadPoolExecutor", Here
     yield _file_publisher, "OutputFiles", SimulatedOutputFiles
     yield speculation, "LEAST_WINDOWS", 2
     yield speculation, "LEAST_SECONDS", 0.01

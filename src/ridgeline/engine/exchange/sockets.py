@@ -19,10 +19,17 @@ from typing_extensions import Buffer
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange import tls
-from ridgeline.engine.exchange.connection import Connection, EndedError, ended
-from ridgeline.engine.exchange.dialing import Dialing, UnreachableError
+from ridgeline.engine.exchange.connection import NONCE_BYTES, Connection, EndedError, Handshake, Outbox, ended
+from ridgeline.engine.exchange.dialing import (
+    SILENCE_SECONDS,
+    TICK_SECONDS,
+    Dialing,
+    FarConnections,
+    PolledTime,
+    Unopened,
+    UnreachableError,
+)
 from ridgeline.engine.exchange.frames import Frame, encode
-from ridgeline.engine.exchange.handshake import NONCE_BYTES, Handshake
 from ridgeline.engine.exchange.limits import (
     PAUSE_SECONDS,
     Limits,
@@ -46,16 +53,8 @@ from ridgeline.engine.exchange.network import (
     Received,
     RefusedError,
 )
-from ridgeline.engine.exchange.outbox import Outbox
 from ridgeline.engine.exchange.poller import READ, WRITE, Poller
 from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, prepare
-from ridgeline.engine.exchange.timeouts import (
-    SILENCE_SECONDS,
-    TICK_SECONDS,
-    FarConnections,
-    PolledTime,
-    Unopened,
-)
 
 _SCRATCH_BYTES = 64 << 10
 _ACCEPTED_AT_ONCE = 16

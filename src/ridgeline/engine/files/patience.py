@@ -24,8 +24,14 @@ from ridgeline.api.support.files import (
     unavailable,
 )
 from ridgeline.api.support.masking import mask_text
-from ridgeline.engine.files.appended_file import AppendedFile
-from ridgeline.engine.files.storage import Buffer, DriverStorage, LocalStorage, Storage, open_storage
+from ridgeline.engine.files.storage import (
+    AppendedFile,
+    Buffer,
+    DriverStorage,
+    LocalStorage,
+    Storage,
+    open_storage,
+)
 
 _Result = TypeVar("_Result")
 STARTING_SECONDS = 10.0

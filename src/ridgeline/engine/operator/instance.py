@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.cell import StateCell
+from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.columns.combined import Combined
 from ridgeline.api.columns.pending import PendingError
 from ridgeline.api.columns.schema import Schema
@@ -24,7 +25,7 @@ from ridgeline.api.errors import (
     described,
     shorten,
 )
-from ridgeline.api.operator import InputOperator, Operator, operator_type, port_schema, state_cells
+from ridgeline.api.operator import HIDDEN, InputOperator, Operator, operator_type, port_schema, state_cells
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
 from ridgeline.api.push_input import PushInput
@@ -33,8 +34,50 @@ from ridgeline.api.times import Times
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.operator.progress import Handler, Running
 from ridgeline.engine.operator.signals import Signals
-from ridgeline.engine.operator.undeclared import Undeclared
 from ridgeline.plan.physical import PhysicalOperator
+
+# The attributes of an operator that it does not declare: what a window sets is dropped at its end.
+
+
+def is_hidden(name: str) -> bool:
+    """True for what the platform keeps on an operator."""
+    return name in HIDDEN or name.startswith(OWN)
+
+
+class Undeclared:
+    """The undeclared attributes of an operator, and which of them are kept."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._kept: dict[str, object] = {}
+
+    def keep(self) -> None:
+        """What there is now, made by `__init__`, `setup` and `activate`, is there in each window."""
+        self._kept = {name: value for name, value in vars(self._operator).items() if not is_hidden(name)}
+
+    def set_in_window(self) -> list[str]:
+        """The attributes that the window has set."""
+        values: Mapping[str, object] = vars(self._operator)
+        return [
+            name
+            for name, value in values.items()
+            if not is_hidden(name) and self._kept.get(name, values) is not value
+        ]
+
+    def forget(self, window_id: int) -> None:
+        """Remove attributes that the window set without declaring them, also those of `__init__` or `setup`.
+
+        Properties and metrics, which the class has values for, get back the value that they had.
+        """
+        values = vars(self._operator)
+        for name in self.set_in_window():
+            del values[name]
+            if name in self._kept and hasattr(type(self._operator), name):
+                values[name] = self._kept[name]
+                continue
+            self._kept.pop(name, None)
+            values.setdefault("_forgotten", {})[name] = window_id
+
 
 _CONNECTING = "activate", "deactivate", "teardown"
 _NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"

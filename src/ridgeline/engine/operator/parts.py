@@ -2,25 +2,170 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.state import ENDED, METRICS, WATERMARK
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.metric import checked_value
+from ridgeline.api.operator import InputOperator, has_finished, operator_type
+from ridgeline.api.push_input import PushInput
+from ridgeline.api.state import ENDED, METRICS, WATERMARK, ValueCell
 from ridgeline.engine.operator.ages import RecordAges
 from ridgeline.engine.operator.application_window import BeginWindow, EndWindow, Gathering
 from ridgeline.engine.operator.controls import ControlTuples, EmittedControls
 from ridgeline.engine.operator.delivery import OrderByTime
 from ridgeline.engine.operator.input import InputTuples
 from ridgeline.engine.operator.instance import Instance
-from ridgeline.engine.operator.listeners import BeforeCheckpoint, Checks, IdleTime
-from ridgeline.engine.operator.metrics import DeclaredMetrics
 from ridgeline.engine.operator.part import Emitted, Inputs, Turn, TurnPart
 from ridgeline.engine.operator.skipping import LeftOut
 from ridgeline.engine.operator.timers import EndOfInput, Timers, TimeToLive, WindowStates
 from ridgeline.engine.operator.watermarks import Watermark
 from ridgeline.engine.state.slides import SLIDES
+
+# The metrics that an operator declares: all are read, and fields set back, as application windows end.
+
+_PLAIN = 2**31
+
+
+class DeclaredMetrics(TurnPart):
+    """The declared metrics of one operator.
+
+    In an application window of several streaming windows the fields go from one to the next by a state of
+    their own. So they are as exact as state is.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        declared = operator_type(type(instance.operator)).metrics
+        self._fields = {name: one.default for name, one in declared.items() if not one.method}
+        self._counters = {name for name, one in declared.items() if one.kind == "counter"}
+        self._methods = [name for name, one in declared.items() if one.method]
+        self._cell: ValueCell | None = None
+        if self._fields and instance.window_count > 1:
+            self._cell = instance.cells[METRICS] = ValueCell(None)
+
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if the operator declares none."""
+        return cls(instance) if operator_type(type(instance.operator)).metrics else None
+
+    def start(self) -> None:
+        """Give the fields their defaults: what `setup` makes of them is what windows begin with."""
+        vars(self.instance.operator).update(self._fields)
+
+    def begin(self, turn: Turn) -> None:
+        """Give the fields the values of the streaming window before."""
+        if self._cell is not None and (kept := self._cell.get()) is not None:
+            vars(self.instance.operator).update(zip(self._fields, kept, strict=True))
+
+    def end(self, turn: Turn) -> None:
+        """Read the values if the application window ends, else keep the fields for the next window.
+
+        Raises OperatorError naming the metric if it is no finite number, or if its method raises or emits.
+        """
+        if turn.ends:
+            turn.report.metrics = self._read()
+            if self._cell is not None and self._cell.get() is not None:
+                self._cell.set(None)
+        elif self._cell is not None:
+            values = tuple(getattr(self.instance.operator, name) for name in self._fields)
+            if values != self._cell.get():
+                self._cell.set(values)
+
+    def _read(self) -> Mapping[str, float]:
+        """The values at the end of an application window, but for those that there are none of."""
+        found: dict[str, float | None] = {}
+        values = vars(self.instance.operator)
+        for name in self._fields:
+            value = values.get(name)
+            if type(value) is int and 0 <= value <= _PLAIN:
+                found[name] = value  # as most are: nothing needs to be checked
+            else:
+                found[name] = self.instance.timed(f"metric `{name}`", partial(self._field, name))
+        for name in self._methods:
+            found[name] = self.instance.timed(f"metric `{name}`", partial(self._method, name))
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _field(self, name: str) -> float | None:
+        return self._checked(name, getattr(self.instance.operator, name))
+
+    def _method(self, name: str) -> float | None:
+        outputs = self.instance.outputs.values()
+        before = [point.pending for point in outputs]
+        value = self._checked(name, getattr(self.instance.operator, name)())
+        if before != [point.pending for point in outputs]:
+            raise RidgelineError(f"the method of the metric `{name}` has emitted; emit in `end_window`")
+        return value
+
+    def _checked(self, name: str, value: object) -> float | None:
+        number = checked_value(value)
+        if number is not None and number < 0 and name in self._counters:
+            raise RidgelineError(f"a counter never falls; got {number}; declare it as a `gauge`")
+        return number
+
+
+# Callbacks that an operator need not have, and checks of the operator after a window.
+
+
+class IdleTime(TurnPart):
+    """Calls `handle_idle_time` in windows with nothing to do (of a `PushInput`: see `input.ask`)."""
+
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if the operator has none, or is a unifier: it may wait for the window's end."""
+        called = not instance.spec.unifier and not isinstance(instance.operator, PushInput)
+        return cls(instance) if called and instance.overrides("handle_idle_time") else None
+
+    def after_tuples(self, turn: Turn) -> None:
+        """There may have been nothing. Raises OperatorError."""
+        if self._is_idle(turn):
+            context = self.instance.context
+            left = turn.request.ends - context.clock.monotonic()
+            context.idle_seconds = max(0.0, min(left, context.window_seconds))
+            self.instance.timed("handle_idle_time", self.instance.operator.handle_idle_time)
+
+    def _is_idle(self, turn: Turn) -> bool:
+        operator = self.instance.operator
+        if isinstance(operator, InputOperator):
+            return not has_finished(operator) and not any(
+                point.pending for point in self.instance.outputs.values()
+            )
+        return not turn.came
+
+
+class BeforeCheckpoint(TurnPart):
+    """Calls `before_checkpoint`, the last callback before state is written."""
+
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if the operator has none."""
+        return cls(instance) if instance.overrides("before_checkpoint") else None
+
+    def end(self, turn: Turn) -> None:
+        """Call it. Raises OperatorError if it emits."""
+        self.instance.timed("before_checkpoint", self._call)
+
+    def _call(self) -> None:
+        points, instance = self.instance.outputs.values(), self.instance
+        before = [point.pending for point in points]
+        instance.operator.before_checkpoint(instance.context.window_id)
+        if before != [point.pending for point in points]:
+            raise RidgelineError(
+                "`before_checkpoint` has emitted, when the window had ended; emit in `end_window`"
+            )
+
+
+class Checks(TurnPart):
+    """Refuses emissions by other threads, and changes that a crash would lose where the runner looks."""
+
+    def end(self, turn: Turn) -> None:
+        """All its callbacks have returned. Raises OperatorError."""
+        self.instance.refuse_strays()
+        self.instance.call("end of window", self.instance.inspect)
+
 
 PARTS: Sequence[type[TurnPart]] = (
     Gathering,

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
+
+import pyspark
 
 import ridgeline
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
 from ridgeline.api.support.masking import holds_secret
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.engine import accept_pandas_3
 from ridgeline.engine.process import log_channel
 from ridgeline.engine.process.hidden_modules import hint
-from ridgeline.engine.spark.class_archive import archive_options
 from ridgeline.engine.spark.cluster import (
     LOG_LEVEL,
     SOCKETS,
@@ -32,15 +40,177 @@ from ridgeline.engine.spark.cluster import (
     socket_settings,
 )
 from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
-from ridgeline.engine.spark.java import find_java
-from ridgeline.engine.spark.java_end import guard
-from ridgeline.engine.spark.java_failure import HeldOutput, check_open_files, why
+from ridgeline.engine.spark.java import HeldOutput, check_open_files, find_java, why
 from ridgeline.engine.spark.java_object import JavaAlone
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
+
+
+# An archive of Spark's loaded classes, kept from one JVM start to the next: a start takes half the time.
+#
+# The JVM maps such an archive when it starts. Started without one, it writes one when it ends (dynamic class
+# data sharing, Java 13 and newer). That takes it 20 s of CPU time or more, so of several JVMs that start
+# together only one does. The archive lies in the cache folder, some 70 MB, one for each Java, PySpark and
+# set of options. A JVM ignores an archive that is not of its class path or build. Old ones are removed.
+
+SWITCH = "RIDGELINE_CLASS_ARCHIVE"
+"""The environment variable that turns archives off: `off`."""
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""Without these options the JVM's messages about archives go to standard output."""
+_MAGIC_BYTES = 4
+_KEPT = 4
+"""How many archives are kept: those that were used last."""
+_UNUSED_SECONDS = 3600.0
+"""An archive that a start has used within this time is kept as well: its JVM may not have opened it yet."""
+_WRITING_SECONDS = 60.0
+"""What is not complete so long after it was written last was left by a JVM that was killed, or runs long."""
+
+
+def archive_options(options: Sequence[str]) -> list[str]:
+    """The options that have a JVM started with `options` use its archive, or write one if there is none yet.
+
+    None where archives are switched off, the cache folder cannot be written, or (with a warning) others can
+    write to it. None either while another JVM is to write the archive.
+    """
+    if os.environ.get(SWITCH) == "off":
+        return []
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline")
+    key = (_java(), pyspark.__file__, pyspark.__version__, sorted(options))
+    name = f"spark-{zlib.crc32(repr(key).encode()):08x}"
+    archive = folder / f"{name}.jsa"
+    refusal = (
+        "the archive of Spark's classes",
+        "set `XDG_CACHE_HOME` to a folder of your own; Spark starts without it",
+    )
+    try:
+        trust.private_folder(str(folder), *refusal)
+        _adopt(archive)
+        trust.check(str(archive), *refusal)
+        with suppress(FileNotFoundError):
+            os.utime(archive)  # used now
+        _remove_old(folder, archive)
+        if archive.is_file():
+            return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
+        written = _claim(archive)
+    except UntrustedError as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        return []
+    except OSError:
+        return []
+    return [] if written is None else [f"-XX:ArchiveClassesAtExit={written}", *_QUIET]
+
+
+def _claim(archive: Path) -> Path | None:
+    """The file that this process's JVM is to write, as others can see; None if another one is at it."""
+    pattern = f"{archive.stem}.*"
+    if any(archive.parent.glob(pattern)):
+        return None
+    own = archive.with_suffix(f".{os.getpid()}")
+    own.touch(mode=0o600)
+    if min(archive.parent.glob(pattern)) != own:
+        own.unlink(missing_ok=True)
+        return None
+    return own
+
+
+def _java() -> tuple[str, int]:
+    """Which Java it is: its real path, and when it was installed."""
+    home = os.environ.get("JAVA_HOME")
+    found = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    real = found.resolve()
+    return str(real), int(real.stat().st_mtime) if real.exists() else 0
+
+
+def _adopt(archive: Path) -> None:
+    """Take over what a JVM has written since, unless there is an archive.
+
+    The first bytes of one are the last that the JVM writes.
+    """
+    for written in archive.parent.glob(f"{archive.stem}.*"):
+        if written == archive:
+            continue
+        with suppress(FileNotFoundError), written.open("rb") as file:
+            if any(file.read(_MAGIC_BYTES)) and not archive.is_file():
+                written.replace(archive)
+                archive.chmod(0o600)
+            elif SystemClock().wall() - written.stat().st_mtime > _WRITING_SECONDS:
+                written.unlink()
+
+
+def _remove_old(folder: Path, present: Path) -> None:
+    """Remove archives that were not used for long, the `present` one and the last ones excepted.
+
+    Several processes may do so at once. A JVM that has mapped one keeps it; who misses it starts without.
+    """
+    used: list[tuple[float, Path]] = []
+    for path in folder.glob("spark-*"):
+        with suppress(FileNotFoundError):
+            used.append((path.stat().st_mtime, path))
+    oldest = SystemClock().wall() - _UNUSED_SECONDS
+    for at, path in sorted(used, reverse=True)[_KEPT:]:
+        if at < oldest and path != present:
+            path.unlink(missing_ok=True)
+
+
+# No Java process outlives a driver that was killed: a guard ends it, if it does not end by itself.
+#
+# Java ends when its standard input does, so with the driver. But it may take long over it: it stops Spark,
+# and writes its archive of classes for 20 s or more. That is right after an end in order, and harmful after
+# a kill: the next driver needs the cores. The guard is a shell that waits for the end of a pipe from the
+# driver.
+
+GRACE_SECONDS = 5
+"""How long a Java process may take to end after a driver that was killed."""
+_SCRIPT = """
+trap '' TERM INT HUP
+started() { cut -d' ' -f22 "/proc/$1/stat" 2>/dev/null; }
+known=$(started "$1")
+read -r said && [ "$said" = done ] && exit 0
+for second in $(seq "$2"); do
+    [ "$(started "$1")" = "$known" ] || exit 0
+    sleep 1
+done
+[ "$(started "$1")" = "$known" ] && kill -9 "$1"
+"""
+_guards: dict[int, IO[bytes]] = {}
+"""The pipe of each guard, by the process that it guards."""
+
+
+def guard(context: SparkContext) -> None:
+    """Have the Java process of this context end with this process, however this one ends; Linux only."""
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is None or process.pid in _guards or not sys.platform.startswith("linux"):
+        return
+    command = ["sh", "-c", _SCRIPT, "ridgeline-guard", str(process.pid), str(GRACE_SECONDS)]
+    with contextlib.suppress(OSError):  # there is no shell: Java ends in its own time
+        shell = subprocess.Popen(  # noqa: S603  a constant, and numbers
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        assert shell.stdin is not None  # noqa: S101  as asked for
+        _guards[process.pid] = shell.stdin
+        _shells.append(shell)
+
+
+_shells: list[subprocess.Popen[bytes]] = []
+"""Kept, so that Python does not warn of a process that still runs."""
+
+
+def _ends_in_order(own: int = os.getpid()) -> None:
+    """Send all guards home."""
+    for pipe in _guards.values() if os.getpid() == own else ():
+        with contextlib.suppress(OSError):
+            pipe.write(b"done\n")
+            pipe.close()
+    for shell in _shells if os.getpid() == own else ():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            shell.wait(1.0)
+
+
+atexit.register(_ends_in_order)
+
 
 _SETTINGS = {
     "spark.python.daemon.module": "ridgeline.engine.spark.daemon",

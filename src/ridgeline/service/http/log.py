@@ -12,7 +12,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
 from ridgeline.engine.driver.operator_log import LogLine
-from ridgeline.engine.process import log_levels
+from ridgeline.engine.process import log_channel
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_watch import JoinedWatch
@@ -60,7 +60,7 @@ def log_endpoints(base: str) -> tuple[Endpoint, ...]:
         log_endpoint(base),
         Endpoint(
             f"{base}/loggers",
-            lambda _: _levels(log_levels.levels()),
+            lambda _: _levels(log_channel.levels()),
             "The levels of loggers that were set while the application runs.",
             LoggersAnswer,
             tag="log",
@@ -77,7 +77,7 @@ def log_endpoints(base: str) -> tuple[Endpoint, ...]:
                     "loggers",
                     "array",
                     'such as `{"target": "accounts.rules", "logLevel": "DEBUG"}`; the level is one of '
-                    f"{', '.join(log_levels.LEVELS)}",
+                    f"{', '.join(log_channel.LEVELS)}",
                 ),
             ),
             tag="log",
@@ -103,7 +103,7 @@ def _set_levels(call: Call) -> LoggersAnswer:
     if not wanted:
         raise AnswerError(400, "`loggers` names no logger", hint)
     try:
-        return _levels(log_levels.change(wanted))
+        return _levels(log_channel.change(wanted))
     except ValueError as error:
         names = ", ".join(shorten(f"{name}={level}") for name, level in wanted.items())
         raise AnswerError(400, f"no levels were set for {shorten(names)}", str(error)) from None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.engine.driver.checkpoint.differences import difference, patched, same
+from ridgeline.engine.driver.checkpoint.journal_record import difference, patched, same
 
 LEAVES = st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text("ab", max_size=2)
 VALUES = st.recursive(

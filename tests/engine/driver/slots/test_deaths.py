@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ridgeline.engine.driver.slots.deaths import Deaths
+from ridgeline.engine.driver.slots.health import Deaths
 from ridgeline.stram.slots import Member
 from support.waiting import wait_until
 

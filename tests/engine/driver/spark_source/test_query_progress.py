@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ridgeline.engine.driver.spark_source.query_progress import QueryProgress
+from ridgeline.engine.driver.spark_source.offsets import QueryProgress
 from ridgeline.measure.events import SourceProgress, SparkTrigger
 from ridgeline.testing import SteppingClock
 

@@ -19,12 +19,16 @@ from typing import Any
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.driver.checkpoint import journal_record
-from ridgeline.engine.driver.checkpoint.differences import common, difference, patched
-from ridgeline.engine.driver.checkpoint.journal_record import JournalRecord, Place
+from ridgeline.engine.driver.checkpoint.journal_record import (
+    JournalRecord,
+    Place,
+    common,
+    difference,
+    patched,
+)
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.sync_marker import SyncMarker, WitnessFile, find_sync_marker
-from ridgeline.engine.files.appended_file import AppendedFile
-from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.files.storage import AppendedFile, DriverStorage, LocalStorage
 from ridgeline.engine.state import state_files
 from ridgeline.plan.protocol import StateVersion
 

@@ -11,10 +11,9 @@ from typing import Any
 from ridgeline.api.errors import CheckpointError, Fault, ValidationError, listed, shorten
 from ridgeline.api.support.files import is_local
 from ridgeline.api.support.masking import mask_text
-from ridgeline.engine.driver.checkpoint.differences import same
 from ridgeline.engine.driver.checkpoint.journal import Journal
-from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, KeptProperties
-from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.journal_record import same
+from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.run_description import described
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage

@@ -11,8 +11,7 @@ import re
 import zlib
 from dataclasses import dataclass, replace
 
-from ridgeline.engine.files.appended_file import AppendedFile
-from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.files.storage import AppendedFile, DriverStorage, LocalStorage
 
 FOLDER = "committed"
 _NAME = f"{FOLDER}/last"

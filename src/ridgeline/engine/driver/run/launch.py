@@ -28,7 +28,7 @@ from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_s
 from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.heartbeats import Heartbeats
-from ridgeline.engine.driver.output_stores import OutputStores
+from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.engine.driver.run.committing import CommitBeside
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.reporter import Observe

@@ -13,21 +13,17 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.container.samples import StreamSamples
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT
-from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets, digest
+from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.inputs import Inputs
-from ridgeline.engine.driver.output_stores import OutputStores
-from ridgeline.engine.driver.outputs import Outputs
-from ridgeline.engine.driver.run.changes import Changes
+from ridgeline.engine.driver.outputs import Outputs, OutputStores
+from ridgeline.engine.driver.run.changes import Changes, Requests
 from ridgeline.engine.driver.run.committing import CommitHere, Committer
 from ridgeline.engine.driver.run.key_counting import KeyCounting
 from ridgeline.engine.driver.run.live_plan import LivePlan
 from ridgeline.engine.driver.run.recordings import Recordings
-from ridgeline.engine.driver.run.reporter import Observe, Reporter
-from ridgeline.engine.driver.run.requests import Requests
-from ridgeline.engine.driver.run.window import Window
+from ridgeline.engine.driver.run.reporter import Observe, Reporter, Window
 from ridgeline.engine.process.garbage import spare_reported
 from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.events import RunEvent, StateCompacted, WindowPlanned, WindowRetried, WindowStarted

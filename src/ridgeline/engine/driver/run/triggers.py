@@ -16,12 +16,12 @@ from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
 from ridgeline.engine.driver.run.run import IDLE_SECONDS, ApplicationRun
-from ridgeline.engine.driver.slots.source_batch import SourceBatch
+from ridgeline.engine.driver.slots.feed import SourceBatch
 from ridgeline.engine.driver.slots.spark_errors import query_cause
 from ridgeline.engine.driver.spark_source.lag import SourceLagMonitor
 from ridgeline.engine.driver.spark_source.offset_log import SparkLog
-from ridgeline.engine.driver.spark_source.query_progress import QueryProgress
-from ridgeline.engine.spark.each_batch import call_each_batch
+from ridgeline.engine.driver.spark_source.offsets import QueryProgress
+from ridgeline.engine.spark.java_object import call_each_batch
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
 

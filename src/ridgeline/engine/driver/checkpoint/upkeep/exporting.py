@@ -98,6 +98,7 @@ def _operator(key: str) -> str:
 
 
 def _export(found: Sequence[tuple[Run, Manifest]], out: Path, operators: Collection[str]) -> Exported:
+    """Write the files of some operators, none: of all. Raises StateError, OSError."""
     files, notes = list[tuple[str, int]](), list[str]()
     for run, manifest in found:
         for operator in sorted(set(map(_operator, manifest.states))):
