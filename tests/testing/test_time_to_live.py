@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, ValidationError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.engine.state import keyed_segments, undo
+from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 from support.depth import deep
 
@@ -149,7 +149,6 @@ def test_keys_live_as_a_naive_model_says(
         with pytest.MonkeyPatch.context() as patch:
             if segments:  # states of a few keys as those of many
                 patch.setattr(keyed_segments, "SEGMENT_KEYS", 2)
-                patch.setattr(undo, "LARGE", 2)
             run = run_local(
                 app,
                 windows=most,

@@ -21,7 +21,7 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.engine.state import keyed_segments, undo
+from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 from support.depth import deep
 
@@ -173,7 +173,6 @@ def test_timers_expire_as_a_naive_model_says(
         with pytest.MonkeyPatch.context() as patch:
             if segments:  # states of a few keys as those of many
                 patch.setattr(keyed_segments, "SEGMENT_KEYS", 2)
-                patch.setattr(undo, "LARGE", 2)
             run = run_local(
                 app,
                 windows=count,
