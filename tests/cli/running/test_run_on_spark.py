@@ -202,7 +202,7 @@ def test_a_run_whose_reader_goes_away_stops_after_its_window(ridgeline_process, 
 
 
 def test_a_run_that_fails(ridgeline_process, tmp_path):
-    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "-D", "total.fail_at=23"), 1)
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "-D", "total.fail_at=23"), 3)
     lines = stderr.splitlines()
     assert lines[0] == (
         "error: operator `total` (partition 0) of application `tiny` failed in window 2 in `process of "
@@ -219,6 +219,6 @@ def test_a_run_that_fails(ridgeline_process, tmp_path):
     assert "stopped" not in stdout
 
 
-def test_spark_that_does_not_start_is_1(ridgeline_process):
-    _, stderr = ended(ridgeline_process("run", TINY, "--master", "local[many]"), 1)
+def test_spark_that_does_not_start_is_3(ridgeline_process):
+    _, stderr = ended(ridgeline_process("run", TINY, "--master", "local[many]"), 3)
     assert stderr.startswith("error: Spark did not start on `local[many]`")

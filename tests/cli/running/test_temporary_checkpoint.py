@@ -38,7 +38,7 @@ def test_what_a_run_leaves(ridgeline_process, temporary):
     assert temporary() == []
     assert "not needed" not in printed
 
-    printed = ended(ridgeline_process(*RUN, "-D", "total.fail_at=0"), 1)
+    printed = ended(ridgeline_process(*RUN, "-D", "total.fail_at=0"), 3)
     assert "no window of this run is committed" in printed
     assert (temporary(), "go on with" in printed) == ([], False)
 
