@@ -325,7 +325,7 @@ def test_an_entry_of_another_user_is_not_believed(store):
     assert "belongs to somebody else (owner `12345`" in found.fault
 
 
-def test_a_store_that_is_gone_for_a_while_ends_nothing(store, presence, monkeypatch):
+def test_a_store_that_is_gone_for_a_while_ends_nothing(store, presence):
     warnings = []
     mine = presence(warn=warnings.append)
     mine.claim("x")
@@ -341,7 +341,7 @@ def test_a_store_that_is_gone_for_a_while_ends_nothing(store, presence, monkeypa
     assert states(store) == {"one": "running"}
 
 
-def test_a_driver_that_was_replaced_does_not_write_over_the_later_one(store, presence, monkeypatch):
+def test_a_driver_that_was_replaced_does_not_write_over_the_later_one(store, presence):
     mine = presence()
     mine.claim("x")
     EntryFolder(store).write(entry("one", start=2, process="b:2"))
