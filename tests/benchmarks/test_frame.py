@@ -3,7 +3,7 @@ import math
 
 import pytest
 from benchmarks.catalog import GROUPS, MODULES, Catalog, choose, load
-from benchmarks.frame import WARM_UP, Benchmark, Goal, Round
+from benchmarks.frame import Benchmark, Goal
 from benchmarks.summary import Ran, figures_of, judge, judge_all
 
 from benchmarks import soak, summary
@@ -67,13 +67,6 @@ def test_faulty_declarations_say_what_is_wrong():
             contestants={"ours": lambda _: {}},
             goals=[Goal(figure="s", against="y", at_most=1)],
         )
-
-
-def test_the_first_windows_are_left_out(tmp_path):
-    of_round = Round(tmp_path, tmp_path)
-    assert of_round.warm(range(of_round.windows(10))) == list(range(WARM_UP, WARM_UP + 10))
-    with pytest.raises(ValueError, match="more than 50 windows are needed"):
-        of_round.warm([1.0] * 50)
 
 
 def test_all_benchmarks_fit_into_half_an_hour():

@@ -63,39 +63,3 @@ def test_contestants_run_in_turn_and_one_that_fails_does_not_keep_the_others_fro
         < printed.index("2/2  ours")
         < printed.index("2/2  twice")
     )
-
-
-def test_after_ctrl_c_there_is_what_was_found_until_then(run, monkeypatch):
-    asked = []
-
-    def interrupted(benchmark, module, contestant, number, **_options):
-        asked.append((contestant, number))
-        if contestant == "wrong":
-            raise KeyboardInterrupt
-        return command.Ran(
-            contestant or "prepare", number, {"seconds": [1.0 if contestant == "ours" else 2.0]}
-        )
-
-    monkeypatch.setattr(command, "run_contestant", interrupted)
-    code, printed, written = run()
-    assert (code, asked) == (130, [(None, 0), ("ours", 0), ("twice", 0), ("wrong", 0)])
-    assert [goal["verdict"] for goal in written["benchmarks"][0]["goals"]] == [
-        "met",
-        "missed",
-        "met",
-        "not run",
-    ]
-    assert "interrupted" in printed
-    assert "wrong: ended no round" in printed
-
-
-def test_a_trial_judges_nothing(run, monkeypatch):
-    def answer(benchmark, module, contestant, number, **_options):
-        return command.Ran(contestant or "prepare", number, {"seconds": [1.0]})
-
-    monkeypatch.setattr(command, "run_contestant", answer)
-    _, printed, written = run(quick=True)
-    assert written["benchmarks"][0]["goals"] == []
-    assert "1/2" in printed
-    assert "2/2" not in printed
-    assert "missed" not in printed

@@ -26,16 +26,6 @@ def test_results_equal_an_independent_computation(partitions, round_robin, store
     case.check(tmp_path, count=SOME)
 
 
-def test_starting_again_after_every_window_changes_nothing(tmp_path):
-    finished = False
-    while not finished:
-        run = run_local(
-            case.build(2, tmp_path, count=SOME), windows=1, checkpoint=str(tmp_path / "checkpoint")
-        )
-        finished = not run.windows_committed
-    case.check(tmp_path, count=SOME)
-
-
 @deeper
 def test_all_flights(tmp_path):
     run = run_local(case.build(None, tmp_path))

@@ -14,16 +14,6 @@ def test_results_equal_an_independent_computation(partitions, tmp_path):
     case.check(tmp_path, count=8_001)
 
 
-def test_starting_again_after_every_window_changes_nothing(tmp_path):
-    finished = False
-    while not finished:
-        run = run_local(
-            **case.build(None, tmp_path, count=8_001), windows=1, checkpoint=str(tmp_path / "checkpoint")
-        )
-        finished = not run.windows_committed
-    case.check(tmp_path, count=8_001)
-
-
 @deeper
 def test_all_payments(tmp_path):
     run = run_local(**case.build(None, tmp_path))

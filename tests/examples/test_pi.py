@@ -1,5 +1,4 @@
 import io
-import math
 
 import pytest
 from rich.console import Console
@@ -17,12 +16,3 @@ def test_results_equal_an_independent_computation(partitions, tmp_path):
     )
     assert run.windows_committed == 25
     case.check(tmp_path, partitions=partitions, count=123_457, per_window=5_001)
-
-
-def test_it_ends_by_itself_with_a_good_estimate(tmp_path):
-    run = run_local(case.build(None, tmp_path), console=Console(file=io.StringIO()))
-    assert run.windows_committed == 100
-    case.check(tmp_path)
-    points, _, estimate = max(case.rows(tmp_path))
-    assert points == case.COUNT // 2
-    assert abs(estimate - math.pi) < 0.0005

@@ -16,14 +16,6 @@ def test_results_equal_an_independent_computation(partitions, tmp_path):
     case.check(tmp_path, per_window=20)
 
 
-def test_the_whole_text_in_one_window(tmp_path):
-    run = run_local(**case.build(None, tmp_path))
-    assert run.windows_committed == 1
-    case.check(tmp_path)
-    words = case.TEXT.read_text(encoding="utf-8").lower().split()
-    assert sum(count for _, count in case.rows(tmp_path)) == run.tuples_out("split") == len(words) == 1_581
-
-
 def test_the_oracle_agrees_with_a_counter():
     assert dict(oracle.counts(case.TEXT, 500)) == Counter(
         case.TEXT.read_text(encoding="utf-8").lower().split()

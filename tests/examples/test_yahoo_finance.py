@@ -45,15 +45,3 @@ def test_the_main_job(tmp_path):
             f"YEAR  {symbol:4} {close:9.2f}   from {low:.2f} to {high:.2f}   {volume:,} shares in {days} days"
             in printed.getvalue()
         )
-
-
-def test_the_oracle_agrees_with_figures_known_from_elsewhere():
-    years = {row[0]: row[1:] for row in oracle.years(250)}
-    assert years["AAPL"] == (
-        250,
-        430.47,
-        705.07,
-        429.98,
-        4_859_729_700,
-    )  # its highest price ever until then: 2012-09-21
-    assert years["FB"][:3] == (196, 27.78, 45.0)  # on the day it came to the exchange

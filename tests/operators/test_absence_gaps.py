@@ -21,27 +21,6 @@ class Beat(NamedTuple):
     time: datetime
 
 
-@pytest.mark.parametrize("per_window", [1, 4, 25])
-def test_gaps_between_records_of_one_window_are_found(per_window: int) -> None:
-    """By which windows records come, and in which order within the lateness, makes no difference."""
-    chance = random.Random(per_window)
-    seconds = [0, 1, 11, 12, 30, 31, 45, 54, 63, 90, 91]
-    records = [("a", START + timedelta(seconds=second)) for second in seconds]
-    records += [("b", START + timedelta(seconds=second)) for second in range(0, 92, 9)]
-    records.sort(key=lambda record: record[1].timestamp() + chance.uniform(-3, 3))
-    sent: list[Any] = []
-    for number, record in enumerate(records):
-        sent += [record] if (number + 1) % per_window else [record, END_WINDOW]
-    last = ("b", START + timedelta(seconds=99))
-    sent += [END_WINDOW, last, END_WINDOW, last, END_WINDOW]
-    app = Application("gaps")
-    beats = app.read("beats", ListInput(Beat, sent, "time", lateness="6s"))
-    beats.group_by("device").detect("silent", absence("10s", by_clock=False)).write("sink", CollectorSink())
-    rows = run_local(app).collected("sink")
-    found = [(row["device"], (row["since"] - START).total_seconds()) for row in rows]
-    assert sorted(found) == [("a", 1.0), ("a", 12.0), ("a", 31.0), ("a", 63.0)]
-
-
 def expected(records: list[tuple[str, int]], watermark: int) -> list[tuple[str, str, int]]:
     """The gaps of 10 s that a watermark has passed, by a plain loop over sorted times."""
     found = []

@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Windowed, rolling, session, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators._exact import product_sums, to_common_scale
@@ -273,26 +272,6 @@ def test_aggregates_equal_those_of_plain_loops(how: str) -> None:
         check(found, members)
 
     run()
-
-
-def test_aggregates_survive_the_driver() -> None:
-    trades = [
-        Trade(
-            "ab"[number % 3 == 0],
-            number / 7,
-            number % 5,
-            "xyz"[number % 3] * (number % 4),
-            START + timedelta(seconds=2 * number),
-        )
-        for number in range(40)
-    ]
-    storage, found = MemoryStorage(), []
-    items = [item for trade in trades for item in (trade, END_WINDOW)]
-    while len(found) < 40:
-        found += run_local(application(items, rolling("30s"), 0, 2), checkpoint=storage, windows=7).collected(
-            "sink"
-        )
-    check(found, [(key[0], own) for key, own in by_record(trades, None)])
 
 
 def test_aggregates_of_a_million_rows_equal_those_of_polars() -> None:

@@ -13,8 +13,7 @@ from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Windowed, aggregate, tumbling
 from ridgeline.operators.async_map import Calls
 from ridgeline.plan.validation import validate
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
-from support.testing.shares import share
+from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
 class Number(NamedTuple):
@@ -50,16 +49,6 @@ async def square(number: Number) -> Square:
 SQUARES = [Square(n, n * n) for n in range(40)]
 
 
-@pytest.mark.parametrize(("concurrency", "partitions"), share(2, [1, 3, 100], [1, 2, 3, 5]))
-def test_each_tuple_becomes_one(partitions: int, concurrency: int) -> None:
-    items = [item for n in NUMBERS for item in ([n, END_WINDOW] if n.value % 7 == 0 else [n])]
-    app = application(square, items, partitions=partitions, concurrency=concurrency)
-    found = run_local(app).collected("sink")
-    assert sorted(found) == SQUARES
-    if partitions == 1:
-        assert found == SQUARES
-
-
 @pytest.mark.parametrize("concurrency", [1, 4, 40])
 def test_so_many_calls_run_at_once_and_no_more(concurrency: int) -> None:
     running, most = [0], [0]
@@ -84,13 +73,6 @@ def test_results_come_in_order_or_as_they_are_ready() -> None:
     assert run_local(application(last_first, concurrency=40)).collected("sink") == SQUARES
     found = run_local(application(last_first, concurrency=40, ordered=False)).collected("sink")
     assert found == SQUARES[::-1]
-
-
-def test_a_window_that_runs_again_gives_each_result_once() -> None:
-    items = [*NUMBERS[:10], END_WINDOW, *NUMBERS[10:20], ABORT, END_WINDOW, *NUMBERS[20:]]
-    run = run_local(application(square, items, concurrency=8))
-    assert run.collected("sink") == SQUARES
-    assert run.retries
 
 
 def test_a_failed_call_is_made_again() -> None:

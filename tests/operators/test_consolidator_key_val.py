@@ -3,7 +3,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ridgeline import OperatorError, RoundRobinPartitioner
+from ridgeline import OperatorError
 from ridgeline.operators import ConsolidatorKeyVal
 from support.depth import deeper
 from support.operators.one_operator import collect, values
@@ -86,13 +86,3 @@ def test_a_column_without_a_place_is_reported():
     )
     with pytest.raises(OperatorError, match=message):
         collect(ConsolidatorKeyVal(schema=Quote), {"in1": (HighLow, [[HighLow("a", 2.0, 1.0)]])}, "out")
-
-
-def test_round_robin_is_refused():
-    inputs = {"in1": (Price, PRICES), "in2": (Volume, VOLUMES)}
-    with pytest.raises(
-        OperatorError, match="`ConsolidatorKeyVal` needs all tuples of a key in one partition; got key "
-    ):
-        collect(
-            ConsolidatorKeyVal(schema=Quote), inputs, "out", partitions=3, partitioner=RoundRobinPartitioner()
-        )

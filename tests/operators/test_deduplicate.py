@@ -118,46 +118,11 @@ def test_a_time_to_live_by_record_equals_a_loop(
         assert first == expected if partitions == 1 else same(first, expected)
 
 
-def test_faults_change_nothing() -> None:
-    rows = events([[(number % 7, "ab"[number % 2], 1.0, 0), (number, "c", 2.0, 1)] for number in range(30)])
-    for operator in (Deduplicate("id"), Deduplicate(("id", "name"), within="4s")):
-        expected = run(rows, operator)
-        for seed in range(3):
-            found = run(rows, operator, 2, Faults(seed))
-            assert same(found[0], expected[0])
-            assert same(found[1], expected[1])
-
-
 def test_by_the_clock_a_key_comes_again_once_its_time_is_over() -> None:
     rows = events([[(1, "a", 1.0, 0)] for _ in range(12)])
     first, others = run(rows, Deduplicate("id", within="5s", by="clock"))
     assert [row.time.second for row in first] == [0, 5, 10]
     assert len(first) + len(others) == 12
-
-
-def test_state_holds_only_keys_that_live() -> None:
-    rows = events([[(number, "a", 1.0, 0)] for number in range(60)])
-    app = Application("once", window="1s")
-    items = [item for window in rows for item in (*window, END_WINDOW)]
-    source = app.add_operator("source", ListInput(Event, items, "time", lateness="3s"))
-    once = app.add_operator("once", Held("id", within="8s"))
-    sink = app.add_operator("sink", CollectorSink(Event))
-    app.add_stream("events", source.output, once.input)
-    app.add_stream("first", once.output, sink.input)
-    run_local(app)
-    assert 8 <= max(SIZES) <= 14
-    assert SIZES[-1] == 0
-
-
-SIZES: list[int] = []
-
-
-class Held(Deduplicate):
-    """Notes how many keys are held."""
-
-    def end_window(self) -> None:
-        super().end_window()
-        SIZES.append(len(self.passed))
 
 
 def test_times_are_those_of_the_rows() -> None:

@@ -7,7 +7,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -228,23 +227,6 @@ def test_a_burst_is_found_once_and_not_before_it_is_known_what_is_usual() -> Non
     assert found == [("burst", 5.0, 8.0), ("burst", 7.0, 8.0)]
 
 
-def test_absence_by_the_times_of_records() -> None:
-    windows = [
-        [("a", 1.0, "x", 0)] if number in (0, 1, 9, 20) else [("b", 1.0, "x", 5)] for number in range(25)
-    ]
-    for partitions in (1, 3):
-        pattern = absence("4s", by_clock=False, cleared=True)
-        run = run_local(application(readings(windows), Detect(pattern, "device", at="found"), partitions))
-        begin = START.timestamp()
-        found = sorted((row[0], row[1], row[2] - begin, row[3] - begin) for row in rows(run))
-        assert found == [
-            ("a", "absent", 1.0, 5.0),
-            ("a", "absent", 9.0, 13.0),
-            ("a", "present", 9.0, 9.0),
-            ("a", "present", 20.0, 20.0),
-        ]
-
-
 def test_the_time_of_a_finding_is_a_column_if_asked_for() -> None:
     given_rows = readings([[("a", 1.0, "x", 0)], [("a", 2.0, "x", 0)], [("a", 9.0, "x", 0)]])
     app = Application("times")
@@ -257,15 +239,6 @@ def test_the_time_of_a_finding_is_a_column_if_asked_for() -> None:
     wrong = app.add_operator("wrong", Detect(absence("1s"), "device", at="since"))
     source.into(wrong.input)
     assert "wrong.at" in [fault.where for fault in find_faults(app)]
-
-
-def test_absence_by_the_clock_when_nothing_comes_any_more() -> None:
-    windows: list[list[Any]] = [[("a", 1.0, "x", 0), ("b", 1.0, "x", 0)], [("b", 1.0, "x", 0)], *[[]] * 12]
-    run = run_local(application(readings(windows), Detect(absence("5s"), "device")))
-    found = sorted((row[0], row[1], row[2] - START.timestamp()) for row in rows(run))
-    assert found == [("a", "absent", 0.0), ("b", "absent", 1.0)]
-    run = run_local(application(readings(windows), Detect(absence("5s", by_clock=False), "device")))
-    assert not rows(run)
 
 
 def many(number: int) -> list[tuple[Any, ...]]:
@@ -307,19 +280,6 @@ def test_three_readings_in_a_row_by_sql() -> None:
     found = rows(run_local(application(given_rows, Detect(streak("value > 80", 3, cleared=True), "device"))))
     start = given_rows[0][0].time.timestamp()
     assert [(what, since - start) for _, what, since in found] == [("streak", 2.0), ("over", 6.0)]
-
-
-def test_a_run_is_found_by_the_count_that_a_restart_has(tmp_path: Path) -> None:
-    given_rows = readings([[("a", value, "x", 0)] for value in (*[81.0] * 12, 79.0)])
-
-    def found(count: int, windows: int | None = None) -> list[str]:
-        pattern = streak("value > 80", count, cleared=True)
-        app = application(given_rows, Detect(pattern, "device"))
-        return [what for _, what, _ in rows(run_local(app, checkpoint=tmp_path, windows=windows))]
-
-    assert found(8, 5) == []
-    assert found(3, 2) == ["streak"]
-    assert found(5) == ["over"]
 
 
 MANY = [many(number) for number in range(30)]

@@ -6,17 +6,13 @@ import math
 import statistics
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators import EventGenerator, tumbling
-from ridgeline.operators import aggregate as agg
+from ridgeline.operators import EventGenerator
 from ridgeline.operators.generators import (
     burst,
     choice,
@@ -86,27 +82,6 @@ def test_values_are_distributed_as_was_said() -> None:
     assert timedelta(0) <= min(late) < max(late) <= timedelta(seconds=5)
 
 
-def test_columns_do_not_repeat_each_other_and_seeds_differ() -> None:
-    columns = {"a": integers(0, 10**9), "b": integers(0, 10**9)}
-    (one,) = generated(columns=columns, count=50)
-    (other,) = generated(columns=columns, count=50, seed=1)
-    assert all(a != b for a, b in one)
-    assert not {a for a, _ in one} & {a for a, _ in other}
-
-
-def test_none_is_late_within_the_lateness() -> None:
-    app = Application("generated", window="1s")
-    events = app.read(
-        "events", EventGenerator(COLUMNS, count=500, per_window=50, timestamp="time", lateness="5s")
-    )
-    minutes = events.window(tumbling("1m")).aggregate("minutes", n=agg.count())
-    minutes.write("sink", CollectorSink())
-    minutes.late.write("late", CollectorSink())
-    run = run_local(app)
-    assert sum(row["n"] for row in run.collected("sink")) == 500
-    assert run.collected("late") == []
-
-
 def counts(load: Any, windows: int, width: str = "1s", partitions: int = 2) -> list[int]:
     return [
         len(one) for one in generated(windows, partitions, width, columns={"n": sequence()}, per_second=load)
@@ -121,20 +96,6 @@ def test_as_many_records_as_are_due() -> None:
     rises = counts(sine(100, 100, period="4s"), 4)
     assert rises == [163, 164, 36, 37]
     assert sum(rises) == 400
-
-
-@given(
-    st.sampled_from([sine(10, 5, period=7), steps({0: 3, 5: 0, "10s": 8}), burst(1, 9, every=4, lasting=2)]),
-    st.lists(st.floats(0, 10_000), min_size=2, max_size=10),
-)
-def test_what_is_due_never_falls_and_is_the_sum_of_its_parts(load: Any, seconds: list[float]) -> None:
-    ordered = sorted(seconds)
-    due = [load.due(one) for one in ordered]
-    assert all(a <= b + 1e-6 for a, b in pairwise(due))
-    assert load.due(0) == 0
-    rate = max(getattr(load, "rates", ()) or (getattr(load, "peak", 15), 15))
-    for (begin, first), (end, last) in pairwise(zip(ordered, due, strict=True)):
-        assert last - first <= rate * (end - begin) + 1e-6
 
 
 @pytest.mark.parametrize(

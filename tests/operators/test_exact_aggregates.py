@@ -4,7 +4,6 @@ import math
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,31 +12,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError, RoundRobinPartitioner
+from ridgeline import Application, OperatorError
 from ridgeline.operators import (
-    RangeKeyVal,
     SimpleMovingAverage,
     SumKeyVal,
-    TopN,
     Windowed,
     aggregate,
-    session,
-    sliding,
     tumbling,
 )
 from ridgeline.operators._exact import added, divided, float_sums, rounded
-from ridgeline.operators.key_value import beyond, extremes
+from ridgeline.operators.key_value import extremes
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
-from support.testing.shares import share
-
-
-class Measured(NamedTuple):
-    key: str
-    time: datetime
-    number: float
-    count: int
-    amount: Decimal
 
 
 class Number(NamedTuple):
@@ -53,12 +39,6 @@ class Count(NamedTuple):
 class Amount(NamedTuple):
     key: str
     amount: Decimal
-
-
-class Range(NamedTuple):
-    key: str
-    high: float
-    low: float
 
 
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 1e308, -1e308, 1e16, 1.0, 5e-324, math.inf, math.nan])
@@ -119,19 +99,6 @@ def test_sums_of_floats_equal_those_of_fractions(rows: list[tuple[int, float]], 
                 assert divided(total, len(own)) == float(sum(map(Fraction, own), Fraction(0)) / len(own))
 
 
-@given(st.lists(FLOATS, min_size=1, max_size=12), st.booleans())
-def test_extremes_leave_out_what_is_no_number(values: list[float], highest: bool) -> None:
-    numbers = [value for value in values if not math.isnan(value)]
-    order = sorted(numbers, key=lambda value: (value, math.copysign(1.0, value)))
-    expected = order[-1 if highest else 0] if order else math.nan
-    [whole] = extremes(pa.array(values), np.zeros(len(values), np.int64), 1, highest=highest)
-    step = values[0]
-    for value in values[1:]:
-        step = beyond(step, value, highest=highest)
-    assert repr(whole) == repr(expected)
-    assert repr(step) == repr(expected)
-
-
 def test_extremes_of_all_types_that_have_an_order() -> None:
     columns = [
         pa.array([True, False]),
@@ -182,30 +149,6 @@ FEW = settings(max_examples=deep(10), deadline=None, suppress_health_check=[Heal
 
 
 @FEW
-@given(ROWS, PARTITIONS, st.booleans())
-def test_sums_by_key(rows: list[Any], partitions: int, dealt: bool) -> None:
-    borders = [row[-1] for row in rows]
-    more = {"partitioner": RoundRobinPartitioner()} if dealt else {"cumulative": True}
-    for column, schema in ((1, Number), (2, Count), (3, Amount)):
-        items = stream(
-            [schema(row[0], row[column]) for row in rows], borders if not dealt else [False] * len(rows)
-        )
-        cumulative = not dealt
-        attributes = {} if cumulative else more
-        if dealt and column == 1:
-            continue  # sums of partitions are rounded before they meet
-        found = dict(
-            collected(SumKeyVal(cumulative=cumulative), schema, items, schema, partitions, **attributes)
-        )
-        for key in {row[0] for row in rows}:
-            own = [row[column] for row in rows if row[0] == key]
-            if column == 1:
-                assert same(found[key], nearest(own))
-            else:
-                assert Fraction(found[key]) == sum(map(Fraction, own), Fraction(0))
-
-
-@FEW
 @given(ROWS, PARTITIONS)
 def test_moving_averages(rows: list[Any], partitions: int) -> None:
     items = stream([Amount(row[0], row[3]) for row in rows], [row[-1] for row in rows])
@@ -215,98 +158,12 @@ def test_moving_averages(rows: list[Any], partitions: int) -> None:
         assert Fraction(found[key]) == Fraction(round(sum(own) / len(own) * 10**18), 10**18)
 
 
-@FEW
-@given(ROWS, PARTITIONS, st.booleans())
-def test_ranges(rows: list[Any], partitions: int, dealt: bool) -> None:
-    more = {"partitioner": RoundRobinPartitioner()} if dealt else {}
-    items = [Number(row[0], row[1]) for row in rows]
-    results = collected(RangeKeyVal(schema=Range), Number, items, Range, partitions, **more)
-    found = {row.key: row for row in results}
-    for key in {row[0] for row in rows}:
-        numbers = [row[1] for row in rows if row[0] == key and not math.isnan(row[1])] or [math.nan]
-        assert same(found[key].high, max(numbers))
-        assert same(found[key].low, min(numbers))
-
-
-@FEW
-@given(ROWS, PARTITIONS, st.booleans())
-def test_the_largest(rows: list[Any], partitions: int, dealt: bool) -> None:
-    more = {"partitioner": RoundRobinPartitioner()} if dealt else {}
-    items = [Number(row[0], row[1]) for row in rows]
-    found = collected(TopN(size=4, by="number"), Number, items, Number, partitions, **more)
-    rank = sorted(
-        items,
-        key=lambda row: (math.isnan(row.number), -row.number if row.number == row.number else 0, row.key),
-    )
-    assert list(map(str, found)) == list(map(str, rank[:4])) or [(row.key, row.number) for row in found] == [
-        (row.key, row.number) for row in rank[:4]
-    ]
-
-
-VALUES = {
-    "total": aggregate.sum("number"),
-    "mean": aggregate.mean("number"),
-    "low": aggregate.min("number"),
-    "high": aggregate.max("number"),
-    "count": aggregate.count("number"),
-    "whole": aggregate.sum("count"),
-    "least": aggregate.min("amount"),
-    "paid": aggregate.sum("amount"),
-    "usual": aggregate.mean("amount"),
-}
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-@FEW
-@given(ROWS, PARTITIONS, st.sampled_from(["tumbling", "sliding", "session"]))
-def test_windows(rows: list[Any], partitions: int, kind: str) -> None:
-    rows = [(*row[:2], row[2] // 64, *row[3:]) for row in rows]
-    windows = {"tumbling": tumbling("1h"), "sliding": sliding("1h", "1h"), "session": session("30s")}[kind]
-    records = [
-        Measured(key, START + timedelta(seconds=number * 7 % 29), value, count, amount)
-        for number, (key, value, count, amount, _) in enumerate(rows)
-    ]
-    app = Application("exact", window="1s")
-    items = stream(records, [row[-1] for row in rows])
-    source = app.add_operator("source", ListInput(Measured, items, "time", lateness="1h"))
-    operator = Windowed(windows, key="key", values=VALUES)
-    windowed = app.add_operator("windowed", operator, partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("records", source.output, windowed.input)
-    app.add_stream("results", windowed.output, sink.input)
-    found = {row["key"]: row for row in run_local(app).collected("sink")}
-    for key in {row[0] for row in rows}:
-        own = [record for record in records if record.key == key]
-        floats = [record.number for record in own]
-        numbers = [value for value in floats if not math.isnan(value)] or [math.nan]
-        assert same(found[key]["total"], nearest(floats))
-        if all(map(math.isfinite, floats)):
-            assert found[key]["mean"] == float(sum(map(Fraction, floats), Fraction(0)) / len(floats))
-        assert same(found[key]["low"], min(numbers))
-        assert same(found[key]["high"], max(numbers))
-        assert found[key]["count"] == len(floats)
-        assert found[key]["whole"] == sum(record.count for record in own)
-        amounts = [record.amount for record in own]
-        assert found[key]["least"] == min(amounts)
-        paid = sum(map(Fraction, amounts), Fraction(0))
-        assert Fraction(found[key]["paid"]) == paid
-        assert found[key]["usual"] == float(paid / len(amounts))
-
-
-def test_the_order_of_records_does_not_matter_beside_infinite_intermediate_sums() -> None:
-    for order in permutations([1e308, 1e308, -1e308, 1.5]):
-        items = [Number("a", value) for value in order]
-        assert collected(SumKeyVal(), Number, items, Number, 1) == [Number("a", 1e308)]
 
 
 class Flag(NamedTuple):
     key: str
     flag: bool
-
-
-class Small(NamedTuple):
-    key: str
-    count: int
 
 
 @pytest.mark.parametrize(
@@ -340,42 +197,6 @@ def test_sums_that_do_not_fit_fail_before_their_records_are_committed(
         run("STOP")
     assert raised.value.failure.callback == "process_batch of port data"
     assert run("SKIP").collected("sink") == [schema("a", values[0])]
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "windows"),
-    share(
-        2,
-        [
-            ("count", 2**62),
-            ("number", 1.7e308),
-            ("amount", Decimal("60000000000000000000.000000000000000001")),
-        ],
-        [tumbling("1m"), session("30s")],
-        spread=True,
-    ),
-)
-def test_windows_whose_sums_do_not_fit_fail_before_their_records_are_committed(
-    windows: Any, column: str, value: Any, tmp_path: Any
-) -> None:
-    row = Measured("a", START, 0.0, 0, Decimal(0))._replace(**{column: value})
-    late = Measured("b", START + timedelta(minutes=5), 0.0, 0, Decimal(0))
-    items = [row, END_WINDOW, row, END_WINDOW, late]
-
-    def run(on_error: str) -> Any:
-        app = Application("sums", window="1s")
-        source = app.add_operator("source", ListInput(Measured, items, "time", lateness="1s"))
-        operator = Windowed(windows, key="key", values={"total": aggregate.sum(column)})
-        windowed = app.add_operator("windowed", operator, on_error=on_error)
-        sink = app.add_operator("sink", CollectorSink())
-        app.add_stream("in", source.output, windowed.input)
-        app.add_stream("out", windowed.output, sink.input)
-        return run_local(app, checkpoint=tmp_path)
-
-    with pytest.raises(OperatorError, match="the sum `total` of key 'a' in `windowed` does not fit"):
-        run("STOP")
-    found = run("SKIP").collected("sink")
-    assert found == [{"key": "a", "total": value}, {"key": "b", "total": 0}]
 
 
 @pytest.mark.parametrize("kind", [pa.decimal128(5, 2), pa.decimal128(38, 0), pa.decimal256(76, 40)])

@@ -48,13 +48,6 @@ def test_only_what_the_predicate_likes(make, partitions):
         assert [row["value"] for row in got[0]] == [0, 2, 4, 6, 8]
 
 
-def test_objects_are_filtered_too():
-    got = collect(
-        Filter(predicate=lambda item: len(item) > 1), {"data": (object, [["a", "bc", [1, 2]]])}, "output"
-    )
-    assert len(got[0]) == 2
-
-
 def test_one_predicate_is_needed():
     with pytest.raises(
         TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"

@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.operators import LimitRate
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 
 class Number(NamedTuple):
@@ -35,13 +35,3 @@ def test_so_many_a_second_pass_and_the_others_leave_elsewhere(rate: int) -> None
 def test_a_quiet_time_allows_a_burst() -> None:
     items = [Number(1), END_WINDOW, END_WINDOW, END_WINDOW, *map(Number, range(2, 12))]
     assert passed(items, rate=2, burst=5) == [[1], [], [], [2, 3, 4, 5, 6]]
-
-
-def test_less_than_one_a_second() -> None:
-    items = [item for n in range(9) for item in (Number(n), END_WINDOW)]
-    assert [window for window in passed(items, rate=0.25) if window] == [[0], [4], [8]]
-
-
-def test_an_attempt_that_is_made_again_lets_the_same_through() -> None:
-    killed = [*WINDOWS[:14], ABORT, *WINDOWS[14:]]
-    assert passed(killed, rate=3) == passed(WINDOWS, rate=3)

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.operators import AsOfJoin, WindowJoin, WithinJoin, sliding, tumbling
-from ridgeline.plan.edits import Repartition
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
-from support.testing.shares import share
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
@@ -225,33 +223,6 @@ MANY_ORDERS = timed(
 )
 
 
-@pytest.mark.parametrize(("windowed", "how"), share(2, [False, True], ["inner", "left", "full", "anti"]))
-def test_faults_and_repartition_change_nothing(how: Any, windowed: bool) -> None:
-    def join() -> Any:
-        return WindowJoin(ONE, tumbling("3s"), how=how) if windowed else WithinJoin(ONE, "2s", how=how)
-
-    expected = counted(rows(run_local(application(MANY_VIEWS, MANY_ORDERS, join()))))
-    for seed in range(3):
-        run = run_local(application(MANY_VIEWS, MANY_ORDERS, join(), 2), faults=Faults(seed))
-        assert counted(rows(run)) == expected
-    changes = {4: [Repartition("join", 3)], 9: [Repartition("join", 2)], 14: [Repartition("join", 5)]}
-    run = run_local(application(MANY_VIEWS, MANY_ORDERS, join()), changes=changes)
-    assert [change.state for change in run.changes] == ["APPLIED"] * 3
-    assert counted(rows(run)) == expected
-
-
-@pytest.mark.parametrize("within", [None, "2s"])
-def test_faults_and_repartition_change_no_result_as_of(within: Any) -> None:
-    expected = counted(rows(run_local(application(MANY_VIEWS, MANY_ORDERS, AsOfJoin(ONE, within)))))
-    for seed in range(3):
-        run = run_local(application(MANY_VIEWS, MANY_ORDERS, AsOfJoin(ONE, within), 2), faults=Faults(seed))
-        assert counted(rows(run)) == expected
-    changes = {4: [Repartition("join", 3)], 9: [Repartition("join", 2)], 14: [Repartition("join", 5)]}
-    run = run_local(application(MANY_VIEWS, MANY_ORDERS, AsOfJoin(ONE, within)), changes=changes)
-    assert [change.state for change in run.changes] == ["APPLIED"] * 3
-    assert counted(rows(run)) == expected
-
-
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_results_of_a_join_are_in_time_for_what_follows(how: Any) -> None:
     app = application(MANY_VIEWS, MANY_ORDERS, WithinJoin(ONE, "2s", how=how))
@@ -268,25 +239,6 @@ def test_results_of_a_join_are_in_time_for_what_follows(how: Any) -> None:
     assert run.collected("sink")
     assert not run.collected("again_late_left")
     assert not run.collected("again_late_right")
-
-
-def test_state_holds_only_records_that_may_meet_others() -> None:
-    views = timed(View, [[("ann", 0.0, n, 0), ("bob", 0.0, n, 0)] for n in range(60)])
-    orders = timed(Order, [[("ann", n, 0.0, 0)] for n in range(60)])
-    run_local(application(views, orders, Held(ONE, "4s")))
-    assert 12 < max(SIZES) < 40
-    assert SIZES[-1] == 0
-
-
-SIZES: list[int] = []
-
-
-class Held(WithinJoin):
-    """Notes how many records are held."""
-
-    def end_window(self) -> None:
-        super().end_window()
-        SIZES.append(self.held_records())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from itertools import chain
 
-import numpy as np
 import pytest
 
 from ridgeline import Application, ValidationError
@@ -48,14 +47,6 @@ def test_the_sequence_is_the_same_for_any_number_of_partitions(partitions):
     windows = generate(partitions, minimum=0, maximum=30_000, tuples_per_window=100, count=1_234, seed=7)
     assert list(map(len, windows)) == [100] * 12 + [34]
     assert list(chain.from_iterable(windows)) == random_integers(7, 0, 1_234, 0, 30_000).tolist()
-
-
-def test_numbers_are_even_and_within_their_bounds():
-    numbers = random_integers(3, 0, 1_000_000, 5, 14)
-    counts = np.bincount(numbers, minlength=15)
-    assert not counts[:5].any()
-    assert len(counts) == 15
-    assert ((counts[5:] - 100_000) ** 2 / 100_000).sum() < 27.9  # chi square, 9 degrees of freedom, p = 0.001
 
 
 def test_without_a_count_there_is_no_end():

@@ -1,4 +1,3 @@
-from datetime import date
 from typing import NamedTuple
 
 import numpy as np
@@ -58,28 +57,6 @@ def test_neither_nulls_nor_nans_beside_numbers_count(partitioner):
     attributes = {"partitions": 2, "partitioner": partitioner, "application_window_count": 2}
     got = collect(RangeKeyVal(schema=HighLow), {"data": (Price, windows)}, "range", **attributes)
     assert values(got) == [[], [("a", 2.0, 1.0), ("b", 3.0, 1.0)]]
-
-
-def test_values_of_any_type_that_has_an_order():
-    class Day(NamedTuple):
-        number: int
-        day: date
-
-    class Days(NamedTuple):
-        number: int
-        last: date
-        first: date
-
-    windows = [
-        [
-            Day(1, date(2020, 1, 2)),
-            Day(1, date(2020, 1, 3)),
-            Day(2, date(2020, 1, 1)),
-            Day(1, date(2020, 1, 1)),
-        ]
-    ]
-    got = collect(RangeKeyVal(schema=Days), {"data": (Day, windows)}, "range", partitions=2)
-    assert values(got) == [[(1, date(2020, 1, 3), date(2020, 1, 1)), (2, date(2020, 1, 1), date(2020, 1, 1))]]
 
 
 def test_a_schema_that_does_not_fit_is_reported():

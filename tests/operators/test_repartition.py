@@ -31,14 +31,11 @@ from ridgeline.operators import (
     AsOfJoin,
     ConsolidatorKeyVal,
     Deduplicate,
-    Delay,
     Detect,
     LatestByKey,
     ModelOperator,
     RangeKeyVal,
-    RoundRobinHashMap,
     Running,
-    Sampler,
     SimpleMovingAverage,
     Sort,
     Sql,
@@ -592,63 +589,6 @@ def test_partitions_that_a_partitioner_divides_change_while_it_runs(name: str) -
     assert rows_of(run) == Counter(CASES[name][4]())
 
 
-def loop(partitions: int) -> Application:
-    app = Application("loop", window="1s")
-    source = app.add_operator("source", pairs())
-    delay = app.add_module("delay", Delay(Pair), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, delay.input)
-    app.add_stream("out", delay.output, sink.input)
-    return app
-
-
-def groups(partitions: int) -> Application:
-    app = Application("groups", window="1s")
-    source = app.add_operator("source", ListInput(Value, VALUES))
-    mapped = app.add_operator("groups", RoundRobinHashMap(keys=["x", "y", "z"]), partitions=partitions)
-    sampler = app.add_operator("sampler", Sampler(share=0.5), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    half = app.add_operator("half", CollectorSink())
-    app.add_stream("in", source.output, mapped.data, sampler.data)
-    app.add_stream("out", mapped.map, sink.input)
-    app.add_stream("some", sampler.output, half.input)
-    return app
-
-
-class Value(NamedTuple):
-    value: int
-
-
-VALUES = [item for number in range(NUMBER) for item in (Value(2 * number), Value(2 * number + 1), END_WINDOW)]
-
-
-def test_tuples_in_a_delay_are_dealt_anew(tmp_path: Path) -> None:
-    expected = Counter(row for rows in WINDOWS for row in rows)
-    changes = {window: [Repartition("delay", count)] for window, count in STEPS.items()}
-    run = run_local(loop(1), changes=changes)
-    assert [change.state for change in run.changes] == ["APPLIED"] * len(STEPS)
-    assert rows_of(run) == expected
-    first = rows_of(run_local(loop(1), windows=7, checkpoint=tmp_path))
-    assert first + rows_of(run_local(loop(3), checkpoint=tmp_path)) == expected
-
-
-def test_values_carried_by_partitions_become_one_group(tmp_path: Path) -> None:
-    changes = {
-        window: [Repartition("groups", count), Repartition("sampler", count)]
-        for window, count in STEPS.items()
-    }
-    changes[20] = [Repartition("groups", 1)]
-    run = run_local(groups(1), changes=changes)
-    assert [change.state for change in run.changes] == ["APPLIED"] * len(changes)
-    found = [value for row in run.collected("sink") for value in row.values()]
-    assert sorted(found) == sorted(set(found))
-    assert set(found) <= set(range(2 * NUMBER))
-    assert len(found) >= 2 * NUMBER - 2
-    assert sorted(row["value"] for row in run.collected("half")) == sorted(
-        row["value"] for row in run_local(groups(1)).collected("half")
-    )
-
-
 INPUTS = {
     "EventGenerator",
     "FileReplayInput",
@@ -678,18 +618,6 @@ def test_each_operator_of_the_library_that_holds_state_has_a_case() -> None:
         if isinstance(kind, type) and issubclass(kind, Operator) and operator_type(kind).states:
             states = set(operator_type(kind).states) - {"_waiting"}
             assert not states or name in cases | INPUTS | ELSEWHERE | ALONE | AT_BORDERS, name
-
-
-class Counts(Operator):
-    """Does not say how its states move."""
-
-    input = InputPort(Pair, key="key")
-    output = OutputPort(Pair)
-    count = State(0)
-
-    @input.process
-    def add(self, pair: Pair) -> None:
-        self.count += 1
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,10 @@
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
 
 from ridgeline import OperatorError, SchemaError
 from ridgeline.operators import RoundRobinHashMap
-from ridgeline.testing import END_WINDOW, ListInput
-from support.operators.one_operator import ages, collect
+from support.operators.one_operator import collect
 
 
 class Number(NamedTuple):
@@ -33,12 +30,6 @@ def numbers(*sizes):
 
 def rows(windows):
     return [[tuple(row.values()) for row in window] for window in windows]
-
-
-def test_values_that_follow_one_another_become_tuples():
-    got = collect(RoundRobinHashMap(keys=["x", "y"]), {"data": (Number, numbers(3, 0, 1, 1, 4))}, "map")
-    assert got[0] == [{"x": 0, "y": 1}]
-    assert rows(got) == [[(0, 1)], [], [(2, 3)], [], [(4, 5), (6, 7)]]
 
 
 def test_groups_of_three_words():
@@ -92,17 +83,3 @@ def test_tuples_of_several_columns_are_refused():
         match=r"`RoundRobinHashMap` takes tuples of one column; got \['x', 'y'\]; put a `Map` before it",
     ):
         collect(RoundRobinHashMap(keys=["a"]), {"data": (Point, [[Point(1, 2)]])}, "map")
-
-
-class Moment(NamedTuple):
-    time: datetime
-
-
-def test_a_tuple_is_as_old_as_its_last_value():
-    moments = [
-        Moment(datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=age)) for age in (9, 1, 8, 3, 4, 2, 5)
-    ]
-    source = ListInput(Moment, [*moments[:5], END_WINDOW, *moments[5:]], timestamp="time")
-    times = pa.schema([(name, pa.timestamp("us", "UTC")) for name in ("x", "y")])
-    # 9 and 1, 8 and 3; a second later 4 and 2, while 5 waits
-    assert ages(source, RoundRobinHashMap(keys=["x", "y"], schema=times), "map") == [(2, 1, 3), (1, 3, 3)]

@@ -179,37 +179,6 @@ def test_many_windows_are_merged_and_divided(how: Any, monkeypatch: pytest.Monke
     assert found_by(app(2), faults=Faults(3)) == expected
 
 
-@pytest.mark.parametrize("within", [None, 25])
-def test_newest_records_are_kept_over_merges_and_moves(within: int | None) -> None:
-    changes = {9: [Repartition("join", 3)], 19: [Repartition("join", 2)], 29: [Repartition("join", 5)]}
-    expected = as_of_loop(MANY[0], MANY[1], "left", within)
-    text = None if within is None else f"{within * 100}ms"
-    for options in ({"changes": changes}, {"faults": Faults(3)}):
-        app = application(
-            "text", MANY[0], MANY[1], AsOfJoin({"key": "name"}, text), 1 if "changes" in options else 2
-        )
-        assert found_by(app, **options) == expected
-
-
-HELD: list[int] = []
-
-
-class Watched(AsOfJoin):
-    """Notes how many records are held."""
-
-    def end_window(self) -> None:
-        super().end_window()
-        HELD.append(self.held_records())
-
-
-def test_an_as_of_join_holds_few_records_more_than_keys() -> None:
-    HELD.clear()
-    windows = [[(f"k{number}", 0) for number in range(10)]] * 80
-    found_by(application("text", windows, windows, Watched({"key": "name"}), 1))
-    assert max(HELD) < 4 * 10 * 5  # ten a second, three seconds of lateness
-    assert HELD[-1] <= 2 * 10
-
-
 @QUIET
 @given(
     st.lists(st.tuples(st.sampled_from([None, *TWINS, "ann"]), st.integers(-5, 5)), min_size=1, max_size=30),

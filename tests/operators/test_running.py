@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError, RoundRobinPartitioner, ValidationError
-from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline import Application, ValidationError
 from ridgeline.operators import Running
 from ridgeline.operators import aggregate as agg
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
@@ -107,17 +106,6 @@ def test_running_aggregates_equal_a_plain_loop(
         assert found == expected
 
 
-def test_totals_survive_the_driver() -> None:
-    storage, found = MemoryStorage(), []
-    items = [item for number in range(9) for item in (Payment("ab"[number % 2], 0, number), END_WINDOW)]
-    for _ in range(9):
-        app = Application("payments", window="1s")
-        grouped = app.read("payments", ListInput(Payment, items)).group_by("account")
-        grouped.aggregate("totals", total=agg.sum("cents")).write("sink", CollectorSink())
-        found += run_local(app, checkpoint=storage, windows=1).collected("sink")
-    assert [row["total"] for row in found] == [0, 1, 2, 4, 6, 9, 12, 16, 20]
-
-
 def timed(second: float, account: str = "a") -> Timed:
     return Timed(account, 1, START + timedelta(seconds=second))
 
@@ -140,23 +128,6 @@ def test_a_key_is_forgotten_after_its_time_to_live(emit: str) -> None:
     ]  # fmt: skip
     found = counts(items, ttl="10s", ttl_by="record", emit=emit)
     assert found[:4] == [[("a", 1), ("b", 1)], [("a", 2)], [("b", 2)], [("a", 1), ("b", 3)]]
-
-
-def test_by_the_clock_a_key_lives_as_long_as_windows_are_empty() -> None:
-    items = [timed(0), END_WINDOW, timed(1), END_WINDOW, *[END_WINDOW] * 3, timed(2), END_WINDOW]
-    assert (
-        counts(items, ttl="3s") == [[("a", 1)], [("a", 2)], [], [], [], [("a", 1)], []][: len(counts(items))]
-    )
-    assert counts(items, ttl="1h")[5] == [("a", 3)]
-
-
-def test_round_robin_is_refused() -> None:
-    app = Application("payments")
-    source = app.read("payments", ListInput(Payment, [Payment(one, 0, 1) for one in "abcdef"]))
-    operator = Running("account", values={"n": agg.count()})
-    source.process("totals", operator, partitions=3, partitioner=RoundRobinPartitioner()).write("console")
-    with pytest.raises(OperatorError, match="needs all tuples of a key in one partition"):
-        run_local(app)
 
 
 @pytest.mark.parametrize(

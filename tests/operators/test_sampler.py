@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, OperatorError
 from ridgeline.operators import Sampler
@@ -38,23 +36,6 @@ def sampled(
     return sorted(run.collected("some")), sorted(run.collected("others"))
 
 
-@settings(max_examples=8, deadline=None)
-@given(
-    share=st.floats(0, 1),
-    seed=st.integers(-5, 2**70),
-    key=st.none() | st.just("shop"),
-    partitions=st.integers(2, 3),
-)
-def test_the_same_tuples_with_any_partitions(share: float, seed: int, key: str | None, partitions: int):
-    some, others = sampled(Sampler(share=share, seed=seed, key=key))
-    assert sorted([*some, *others]) == sorted(SOLD)
-    assert abs(len(some) / len(SOLD) - share) < (0.5 if key else 0.15)
-    faults = Faults(seed % 1000, rate=0.5, quiet=True)
-    assert sampled(Sampler(share=share, seed=seed, key=key), partitions, faults) == (some, others)
-    if key:
-        assert not {sold.shop for sold in some} & {sold.shop for sold in others}
-
-
 class Nested(NamedTuple):
     tags: list[str]
     by_name: dict[str, float]
@@ -71,15 +52,6 @@ def test_tuples_with_nested_columns_are_chosen_too():
     found = run_local(app).collected("sink")
     assert found == run_local(app).collected("sink")
     assert 20 < len(found) < 80
-
-
-def test_all_or_nothing():
-    assert sampled(Sampler(share=1.0))[0] == sorted(SOLD)
-    assert sampled(Sampler(share=0.0))[0] == []
-
-
-def test_another_seed_chooses_others():
-    assert sampled(Sampler(share=0.5, seed=1)) != sampled(Sampler(share=0.5, seed=2))
 
 
 def test_a_key_that_is_no_column_is_named():

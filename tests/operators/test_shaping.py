@@ -206,17 +206,6 @@ class Checked(BaseModel):
     other: int = 5
 
 
-@QUIET
-@given(st.lists(st.tuples(st.integers(-2, 5), st.one_of(st.none(), st.text("ab", max_size=6))), max_size=20))
-def test_a_model_accepts_or_refuses(rows: list[tuple[int, str | None]]) -> None:
-    found, bad = run(rows, Validate(Checked))
-    good = [row for row in rows if row[0] >= 0 and len(row[1] or "") <= 3]
-    assert [tuple(row.values()) for row in found] == good
-    refused = [row for row in rows if row not in good]
-    assert [(row["number"], row["text"]) for row in bad] == refused
-    assert all("number: Input should" in row["reason"] for row in bad if row["number"] < 0)
-
-
 LISTS = pa.schema([("id", pa.int64()), ("items", pa.list_(pa.int64()))])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.operators import Sort
-from ridgeline.plan.edits import Repartition
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -68,37 +67,6 @@ def test_equals_a_sort(windows: Any) -> None:
     assert not found.collected("late")
     for partitions in (1, 2, 3, 5):
         assert by_key(run(rows, Sort("key"), partitions).collected("output")) == by_key(expected)
-
-
-@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
-@given(WINDOWS)
-def test_late_records_are_apart(windows: Any) -> None:
-    rows = events(windows)
-    found = run(rows, Sort("key"), 2, lateness="1s")
-    for own in by_key(found.collected("output")).values():
-        assert own == sorted(own, key=lambda row: row.time)
-    every = Counter(row for window in rows for row in window)
-    assert Counter(found.collected("output")) + Counter(found.collected("late")) == every
-
-
-def many(number: int) -> list[tuple[str, int]]:
-    return [(f"k{(number * 3 + place) % 5}", (number + place) % 5) for place in range(4)]
-
-
-MANY = events([many(number) for number in range(24)])
-
-
-@pytest.mark.parametrize("key", ["key", None])
-def test_faults_and_repartition_change_nothing(key: Any) -> None:
-    expected = sorted((row for window in MANY for row in window), key=lambda row: row.time)
-    for seed in range(3):
-        found = run(MANY, Sort(key), 2, faults=Faults(seed)).collected("output")
-        assert by_key(found) == by_key(expected) if key else Counter(found) == Counter(expected)
-    changes = {5: [Repartition("sort", 3)], 10: [Repartition("sort", 2)], 15: [Repartition("sort", 5)]}
-    changed = run(MANY, Sort(key), changes=changes)
-    assert [change.state for change in changed.changes] == ["APPLIED"] * 3
-    found = changed.collected("output")
-    assert by_key(found) == by_key(expected) if key else Counter(found) == Counter(expected)
 
 
 def test_streams_without_times_are_refused() -> None:

@@ -202,22 +202,6 @@ def test_windows_of_record_time_equal_duckdb(seed: int) -> None:
     assert comparable([tuple(row.values()) for row in changed.collected("sink4")]) == expected
 
 
-def test_faults_and_longer_application_windows_change_nothing() -> None:
-    chance = random.Random(5)
-    rows, sql = orders(chance, 12), BY_USER[0]
-    variant = {"partitions": 2, "key": "user", "application_window_count": 3}
-    for seed in range(3):
-        run = run_local(application(sql, rows, (), variant), faults=Faults(seed))
-        expected = [
-            row
-            for first in range(0, 12, 3)
-            for row in alone(
-                sql, orders=arrow(Order, [row for own in rows[first : first + 3] for row in own])
-            )
-        ]
-        assert comparable([tuple(row.values()) for row in run.collected("sink0")]) == comparable(expected)
-
-
 def test_late_records_go_to_a_port_of_their_own() -> None:
     def order(second: int) -> Order:
         return Order("a", "x", second, None, START + timedelta(seconds=second))
@@ -235,33 +219,10 @@ def test_late_records_go_to_a_port_of_their_own() -> None:
         step.late("order")
 
 
-def test_results_have_the_time_of_their_window_or_of_a_column() -> None:
-    rows = [[Order("a", "x", n, None, START + timedelta(seconds=n))] for n in range(6)]
-    app = Application("times", window="1s")
-    source = app.read("orders", ListInput(Order, items(rows), "time", lateness="0s"))
-    of_window = app.sql("a", "select count(*) as n from orders", orders=source, windows=tumbling("2s"))
-    of_column = app.sql("b", "select time, cents from orders", orders=source, timestamp="time")
-    for name, step in (("a", of_window), ("b", of_column)):
-        sql = f"select window_start, count(*) as n from {name} group by all"
-        given: Any = {name: step}
-        app.sql(f"{name}2", sql, windows=tumbling("2s"), **given).write(f"{name}_out", CollectorSink())
-    run = run_local(app)
-    seconds = [[(row["window_start"] - START).seconds for row in run.collected(f"{n}_out")] for n in "ab"]
-    assert seconds == [[2, 4, 6], [0, 2, 4]]
-
-
 class Sum(NamedTuple):
     user: str | None
     n: int
     cents: int
-
-
-def test_a_schema_gives_tuples_of_a_class() -> None:
-    sql = "select user, count(*) as n, sum(cents) as cents from orders group by user"
-    app = Application("typed")
-    source = app.read("orders", ListInput(Order, [Order("a", "x", 3, None, START)] * 2))
-    app.sql("sums", sql, schema=Sum, orders=source).write("sink", CollectorSink(Sum))
-    assert run_local(app).collected("sink") == [Sum("a", 2, 6)]
 
 
 def test_columns_that_cannot_be_null_fit_a_port_without_nulls() -> None:
@@ -448,13 +409,6 @@ def test_sql_that_fails_names_its_reason() -> None:
         run_local(application("select sum(cents) as n from orders", great, (), {}))
     sql = "select sum(cents)::decimal(38, 0) as n from orders"
     assert run_local(application(sql, great, (), {})).collected("sink0") == [{"n": Decimal(2**63)}]
-
-
-def test_times_are_needed_for_windows_of_record_time() -> None:
-    app = Application("untimed")
-    source = app.read("orders", ListInput(Order, [Order("a", "x", 1, None, START)]))
-    app.sql("x", "select kind from orders", orders=source, windows=tumbling("1s")).write("o", CollectorSink())
-    assert "`Sql` puts records into windows by their times" in str(find_faults(app)[0])
 
 
 class Many(NamedTuple):

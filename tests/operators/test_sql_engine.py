@@ -2,12 +2,11 @@
 
 import os
 import signal
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
 
-from ridgeline.operators import _sql_engine
 from ridgeline.operators._sql_engine import QueryError, SqlEngine
 
 TABLES = {"t": pa.table({"x": list(range(1000))}), "quotes.price": pa.table({"y": [1.5]})}
@@ -111,15 +110,6 @@ def test_sql_that_takes_all_memory_is_ended(engine, sql):
     assert engine.run("select 1 as n", TABLES, 5.0).table.num_rows == 1
 
 
-def test_a_process_that_somebody_ends_is_followed_by_another_one():
-    engine = SqlEngine()
-    engine.run("select 1", {}, 5.0)
-    os.kill(engine._process.pid, signal.SIGKILL)
-    assert engine.run("select 1", {}, 5.0).table.num_rows == 1
-    engine.close()
-    engine.close()
-
-
 def test_a_process_that_always_dies_is_an_error(monkeypatch, tmp_path):
     script = tmp_path / "dies.py"
     monkeypatch.setattr("ridgeline.operators._sql_engine._SCRIPT", script)
@@ -143,25 +133,6 @@ def test_without_duckdb_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(QueryError, match=r"install `ridgeline\[query\]`"):
         SqlEngine().run("select 1", {}, 1.0)
-
-
-@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "UTC"])
-def test_times_are_utc_whatever_the_zone_of_the_host(zone, monkeypatch):
-    monkeypatch.setattr(_sql_engine, "_FEW_THREADS", {**_sql_engine._FEW_THREADS, "TZ": zone})
-    time = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
-    made = SqlEngine(memory_mb=128, rows=100)
-    sql = """select cast(t as varchar) as text, cast(t as date) as day, extract(hour from t) as hour,
-             cast(date_trunc('day', t) as varchar) as start,
-             cast(timestamp '2026-07-01 00:30:00' as timestamptz) = t as same from times"""
-    [row] = made.run(sql, {"times": pa.table({"t": [time]})}, 10.0).table.to_pylist()
-    made.close()
-    assert row == {
-        "text": "2026-07-01 00:30:00+00",
-        "day": time.date(),
-        "hour": 0,
-        "start": "2026-07-01 00:00:00+00",
-        "same": True,
-    }
 
 
 def test_the_zone_cannot_be_changed(engine):

@@ -16,7 +16,7 @@ from ridgeline import Application
 from ridgeline.operators import SqlQuery
 from ridgeline.operators._sql_engine import SqlEngine
 from ridgeline.operators.sql_query import QueryResult, QueryResults, schema_text
-from ridgeline.plan.edits import RemoveSink, Repartition
+from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import END_WINDOW, CollectorSink, Fault, Faults, ListInput, run_local
 from support.depth import deep
@@ -227,13 +227,6 @@ def test_tuples_without_columns_end_it(results):
     app.add_stream("words", source.output, query.first)
     run_local(app)
     assert "Python objects" in results["query"][1].error
-
-
-def test_a_change_that_removes_the_stream_removes_the_query(results):
-    app = prices("select * from prices", WINDOWS)
-    run = run_local(app, changes={2: [RemoveSink("prices", "query.first")]})
-    assert [one.state for one in run.changes] == ["APPLIED"]
-    assert "query" not in {one.name for one in run.plan.logical.operators}
 
 
 def test_results_that_nobody_reads_are_bounded():

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.operators import LatestByKey, TableJoin
+from ridgeline.operators import TableJoin
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 from support.depth import deep
@@ -182,75 +182,6 @@ def test_versions_are_those_of_the_records_times(orders: Any, customers: Any) ->
         assert counted(rows(run_local(application(orders, customers, join, partitions)))) == counted(expected)
 
 
-ROWS = [[("ann", 1.0, number, 0), ("bob", 0.0, number, 2), (None, 0.0, 1, 1)] for number in range(16)]
-TABLE = [
-    [("abc"[number % 3] * 3, 1.0, number, number % 5 == 0, 1), ("ann", 0.0, number, False, 0)]
-    for number in range(16)
-]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: TableJoin(ONE, "left", deleted="gone"),
-        lambda: TableJoin(ONE, broadcast=True),
-        lambda: TableJoin(ONE, "left", versions="3s"),
-    ],
-)
-def test_faults_and_repartition_change_nothing(make: Any) -> None:
-    orders, customers = timed(Order, ROWS), timed(Customer, TABLE)
-    expected = counted(rows(run_local(application(orders, customers, make()))))
-    for seed in range(3):
-        run = run_local(application(orders, customers, make(), 2), faults=Faults(seed))
-        assert counted(rows(run)) == expected
-    changes = {4: [Repartition("join", 3)], 8: [Repartition("join", 2)], 12: [Repartition("join", 5)]}
-    run = run_local(application(orders, customers, make()), changes=changes)
-    assert [change.state for change in run.changes] == ["APPLIED"] * 3
-    assert counted(rows(run)) == expected
-
-
-def test_versions_go_once_their_time_is_over() -> None:
-    customers = [[("ann", 1.0, number, number == 39, 0)] for number in range(40)]
-    run = run_local(application([], timed(Customer, customers), Held(ONE, deleted="gone", versions="5s")))
-    assert run.window_ids
-    assert max(SIZES) < 20
-    assert SIZES[-1] == 0
-
-
-SIZES: list[int] = []
-
-
-class Held(TableJoin):
-    """Notes how many versions are held."""
-
-    def end_window(self) -> None:
-        super().end_window()
-        SIZES.append(sum(map(len, self.latest.values())))
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_latest_by_key_has_every_change_and_no_repetition(partitions: int) -> None:
-    customers = timed(Customer, TABLE)
-    app = Application("table", window="1s")
-    items = [item for window in customers for item in (*window, *window, END_WINDOW)]
-    source = app.add_operator("customers", ListInput(Customer, items, "time", lateness="3s"))
-    latest = app.add_operator("latest", LatestByKey("id", deleted="gone"), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink(Customer))
-    app.add_stream("customers", source.output, latest.input)
-    app.add_stream("latest", latest.output, sink.input)
-    found = run_local(app).collected("sink")
-    table: dict[Any, Any] = {}
-    changes = []
-    for row in (row for window in customers for row in (*window, *window)):
-        new = None if row.gone else row
-        if table.get(row.id) != new:
-            table[row.id] = new
-            changes.append(row)
-    assert sorted(map(repr, found)) == sorted(map(repr, changes))
-    if partitions == 1:
-        assert found == changes
-
-
 @pytest.mark.parametrize(
     ("make", "what"),
     [
@@ -380,46 +311,3 @@ def test_rows_of_a_window_that_was_lost_are_not_joined(key: int) -> None:
     app.add_stream("joined", join.output, sink.input)
     found = [(row[1], row[2]) for row in rows(run_local(app))]
     assert found == [(window, "n0") for window in range(9) if window != 4]
-
-
-class Price(NamedTuple):
-    item: int
-    price: int
-
-
-@pytest.mark.parametrize("count", [1, 50, 400])
-def test_a_table_that_changes_in_each_window_is_not_copied_for_a_few_tuples(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copied, concatenate = list[int](), pa.concat_arrays
-
-    def counting(arrays: Any) -> pa.Array:
-        found = concatenate(arrays)
-        copied.append(len(found))
-        return found
-
-    monkeypatch.setattr(pa, "concat_arrays", counting)
-    draw, size, windows = random.Random(count), 3_000, 30
-    prices = {key: key for key in range(size)}
-    changes: list[Any] = [*prices.items(), END_WINDOW]
-    sales, wanted = list[Any](), list[Any]()
-    for window in range(windows):
-        if window:
-            key = draw.randrange(size)
-            prices[key] = -window
-            changes += [(key, -window), END_WINDOW]
-        for _ in range(count):
-            key = draw.randrange(size + 10)
-            sales.append((key, len(wanted)))
-            wanted.append((key, len(wanted), prices.get(key)))
-        sales.append(END_WINDOW)
-    app = Application("shop", window="1s")
-    source = app.add_operator("sales", ListInput(Sale, sales))
-    changed = app.add_operator("prices", ListInput(Price, changes))
-    join = app.add_operator("join", TableJoin("item", "left"))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("sales", source.output, join.input)
-    app.add_stream("prices", changed.output, join.table)
-    app.add_stream("joined", join.output, sink.input)
-    assert rows(run_local(app)) == wanted
-    assert sum(copied) <= 16 * (len(wanted) + size)

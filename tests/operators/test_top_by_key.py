@@ -79,23 +79,6 @@ def test_the_newest_list_of_each_key_equals_polars(*, keys: tuple[str, ...], sma
         assert latest(changed.collected("sink"), keys) == expected
 
 
-def test_only_lists_that_change_come_again() -> None:
-    windows = [
-        [Bid("a", 1, cents, 0) for cents in (1.0, 2.0, 3.0)] + [Bid("b", 1, 5.0, 0)],
-        [Bid("a", 1, 1.0, 1), Bid("b", 1, 5.0, 1)],
-        [Bid("a", 1, 2.5, 2)],
-    ]
-    run = run_local(application(windows, "item"))
-    found = [
-        [(row["item"], row["cents"]) for row in run.collected("sink", id_)] for id_ in run.window_ids[:3]
-    ]
-    assert found == [
-        [("a", 3.0), ("a", 2.0), ("a", 1.0), ("b", 5.0)],
-        [("b", 5.0), ("b", 5.0)],
-        [("a", 3.0), ("a", 2.5), ("a", 2.0)],
-    ]
-
-
 def test_faults_name_the_column_and_the_remedy() -> None:
     app = Application("faulty")
     bids = app.read("bids", ListInput(Bid, []))

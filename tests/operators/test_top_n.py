@@ -6,9 +6,8 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from ridgeline import OperatorError, RoundRobinPartitioner, ValidationError
+from ridgeline import RoundRobinPartitioner, ValidationError
 from ridgeline.operators import TopN
-from support.depth import deeper
 from support.operators.one_operator import collect
 from support.testing.shares import share
 
@@ -87,40 +86,6 @@ def test_newer_tuples_take_the_place_of_older_ones_with_the_same_key(partitions,
     assert got == expected
 
 
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
-def test_the_size_can_be_set_from_outside(partitions):
-    properties = {"operator.size": "2"}
-    got = rows(
-        collect(
-            TopN(by="minutes", size=4),
-            {"data": (Route, WINDOWS)},
-            "top",
-            partitions=partitions,
-            properties=properties,
-        )
-    )
-    assert got == [largest(window, 2) for window in WINDOWS]
-
-
-@pytest.mark.guide("004", "Unifier")
-def test_two_operators_have_their_own_unifiers():
-    first, second = TopN(by="minutes", size=1), TopN(by="minutes", size=2)
-    got = rows(collect(first, {"data": (Route, WINDOWS)}, "top", partitions=2))
-    assert got == [largest(window, 1) for window in WINDOWS]
-    got = rows(collect(second, {"data": (Route, WINDOWS)}, "top", partitions=2))
-    assert got == [largest(window, 2) for window in WINDOWS]
-
-
-def test_nulls_are_left_out_and_nans_come_last():
-    class Mean(NamedTuple):
-        route: str
-        mean: float | None
-
-    windows = [[Mean("a", float("nan")), Mean("b", None), Mean("c", 1.0), Mean("d", float("-inf"))]]
-    got = rows(collect(TopN(by="mean"), {"data": (Mean, windows)}, "top", partitions=2))
-    assert [route for route, _ in got[0]] == ["c", "d", "a"]
-
-
 def test_the_schema_chooses_columns():
     windows = [[Wide("a", 1, 5), Wide("b", 2, 6)]]
     assert rows(collect(TopN(schema=Route, by="minutes", size=1), {"data": (Wide, windows)}, "top")) == [
@@ -133,17 +98,6 @@ def test_a_missing_column_is_reported():
         ValidationError, match=r"`by` names `delay`, which the stream \['route', 'minutes'\] does not have"
     ):
         collect(TopN(by="delay"), {"data": (Route, WINDOWS)}, "top")
-
-
-def test_keyed_refuses_round_robin():
-    with pytest.raises(OperatorError, match="`TopN` needs all tuples of a key in one partition; got key "):
-        collect(
-            TopN(by="minutes", keyed=True),
-            {"data": (Route, WINDOWS)},
-            "top",
-            partitions=2,
-            partitioner=RoundRobinPartitioner(),
-        )
 
 
 def test_it_can_be_shipped():

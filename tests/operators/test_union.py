@@ -16,11 +16,6 @@ class Number(NamedTuple):
     text: str
 
 
-class Turned(NamedTuple):
-    text: str
-    value: int
-
-
 def united(*inputs: Any, sink: Any = None) -> Application:
     app = Application("union")
     union = app.add_operator("union", Union(len(inputs)))
@@ -30,19 +25,6 @@ def united(*inputs: Any, sink: Any = None) -> Application:
     end = app.add_operator("sink", sink or CollectorSink())
     app.add_stream("out", union.output, end.input)
     return app
-
-
-def test_columns_are_taken_by_name() -> None:
-    app = united(ListInput(Number, [(1, "a")]), ListInput(Turned, [("b", 2)]))
-    assert run_local(app).collected("sink") == [{"value": 1, "text": "a"}, {"value": 2, "text": "b"}]
-
-
-def test_a_column_may_be_null_if_it_may_be_in_one_of_them() -> None:
-    strict = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64(), nullable=False)])
-    loose = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())])
-    app = united(ListInput(strict, [{"a": 1, "b": 1}]), ListInput(loose, [{"a": 2, "b": None}]))
-    assert validate(app).operator("union").outputs["output"].arrow == loose
-    assert [row["b"] for row in run_local(app).collected("sink")] == [1, None]
 
 
 def test_streams_of_objects() -> None:

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
@@ -222,39 +221,6 @@ def counts(run: LocalRun, window: int) -> list[tuple[Any, ...]]:
     ]
 
 
-STREAM = [
-    click("a", 5), click("b", 59), END_WINDOW,
-    click("a", 64), END_WINDOW,  # the watermark is 59: nothing is over
-    click("a", 30), click("a", 65), END_WINDOW,  # now it is 60
-    click("b", 59), click("b", 61), END_WINDOW,  # the first is late
-    click("c", 200),
-]  # fmt: skip
-BY_HAND = {
-    0: [],
-    1: [],
-    2: [("a", 0, 2), ("b", 0, 1)],
-    3: [],
-    4: [("a", 60, 2), ("b", 60, 1), ("c", 180, 1)],
-}
-
-
-def test_a_window_comes_when_the_watermark_has_passed_its_end() -> None:
-    run = windowed(STREAM, tumbling(60), lateness=5, values=COUNT)
-    assert {window: counts(run, window) for window in range(5)} == BY_HAND
-    assert run.collected("late") == [click("b", 59)]
-    rows = run.watch.operators()
-    assert [row["lateRecords"] for row in rows if row["lateRecords"]] == [1]
-    assert not any(row["errors"] or row["errorTuples"] for row in rows)
-
-
-def test_open_windows_survive_the_driver() -> None:
-    storage, found = MemoryStorage(), {}
-    for window in range(5):
-        run = windowed(STREAM, tumbling(60), lateness=5, values=COUNT, checkpoint=storage, windows=1)
-        found[window] = counts(run, window)
-    assert found == BY_HAND
-
-
 @pytest.mark.slow
 def test_killed_slots_change_no_result(tmp_path: Path) -> None:
     """With partitions of the source and of the operator in processes of their own."""
@@ -274,22 +240,6 @@ def test_killed_slots_change_no_result(tmp_path: Path) -> None:
     assert kills.pids
     assert len(results(found)) > 60
     assert results(found) == results(windowed(items, how, **options))
-
-
-def test_with_a_lateness_of_its_own_it_waits_longer() -> None:
-    run = windowed(STREAM, tumbling("1m"), lateness=5, extra=1, values=COUNT)
-    assert [counts(run, window) for window in range(4)] == [[], [], [], []]
-    assert counts(run, 4)[:2] == [("a", 0, 2), ("b", 0, 2)]
-    assert run.collected("late") == []
-
-
-def test_a_key_may_be_several_columns() -> None:
-    items = [click("a", 1), click("a", 2, page=1), click("a", 3, 2), click("b", 4, None)]
-    run = windowed(
-        items, session(10), lateness=0, key=["user", "page"], values={"sum": aggregate.sum("amount")}
-    )
-    assert results(run)[:2] == [("a", 0, 3), ("a", 1, 1)]
-    assert [row["sum"] for row in run.collected("sink") if row["user"] == "b"] == [None]
 
 
 @pytest.mark.parametrize(

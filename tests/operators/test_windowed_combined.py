@@ -11,26 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, InputOperator, OnError, OutputPort
-from ridgeline.api.attributes import RecordingLevel
+from ridgeline import Application
 from ridgeline.api.errors import OperatorError
-from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import ContainerWindow, OperatorWindow
 from ridgeline.operators import Windowed, aggregate, sliding, tumbling
 from ridgeline.operators.windows import combining
 from ridgeline.plan import describe, plan_application
-from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.testing import (
     END_WINDOW,
     CollectorSink,
     ListInput,
     LocalRun,
-    assert_recovers,
     run_local,
 )
 from support.depth import deep
@@ -232,37 +227,6 @@ def test_less_is_sent_and_sums_are_those_of_polars() -> None:
         assert {name: own[name] for name in row} == row
 
 
-def test_batches_with_many_keys_or_few_records_are_sent_as_they_are() -> None:
-    many = [sale(number / 100, f"shop {number}") for number in range(5_000)]
-    few = [sale(number / 100, "a") for number in range(500)]
-    for items in (many, few):
-        runs = [
-            run_local(application(items, tumbling(10), partitions=2, values=TOTALS, combine=combine))
-            for combine in (True, False)
-        ]
-        assert sent_bytes(runs[0]) == sent_bytes(runs[1])
-        assert seen(runs[0]) == seen(runs[1])
-
-
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"combine": False},
-        {"values": {"all": aggregate.collect_list("cents")}},
-        {"attributes": {"metrics_recording_level": RecordingLevel.TRACE}},
-        {"of_operator": {"on_error": OnError.SKIP}},
-    ],
-    ids=["asked", "an aggregate of all values", "ages of each record", "tuples left out"],
-)
-def test_what_needs_each_record_gets_each(other: dict[str, Any]) -> None:
-    app = application(busy(2), tumbling(10), partitions=2, **other)
-    assert "combined" not in describe(plan_application(app))
-    assert "combined" in describe(plan_application(application([], tumbling(10), partitions=2)))
-    alone = describe(plan_application(application([], tumbling(10))))
-    assert "combined" not in alone, "all is in one container"
-
-
 def test_late_records_that_are_read_come_as_they_are() -> None:
     items = busy(3)
     app = application(items, tumbling(10), partitions=2, values=TOTALS)
@@ -294,64 +258,6 @@ def test_a_silence_closes_windows_as_without() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-def test_faults_change_no_result() -> None:
-    """Exceptions, killed and repeated attempts, restarts of the driver; several windows in flight."""
-    items = busy(8, each=40)
-    app = application(items, sliding(20, 10), partitions=3, sources=2, source_lateness=70)
-    assert "combined" in describe(plan_application(app))
-    assert_recovers(app, seeds=range(6), rate=0.3)
-
-
-@pytest.mark.usefixtures("eager")
-def test_partitions_change_while_it_runs_and_at_a_restart() -> None:
-    items = busy(8, each=40)
-    options: dict[str, Any] = {"sources": 2, "source_lateness": 70}
-    run = run_local(application(items, tumbling(20), combine=False, **options))
-    expected = list(map(sorted, seen(run)[1]))
-    changes = {2: [Repartition("totals", 3)], 4: [Repartition("totals", 5)], 6: [Repartition("totals", 2)]}
-    found = run_local(application(items, tumbling(20), partitions=2, **options), changes=changes)
-    assert [change.state for change in found.changes] == ["APPLIED"] * 3
-    assert list(map(sorted, seen(found)[1])) == expected
-    # drivers in turn, each over the state of the one before, as if of another version
-    storage = MemoryStorage()
-    rows: list[Any] = []
-    for window, (partitions, combine) in enumerate([(1, False), (2, True), (3, False), (5, True)] * 2):
-        app = application(items, tumbling(20), partitions=partitions, combine=combine, **options)
-        run = run_local(app, checkpoint=storage, windows=1)
-        rows += [sorted(repr(row) for row in run.collected("sink", window))]
-    assert rows == expected[: len(rows)]
-
-
-def test_it_is_turned_off_and_on_while_it_runs() -> None:
-    items = busy(6, each=5_000)
-    options: dict[str, Any] = {"partitions": 2, "values": TOTALS, "source_lateness": 70}
-    changes = {
-        2: [SetProperty("totals", "combine", value=False)],
-        4: [SetProperty("totals", "combine", value=True)],
-    }
-    found = run_local(application(items, tumbling(20), **options), changes=changes)
-    assert [change.state for change in found.changes] == ["APPLIED"] * 2
-    sent = dict.fromkeys(range(6), 0)
-    for event in found.events:
-        if isinstance(event, ContainerWindow):
-            sent[event.window_id] += event.bytes_out
-    assert max(sent[0], sent[1], sent[4], sent[5]) * 20 < min(sent[2], sent[3])
-    assert seen(found)[1] == seen(run_local(application(items, tumbling(20), **options)))[1]
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_rewind_to_a_checkpoint_made_without_goes_on_with_it() -> None:
-    items, storage = busy(8, each=40), MemoryStorage()
-    options: dict[str, Any] = {"partitions": 2, "sources": 2, "source_lateness": 70}
-    expected = run_local(application(items, tumbling(20), combine=False, **options))
-    run_local(application(items, tumbling(20), combine=False, **options), checkpoint=storage, windows=6)
-    again = run_local(application(items, tumbling(20), **options), checkpoint=storage, from_window=2)
-    found = [repr(row) for window in again.window_ids for row in again.collected("sink", window)]
-    wanted = [repr(row) for window in expected.window_ids[3:] for row in expected.collected("sink", window)]
-    assert sorted(found) == sorted(wanted)
-
-
-@pytest.mark.usefixtures("eager")
 def test_a_sum_that_does_not_fit_names_the_operator_that_has_it() -> None:
     for column, large in (("cents", 2**62), ("price", 1.7e308)):
         items = [sale(number, "a", 2**62, 1.7e308) for number in range(4)]
@@ -378,42 +284,6 @@ def test_records_without_a_time_are_late_as_without() -> None:
     items = [sale(1), sale(2)._replace(time=None), END_WINDOW, sale(3), END_WINDOW, sale(30)]
     found = [seen(run_local(application(items, tumbling(10), partitions=2, combine=one))) for one in (1, 0)]
     assert found[0] == found[1]
-
-
-KEYS = {
-    "dictionary": pa.array(["a", None, "b", "a"] * 300).dictionary_encode(),
-    "binary": pa.array([b"a", b"b", b"", b"a"] * 300),
-    "decimal": pa.array([Decimal("0.25"), Decimal(1), None, Decimal(1)] * 300, pa.decimal128(10, 2)),
-    "timestamp": pa.array([0, 1_000, 2_000, 0] * 300).cast(pa.timestamp("ms", "UTC")),
-    "uint64": pa.array([2**64 - 1, 0, 2**63, 0] * 300, pa.uint64()),
-}
-
-
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
-def test_keys_of_any_type(keys: pa.Array) -> None:
-    times = pa.array(range(len(keys))).cast(pa.timestamp("s", "UTC")).cast(pa.timestamp("ns", "UTC"))
-    batch = pa.record_batch([keys, pa.array(range(len(keys))), times], ["key", "cents", "time"])
-
-    class Once(InputOperator):
-        output = OutputPort(batch.schema, timestamp="time", lateness=0)
-
-        def emit_tuples(self) -> None:
-            self.output.emit_batch(batch)
-            self.finish()
-
-    runs = []
-    for combine in (True, False):
-        app = Application("keys", window="1s")
-        source, values = Once(), {"cents": aggregate.sum("cents"), "last": aggregate.max("time")}
-        totals = Windowed(sliding(200, 100), key="key", values=values, combine=combine)
-        app.add_operator("source", source)
-        app.add_operator("totals", totals, partitions=3)
-        app.add_stream("sales", source.output, totals.input)
-        app.add_stream("results", totals.output, app.add_operator("sink", CollectorSink()).input)
-        runs.append(run_local(app))
-    assert seen(runs[0]) == seen(runs[1])
-    assert sent_bytes(runs[0]) < sent_bytes(runs[1])
 
 
 @pytest.mark.slow

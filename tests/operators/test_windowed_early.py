@@ -86,17 +86,6 @@ STREAM = [
 ]  # fmt: skip
 
 
-def test_early_results_after_so_many_records() -> None:
-    assert sums(STREAM, tumbling(10), early_count=2) == [
-        [(0, 10, 3, False)],
-        [],
-        [],
-        [(0, 10, 31, False)],
-        [(0, 10, 63, True)],
-        [(10, 20, 192, True)],
-    ]
-
-
 def test_early_results_by_the_clock() -> None:
     """Windows are a second wide: the clock is read with the first record, and two seconds later."""
     assert sums(STREAM, tumbling(10), early="2s") == [
@@ -126,28 +115,6 @@ def test_discarded_results_add_up() -> None:
         [],
         [(30, 40, 2, True)],
     ]
-
-
-def test_early_sessions_join() -> None:
-    items = [sale(1, 1), sale(20, 2), END_WINDOW, sale(10, 4), END_WINDOW, sale(15, 8), sale(60, 0)]
-    assert sums(items, session(10), lateness=30, early_count=1) == [
-        [(1, 11, 1, False), (20, 30, 2, False)],
-        [(1, 20, 5, False)],
-        [(1, 30, 15, True), (60, 70, 0, True)],
-    ]
-
-
-def test_days_of_a_zone_have_23_and_25_hours() -> None:
-    berlin = ZoneInfo("Europe/Berlin")
-    for month, day, hours in ((3, 29, 23), (10, 25, 25), (7, 1, 24)):
-        midnight = datetime(2026, month, day, tzinfo=berlin).astimezone(UTC)
-        times = [midnight + timedelta(hours=hour) for hour in range(-1, hours + 1)]
-        run = run_local(
-            application([Sale("a", 1, time) for time in times], tumbling("1d", zone="Europe/Berlin"))
-        )
-        rows = [(row["start"], row["end"], row["sum"]) for row in run.collected("sink")]
-        assert rows[1] == (midnight, midnight + timedelta(hours=hours), hours)
-        assert [rows[0][2], rows[2][2]] == [1, 1]
 
 
 @pytest.mark.parametrize(

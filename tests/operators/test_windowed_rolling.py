@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import (
     Windowed,
     aggregate,
@@ -181,15 +180,6 @@ def test_a_result_for_each_record_once_the_watermark_has_passed_it() -> None:
     assert run.collected("late") == [reading(3)]
 
 
-def test_records_of_rolling_windows_survive_the_driver_and_are_forgotten() -> None:
-    storage, found = MemoryStorage(), []
-    items = [item for second in range(12) for item in (reading(second, "ab"[second // 9]), END_WINDOW)]
-    for _ in range(13):
-        run = windowed(items, rolling(3), run={"checkpoint": storage, "windows": 1})
-        found += [row[3] for row in rows_of(run)]
-    assert found == [1, 2, 3, 3, 3, 3, 3, 3, 3, 1, 2, 3]
-
-
 @settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
 @given(
     streams(),
@@ -240,12 +230,6 @@ def test_the_global_window_has_all_records_and_early_results() -> None:
     ]
 
 
-def test_a_record_that_bridges_two_open_sessions_makes_them_one() -> None:
-    items = [reading(0), reading(16), END_WINDOW, reading(8, number=3), END_WINDOW, reading(100), END_WINDOW]
-    run = windowed(items, session(10), lateness=20, values={"n": aggregate.count()})
-    assert rows_of(run) == [("a", 3), ("a", 1)]
-
-
 QUIET = [END_WINDOW] * 4
 
 
@@ -285,24 +269,6 @@ def test_the_clock_closes_windows_once_nothing_comes(how: Any, expected: Any, pa
     assert run.collected("late") == []
 
 
-def test_records_for_what_the_clock_has_closed_are_late() -> None:
-    items = [
-        reading(1), reading(2, "b"), END_WINDOW, *QUIET,
-        reading(3, number=1), reading(13, number=2), reading(3, "c", number=3), END_WINDOW, *QUIET,
-        reading(90), reading(91, "b"), END_WINDOW,
-        reading(75, "b", number=4), END_WINDOW,
-    ]  # fmt: skip
-    values = {"start": aggregate.window_start(), "sum": aggregate.sum("number")}
-    run = windowed(items, tumbling(10), lateness=20, values=values, close_after=3)
-    found = [
-        (row["device"], (row["start"] - START).total_seconds(), row["sum"]) for row in run.collected("sink")
-    ]
-    assert sorted(found) == [
-        ("a", 0, 0), ("a", 10, 2), ("a", 90, 0), ("b", 0, 0), ("b", 70, 4), ("b", 90, 0), ("c", 0, 3),
-    ]  # fmt: skip
-    assert [one.number for one in run.collected("late")] == [1]
-
-
 @pytest.mark.parametrize("how", [rolling(20), rolling(count=3)])
 def test_what_the_clock_closes_takes_no_record_from_later_windows(how: Any) -> None:
     """`b` was closed far before `a`, whose records are newer: its own go on from there."""
@@ -334,15 +300,6 @@ def test_a_silence_is_over_in_one_window_and_in_all_attempts_at_it() -> None:
     assert [silence.is_over(5, now * second) for now in (61, 63, 64)] == [False, False, True]
     assert [silence.is_over(6, now * second) for now in (65, 68, 69)] == [False, True, False]
     assert not silence.is_over(6, 2 * second)  # the clock was set back
-
-
-def test_as_long_as_records_come_the_clock_closes_nothing() -> None:
-    """The watermark of two sources stands still once one of them is silent; its windows stay open."""
-    items = [item for second in range(8) for item in (reading(second / 100, number=1), END_WINDOW)]
-    run = windowed(
-        items, tumbling(10), lateness=60, values={"sum": aggregate.sum("number")}, close_after="2s"
-    )
-    assert rows_of(run) == [("a", 8)]
 
 
 @pytest.mark.parametrize("how", [rolling("1m"), rolling(count=3), tumbling(count=3)])

@@ -74,22 +74,6 @@ def test_times_and_watermark_of_the_input_end_there() -> None:
     )
 
 
-@pytest.mark.parametrize("partitions", [2, 3])
-def test_each_partition_has_a_watermark_and_the_least_counts(partitions: int) -> None:
-    items = [item for n in range(30) for item in (click("ab"[n % 2], n * 3), END_WINDOW)]
-    rows, late, _ = results(items, tumbling("10s"), within=True, partitions=partitions, idle_after="0s")
-    assert not late
-    assert sum(row[-1] for row in rows) == 30
-    assert sorted(rows) == sorted(results(items, tumbling("10s"), within=False)[0])
-
-
-def test_results_come_while_records_come_and_not_only_at_the_end() -> None:
-    items = [item for n in range(10) for item in (click("a", n * 10), END_WINDOW)]
-    _, _, run = results(items, tumbling("20s"), within=True, lateness="0s")
-    windows = [window for window in run.window_ids if run.collected("sink", window)]
-    assert len(windows) >= 4
-
-
 def test_a_null_is_no_time() -> None:
     rows, late, _ = results([click("a", 1), click("a", None)], tumbling("1m"), within=True)
     assert [row[-1] for row in rows] == [1]

@@ -19,10 +19,8 @@ from ridgeline.engine.container import chain
 from ridgeline.engine.container.container import Container
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import OperatorWindow
-from ridgeline.operators import aggregate, tumbling
 from ridgeline.operators.frames import _query
 from ridgeline.plan.container_spec import container_specs
-from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
@@ -272,29 +270,6 @@ def chained(windows: list[list[Any]], **attributes: Any) -> Application:
     return app
 
 
-def test_a_property_that_changes_holds_from_the_window_of_the_change(monkeypatch):
-    monkeypatch.setattr(_query, "FIRST", 1)
-    windows = [[numbers(number)] for number in range(12)]
-    edit = SetProperty("second", "named", {"b": "a * 100"})
-    run = run_local(chained(windows), changes={6: [edit]})
-    expected = [2 * (x + 1) - x for x in range(6)] + [100 * (x + 1) - x for x in range(6, 12)]
-    assert [row["c"] for row in run.collected("out")] == expected
-    assert len(QUERIES) > 6
-
-
-def test_a_step_that_gets_partitions_of_its_own_leaves_the_query(monkeypatch):
-    monkeypatch.setattr(_query, "FIRST", 1)
-    windows = [[numbers(number, number + 100)] for number in range(12)]
-    run = run_local(chained(windows), changes={6: [Repartition("second", 2)]})
-    found = sorted(row["c"] for row in run.collected("out"))
-    assert found == sorted(2 * (x + 1) - x for number in range(12) for x in (number, number + 100))
-    assert QUERIES
-
-
-POISON = 2**62
-"""Doubled, it is no Int64; polars wraps, so a cast makes it an error."""
-
-
 def poisoned(**attributes: Any) -> Application:
     windows = [[numbers(number, number + 1)] for number in range(8)] + [[numbers(1, 300, 2), numbers(4)]]
     app = Application("poisoned")
@@ -319,46 +294,6 @@ def test_a_fault_names_the_step_whose_it_is_and_what_it_got(monkeypatch):
     assert together[3] == "one of a batch of 3, the first being {'x': 1, 'a': 2}"
     one_by_one(monkeypatch)
     assert failure(poisoned()) == together
-
-
-def test_a_step_that_leaves_tuples_out_runs_by_itself():
-    run = run_local(poisoned(on_error="SKIP"))
-    assert len(run.collected("out")) == 8 * 2 + 3
-    errors = [event for event in run.events if isinstance(event, OperatorWindow) and event.errors]
-    assert [event.window_id for event in errors] == [8]
-
-
-def test_times_of_rows_come_through_a_query(monkeypatch):
-    """By event time: windows of a minute close as they do step by step."""
-    monkeypatch.setattr(_query, "FIRST", 0)
-    schema = pa.schema([("x", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-
-    class Timed(Batches):
-        output = OutputPort[Any](schema, timestamp="at", lateness=0)
-
-    def made(minute: int) -> pa.RecordBatch:
-        times = [START + timedelta(minutes=minute, seconds=one) for one in (1, 2, 3)]
-        return pa.RecordBatch.from_arrays(
-            [pa.array([1, 2, 3]), pa.array(times, schema[1].type)], schema=schema
-        )
-
-    def found(drops: bool) -> list[Any]:
-        app = Application("timed")
-        windows = [[made(2 * number), made(2 * number + 1)] for number in range(4)]
-        stream: Any = app.read("source", Timed(windows=windows)).with_columns("a", a="x * 2")
-        stream = stream.with_columns("b", b="a + 1")
-        if drops:
-            stream = stream.drop("untimed", "at")
-        minutes = stream.window(tumbling("1m"))
-        minutes.aggregate("sums", start=aggregate.window_start(), b=aggregate.sum("b")).write(
-            "out", CollectorSink()
-        )
-        return [(row["start"], row["b"]) for row in run_local(app).collected("out")]
-
-    expected = [(START + timedelta(minutes=minute), 3 + 5 + 7) for minute in range(8)]
-    assert found(drops=False) == expected
-    assert found(drops=True) == expected
-    assert QUERIES
 
 
 def test_a_stream_that_is_looked_at_or_recorded_has_its_batches(monkeypatch):

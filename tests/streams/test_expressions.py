@@ -1,7 +1,6 @@
 """Steps that are expressions: results equal those of polars, and faults are found before anything runs."""
 
 import datetime as dt
-import enum
 import json
 import random
 from decimal import Decimal
@@ -17,20 +16,18 @@ from ridgeline import (
     Application,
     InputPort,
     Operator,
-    OperatorError,
     OutputPort,
     RidgelineError,
     Stream,
     ValidationError,
 )
 from ridgeline.api.columns.schema import Schema
-from ridgeline.operators import EventGenerator, Expression, FilterRows, Select, WithColumns, generators
+from ridgeline.operators import EventGenerator, Expression, FilterRows, Select, generators
 from ridgeline.operators.frames._expressions import reads_other_rows, tree
 from ridgeline.operators.frames._nulls import never_null, sure_after
-from ridgeline.plan.edits import SetProperty
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
-from ridgeline.plan.spec.writer import operator_spec, specification_of
+from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validation import find_faults, validate
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
@@ -482,10 +479,6 @@ def test_expressions_over_several_rows_are_known(expression: pl.Expr, across: bo
     assert reads_other_rows(expression) is across
 
 
-class Colour(enum.Enum):
-    RED = "red"
-
-
 TYPES = {
     "string": (pa.string(), ["ä", "", None]),
     "large_string": (pa.large_string(), ["ä", "", None]),
@@ -564,38 +557,6 @@ def test_a_column_that_polars_cannot_hold_is_named_only_if_it_is_used() -> None:
     assert (fault.where, "column `v` is month_day_nano_interval" in fault.what) == ("whole.output", True)
 
 
-def test_a_value_that_cannot_be_cast_is_an_error_or_a_dead_letter() -> None:
-    schema = pa.schema([("text", pa.string())])
-    items = [{"text": "1"}, {"text": "x"}, {"text": "3"}]
-    app = Application("cast")
-    app.read("in", ListInput(schema, items)).cast("number", {"text": int}).write("sink", CollectorSink())
-    with pytest.raises(OperatorError, match=r"`number` .*conversion from `str` to `i64` failed"):
-        run_local(app)
-    app = Application("cast")
-    stream = app.read("in", ListInput(schema, items)).cast("number", {"text": int}, on_error="SKIP")
-    stream.write("sink", CollectorSink())
-    app.dead_letters(CollectorSink())
-    run = run_local(app)
-    assert run.collected("sink") == [{"text": 1}, {"text": 3}]
-    assert len(run.collected("dead_letters")) == 1
-
-
-def test_expressions_are_data_in_specifications() -> None:
-    app = Application("orders")
-    source = app.read("orders", ListInput(Order, ORDERS))
-    source.filter("text", "cents > 0").with_columns("expr", euros=pl.col("cents") / 100).write("out")
-    plan = validate(app)
-    text = operator_spec("text", plan.operator("text").operator, {})
-    assert text["properties"] == {"predicate": "cents > 0"}
-    expr = operator_spec("expr", plan.operator("expr").operator, {})
-    data = json.loads(json.dumps(expr["properties"]))
-    assert data["named"]["euros"] == {"polars": Expression.of(pl.col("cents") / 100).polars}
-    again = WithColumns(**data)
-    copy = Application("again")
-    copy.read("orders", ListInput(Order, ORDERS)).process("expr", again).write("sink", CollectorSink())
-    assert run_local(copy).collected("sink")[0]["euros"] == ORDERS[0].cents / 100
-
-
 def test_an_application_is_written_as_a_specification_and_read_again() -> None:
     app = Application("orders", window="1s")
     columns = {
@@ -615,36 +576,6 @@ def test_an_application_is_written_as_a_specification_and_read_again() -> None:
     assert describe(plan_application(again)) == describe(plan_application(app))
 
 
-def test_texts_can_be_set_from_outside() -> None:
-    app = Application("orders")
-    orders(app).filter("dear", "cents > 60").write("sink", CollectorSink(Order))
-    assert len(run_local(app, properties={"dear.predicate": "cents > 70"}).collected("sink")) == len(
-        [order for order in ORDERS if order.cents > 70]
-    )
-    with pytest.raises(ValidationError, match=r"there is no column `cent`; did you mean `cents`"):
-        validate(app, {"dear.predicate": "cent > 70"})
-
-
-def test_texts_change_while_the_application_runs() -> None:
-    app = Application("live", window="1s")
-    numbers = pa.schema([("v", pa.int64())])
-    items = [item for n in range(9) for item in ({"v": n}, {"v": 100 - n}, END_WINDOW)]
-    stream = (
-        app.read("in", ListInput(numbers, items)).filter("some", "v > 50").with_columns("more", w="v + 1")
-    )
-    stream.write("sink", CollectorSink())
-    changes = {
-        3: [SetProperty("some", "predicate", "v < 50")],
-        5: [SetProperty("some", "predicate", "vv < 50")],
-        6: [SetProperty("more", "named", {"w": "v * 10"})],
-    }
-    run = run_local(app, changes=changes)
-    found = [row["w"] for window in run.window_ids for row in run.collected("sink", window)]
-    assert found == [101, 100, 99, 4, 5, 6, 60, 70, 80]
-    assert [asked.state for asked in run.changes] == ["APPLIED", "REFUSED", "APPLIED"]
-    assert "there is no column `vv`; did you mean `v`?" in run.changes[1].reason
-
-
 @pytest.mark.parametrize("name", STEPS)
 def test_windows_that_run_again_give_the_same(name: str) -> None:
     make, expected = STEPS[name]
@@ -656,15 +587,6 @@ def test_windows_that_run_again_give_the_same(name: str) -> None:
     found = run.collected("sink")
     got = [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in found]
     assert got == expected(frame()).rows()
-
-
-def test_python_functions_within_expressions_are_kept() -> None:
-    app = Application("orders")
-    made = pl.col("cents").map_elements(lambda cents: f"{cents:x}", return_dtype=pl.String)
-    orders(app).with_columns("double", cents=made).write("sink", CollectorSink())
-    assert [row["cents"] for row in run_local(app).collected("sink")] == [
-        f"{order.cents:x}" for order in ORDERS
-    ]
 
 
 def test_equal_expressions_are_equal_and_others_are_not() -> None:

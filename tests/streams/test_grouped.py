@@ -10,9 +10,7 @@ import pytest
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError
 from ridgeline.operators import (
     ConsoleOutput,
-    FileReplayInput,
     Windowed,
-    global_window,
     rolling,
     session,
     tumbling,
@@ -21,12 +19,8 @@ from ridgeline.operators import aggregate as agg
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
-from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.texts import read_document
-from ridgeline.plan.specification import read_specification
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deeper
-from support.plan.specifications import write_specification
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -35,13 +29,6 @@ class Click(NamedTuple):
     user: str
     page: str
     time: datetime
-
-
-class Minute(NamedTuple):
-    page: str
-    window_start: datetime
-    window_end: datetime
-    clicks: int
 
 
 def at(minute: float) -> datetime:
@@ -77,17 +64,6 @@ def test_the_plan_is_that_of_the_long_form() -> None:
     assert describe(plan_application(short), unfold=True) == describe(plan_application(long), unfold=True)
 
 
-def test_results_go_into_a_port_of_a_named_tuple() -> None:
-    app = Application("clicks", window="1s")
-    minutes = app.read("clicks", source()).group_by("page").window(tumbling("1m"))
-    minutes.aggregate("minutes", clicks=agg.count()).write("sink", CollectorSink(Minute))
-    assert sorted(run_local(app).collected("sink")) == [
-        Minute("/", at(0), at(1), 2),
-        Minute("/", at(40), at(41), 1),
-        Minute("/a", at(1), at(2), 1),
-    ]
-
-
 @pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
 def test_windows_without_a_key_have_all_records(partitions: int) -> None:
     app = Application("clicks", window="1s")
@@ -99,17 +75,6 @@ def test_windows_without_a_key_have_all_records(partitions: int) -> None:
     changes = {2: [Repartition("hours", partitions % 3 + 1)]} if partitions % 3 + 1 != partitions else {}
     run = run_local(app, changes=changes)
     assert [(row["clicks"], row["last"]) for row in run.collected("sink")] == [(4, "/")]
-
-
-def test_borders_may_have_other_names_and_times_of_results_are_the_ends() -> None:
-    app = Application("clicks", window="1s")
-    clicks = app.read("clicks", source()).group_by("user")
-    minutes = clicks.window(tumbling("1m")).aggregate("minutes", end=agg.window_end(), n=agg.count())
-    assert minutes.schema.names == ["user", "window_start", "end", "n"]
-    # the results have times: windows of windows
-    hours = minutes.window(tumbling("1h")).aggregate("hours", n=agg.sum("n"))
-    hours.write("sink", CollectorSink())
-    assert [(row["window_start"], row["n"]) for row in run_local(app).collected("sink")] == [(NOON, 4)]
 
 
 def test_rolling_windows_of_a_stream() -> None:
@@ -170,30 +135,3 @@ def test_what_is_no_aggregate_is_refused(given: dict[str, Any], fault: str) -> N
 def test_a_key_without_columns_is_refused() -> None:
     with pytest.raises(RidgelineError, match="needs the columns"):
         Application("clicks").read("clicks", source()).group_by()
-
-
-@pytest.mark.parametrize("form", [Form.JSON, Form.YAML, Form.TOML])
-def test_windows_and_aggregates_are_written_into_specifications(form: Form) -> None:
-    app = Application("clicks", window="1s")
-    files = FileReplayInput(path="clicks.csv", schema=Click, format="csv", timestamp="time", lateness=1)
-    clicks = app.read("clicks", files)
-    values = {"top": agg.top("page", 3), "some": agg.count_unique("page", exact=False), "n": agg.count()}
-    kinds = [
-        tumbling("1m"),
-        tumbling("1q", zone="Europe/Berlin", offset="3d"),
-        tumbling(count=3),
-        rolling("5m"),
-        rolling(count=3),
-        session("3s"),
-        global_window(),
-    ]
-    for number, windows in enumerate(kinds):
-        step = clicks.group_by("user").window(windows, close_after="10s")
-        step.aggregate(f"step{number}", **values).write(f"out{number}")
-    clicks.window(tumbling("1m")).aggregate("all", n=agg.count()).write("out_all")
-    clicks.group_by("user", "page").aggregate("running", n=agg.count(), ttl="1h").write("out_running")
-    clicks.aggregate("total", n=agg.count(), last=agg.last("page")).write("out_total")
-    written = write_specification(app, form)
-    again = read_specification(read_document(written, form), "file")
-    assert describe(plan_application(again), unfold=True) == describe(plan_application(app), unfold=True)
-    assert write_specification(again, form) == written

@@ -11,12 +11,11 @@ from ridgeline import (
     Application,
     InputOperator,
     InputPort,
-    Operator,
     OutputPort,
     RidgelineError,
     ValidationError,
 )
-from ridgeline.operators import FileInput, FileOutput, Sampler
+from ridgeline.operators import FileInput, FileOutput
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
@@ -30,16 +29,6 @@ class Endless(InputOperator):
 
     def emit_tuples(self) -> None:
         self.output.emit(Number(self.context.window_id, None))
-
-
-class Both(Operator):
-    input = InputPort(Number)
-    even = OutputPort(Number, optional=False)
-    odd = OutputPort(Number, optional=False)
-
-    @input.process
-    def divide(self, number: Number) -> None:
-        (self.odd if number.value % 2 else self.even).emit(number)
 
 
 NUMBERS = [(n, "<b>" if n % 2 else None) for n in range(50)]
@@ -90,11 +79,6 @@ def test_a_queue_between_regions_is_passed_over() -> None:
     assert [row.value for row in apart.preview(2).rows] == [1, 3]
 
 
-def test_an_input_that_never_ends_is_left() -> None:
-    app = Application("endless")
-    assert [row.value for row in app.read("in", Endless()).preview(5, windows=7).rows] == [0, 1, 2, 3, 4]
-
-
 def test_it_ends_once_the_tuples_are_there() -> None:
     """More windows would run into the fault."""
 
@@ -131,15 +115,6 @@ def test_ctrl_c_shows_what_there_is(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     files = app.read("files", FileInput(tmp_path, Number, settle=0))
     monkeypatch.setattr(sys, "stderr", Interrupting())
     assert files.preview(2).rows == [Number(1, "a")]
-
-
-def test_ports_that_must_be_connected_are() -> None:
-    app = Application("numbers")
-    parts = numbers(app).process("both", Both())
-    parts.odd.write("odd", CollectorSink(Number))
-    parts.even.write("even", CollectorSink(Number))
-    assert [row.value for row in parts.even.preview(2).rows] == [0, 2]
-    assert len(numbers(Application("other")).process("s", Sampler(share=1.0)).output.preview(1).rows) == 1
 
 
 def test_objects_and_faults() -> None:

@@ -20,9 +20,6 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, aggregate, rate, tumbling
-from ridgeline.plan import validation
-from ridgeline.plan.planner import plan_application
-from ridgeline.plan.show.text import describe
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,14 +49,6 @@ def customers() -> ListInput[Customer]:
     return ListInput(Customer, CUSTOMERS)
 
 
-def short() -> Application:
-    app = Application("shop")
-    once = app.read("orders", orders()).deduplicate("once", key="id", within="1h", partitions=2)
-    table = app.read("customers", customers()).table("by_id", key="id", deleted="gone")
-    once.join("known", table, on={"customer": "id"}, how="left").write("sink", CollectorSink())
-    return app
-
-
 def long() -> Application:
     app = Application("shop")
     source = app.add_operator("orders", orders())
@@ -76,15 +65,6 @@ def long() -> Application:
     return app
 
 
-def test_the_plan_is_that_of_the_long_form() -> None:
-    validation.validate(short())
-    assert describe(plan_application(short())) == describe(plan_application(long()))
-    rows = run_local(short()).collected("sink")
-    found = sorted((row["id"], row["customer"], row["country"]) for row in rows)
-    assert found == [(1, "ann", "CH"), (2, "bob", None), (3, "cyd", None)]
-    assert sorted(map(repr, rows)) == sorted(map(repr, run_local(long()).collected("sink")))
-
-
 def test_a_table_is_joined_by_its_key_unless_another_is_said() -> None:
     app = Application("shop")
     table = app.read("customers", customers()).table("by_id", ["id"])
@@ -93,22 +73,6 @@ def test_a_table_is_joined_by_its_key_unless_another_is_said() -> None:
     assert first.schema.names == ["id", "country", "gone", "country_right", "gone_right"]
     assert mine.join("second", table, "id", "anti").schema.names == ["id", "country", "gone"]
     assert mine.join("third", table, suffix="_2", broadcast=True).schema.names[-1] == "gone_2"
-
-
-def test_joins_of_two_streams_by_their_times() -> None:
-    app = Application("shop")
-    left, right = app.read("left", orders()), app.read("right", orders())
-    pairs = {
-        "within": left.join_within("within", right, on="id", within="1s"),
-        "window": left.join_in_window("window", right, "id", tumbling("1s"), "full", partitions=2),
-        "as_of": left.join_as_of("as_of", right, on={"id": "id"}),
-    }
-    for name, stream in pairs.items():
-        assert stream.schema.names == ["id", "customer", "time", "customer_right", "time_right"]
-        stream.write(f"{name}_sink", CollectorSink())
-    run = run_local(app)
-    found = {name: sorted(row["id"] for row in run.collected(f"{name}_sink")) for name in pairs}
-    assert found == {"within": [1] * 4 + [2, 3], "window": [1] * 4 + [2, 3], "as_of": [1, 1, 2, 3]}
 
 
 def one_late(app: Application, name: str, first: int) -> Stream[Any]:
@@ -203,12 +167,6 @@ def test_keys_of_one_kind_meet_whatever_their_types(kinds: tuple[pa.DataType, pa
         assert sorted((row["key"], row["one"], row["other"]) for row in found) == [
             (key, number, number) for number, key in enumerate(keys)
         ]
-
-
-def test_top() -> None:
-    app = Application("shop")
-    app.read("orders", orders()).top("largest", 2, by="id").write("sink", CollectorSink(Order))
-    assert [order.id for order in run_local(app).collected("sink")] == [3, 2]
 
 
 Stream_ = Stream[Any]

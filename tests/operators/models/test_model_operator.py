@@ -19,11 +19,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ridgeline import Application, OperatorError, ValidationError
-from ridgeline.operators import BucketTest, ModelOperator
+from ridgeline.operators import ModelOperator
 from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 from support.depth import deep
-from support.testing.shares import share
 
 
 class Row(NamedTuple):
@@ -92,15 +91,6 @@ def stored(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("seed", "partitions"), share(2, [1, 2], [1, 2, 3, 5]))
-def test_estimator_predicts_what_it_predicts_alone(stored: Path, partitions: int, seed: int) -> None:
-    model = ModelOperator(stored / "first.joblib", ["a", "b"], {"label": int})
-    faults = Faults(seed=seed, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
-    rows = scores(application(model, partitions=partitions), faults=faults)
-    assert len(rows) == COUNT
-    assert by_key(rows, "label") == LOGISTIC.predict(X).tolist()
-
-
 def test_object_function_and_name_are_models() -> None:
     alone = LINEAR.predict(X)
     for model in (LINEAR, predict_linear, f"{__name__}:predict_linear", f"{__name__}:LINEAR"):
@@ -130,13 +120,6 @@ def test_pipeline_of_texts_and_columns_in_another_order() -> None:
     pipeline.fit(frame, np.where(LABELS, "good", "bad"))
     rows = scores(application(ModelOperator(pipeline, ["b", "a", "kind"], {"label": str}), partitions=2))
     assert by_key(rows, "label") == pipeline.predict(frame).tolist()
-
-
-def test_batches_of_any_size_and_none(stored: Path) -> None:
-    items = [END_WINDOW, *ROWS[:150], END_WINDOW, END_WINDOW, *ROWS[150:], END_WINDOW]
-    model = ModelOperator(LINEAR, ["a", "b"], batch_size=7)
-    assert np.allclose(by_key(scores(application(model, items))), LINEAR.predict(X))
-    assert scores(application(ModelOperator(LINEAR, ["a", "b"]), [END_WINDOW])) == []
 
 
 def test_columns_and_types_are_known_before_anything_runs(stored: Path) -> None:
@@ -278,14 +261,6 @@ def test_missing_values() -> None:
         run_local(application(ModelOperator(LINEAR, ["a", "b"], missing="pass"), HOLES, GAPS))
 
 
-def test_rows_that_a_model_refuses_are_left_out() -> None:
-    app = application(ModelOperator(LINEAR, ["a", "b"]), in_windows(HOLES, 7), GAPS, on_error="SKIP")
-    kept = [row["key"] for row in scores(app)]
-    assert kept == [
-        row["key"] for row in HOLES if row["b"] is not None and row["a"] is not None and row["a"] == row["a"]
-    ]
-
-
 def test_files_that_are_no_models(tmp_path: Path) -> None:
     path = tmp_path / "model.joblib"
     assert "there is no such file" in failure(ModelOperator(path, ["a", "b"]))
@@ -386,47 +361,3 @@ def test_a_bad_model_is_refused_and_the_old_one_stays(stored: Path, name: str, r
     assert reason in asked.reason
     assert {row["version"] for row in run.collected("sink")} == {"first"}
     assert by_key(run.collected("sink"), "label") == LOGISTIC.predict(X).tolist()
-
-
-def test_a_file_that_changes_under_its_name_is_refused(stored: Path, tmp_path: Path) -> None:
-    path = stored / "first.joblib"
-    state = tmp_path / "state"
-    app = application(ModelOperator(path, ["a", "b"], version_column="version"))
-    run_local(app, checkpoint=state, windows=3)
-    joblib.dump(LINEAR, path)
-    with pytest.raises(
-        OperatorError, match=r"another file than that of the windows before.*change `version`"
-    ):
-        run_local(application(ModelOperator(path, ["a", "b"], version_column="version")), checkpoint=state)
-    changed = ModelOperator(path, ["a", "b"], version="2", version_column="version")
-    rows = scores(application(changed), checkpoint=state)
-    assert {row["version"] for row in rows} == {"2"}
-    assert np.allclose(by_key(rows), LINEAR.predict(X)[3 * 37 :])
-
-
-@pytest.mark.parametrize("replace", [False, True])
-def test_two_versions_side_by_side(stored: Path, replace: bool) -> None:
-    versions = [
-        ModelOperator(stored / f"{name}.joblib", ["a", "b"], {"label": int}, version_column="version")
-        for name in ("first", "second")
-    ]
-    app = Application("models")
-    rows = app.read("rows", ListInput(Row, in_windows(ROWS)))
-    bucket = rows.process("bucket", BucketTest(*versions, key="key", share=0.3, replace=replace))
-    bucket.output.write("sink", CollectorSink())
-    bucket.differences.write("differences", CollectorSink())
-    run = run_local(app)
-    found = run.collected("sink")
-    assert len(found) == COUNT
-    old, new = LOGISTIC.predict(X), joblib.load(stored / "second.joblib").predict(X)
-    assert all(row["label"] == {"first": old, "second": new}[row["version"]][row["key"]] for row in found)
-    second = [row for row in found if row["version"] == "second"]
-    assert (0.2 * COUNT < len(second) < 0.4 * COUNT) if replace else not second
-    differences = run.collected("differences")
-    if replace:
-        assert differences == []
-    else:
-        assert 0.2 * COUNT < len(differences) < 0.4 * COUNT
-        assert all(
-            "version='first'" in row["old"] and "version='second'" in row["new"] for row in differences
-        )

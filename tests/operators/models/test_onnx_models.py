@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 import subprocess
 import sys
 import warnings
@@ -11,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
@@ -130,34 +127,6 @@ def echo(path: Path, kind: int) -> Path:
     return graph(path, "Identity", kind, [None, 1], "given")
 
 
-@pytest.mark.parametrize(
-    ("kind", "type_", "value", "others"),
-    [
-        (TensorProto.INT64, int, 2.0**53, [1.9, math.nan, -math.inf, 1e30]),
-        (TensorProto.INT32, int, -5.0, [2.0**31, -1e10, 0.5]),
-        (TensorProto.BOOL, bool, 1.0, [2.0, math.nan, -1.0]),
-        (TensorProto.FLOAT, float, 0.5, [1e39, -1e300]),
-        (TensorProto.FLOAT16, float, -math.inf, [70_000.0]),
-    ],
-)
-def test_no_number_becomes_another_one_for_an_input(
-    tmp_path: Path, kind: int, type_: type, value: float, others: list[float]
-) -> None:
-    path = echo(tmp_path / "echo.onnx", kind)
-
-    def made(value: float) -> Any:
-        row = Row(0, value, 0, "x")
-        app = Application("echo")
-        stream = app.read("rows", ListInput(Row, [row]))
-        stream.predict("score", path, ["a"], {"made": type_}, missing="pass").write("sink", CollectorSink())
-        return run_local(app).collected("sink")[0]["made"]
-
-    assert made(value) == value
-    for other in others:
-        with pytest.raises(OperatorError, match=rf"{re.escape(str(other))} came, which .*\bdoes not have"):
-            made(other)
-
-
 def test_a_whole_number_beyond_the_range_of_an_input_is_refused(tmp_path: Path) -> None:
     path = echo(tmp_path / "echo.onnx", TensorProto.INT32)
     app = Application("echo")
@@ -165,17 +134,6 @@ def test_a_whole_number_beyond_the_range_of_an_input_is_refused(tmp_path: Path) 
     rows.predict("score", path, ["key"], {"made": int}).write("sink", CollectorSink())
     with pytest.raises(OperatorError, match="1099511627781 came, which int32 does not have"):
         run_local(app)
-
-
-def test_an_input_of_all_features_may_have_the_name_of_one(tmp_path: Path) -> None:
-    path = graph(tmp_path / "sum.onnx", "ReduceSum", TensorProto.FLOAT, [None, None], "a", axes=[1])
-    assert np.allclose(predictions(ModelOperator(path, ["a", "b"])), X.sum(axis=1), atol=1e-4)
-
-
-def test_an_input_without_columns_takes_one_feature(tmp_path: Path) -> None:
-    path = graph(tmp_path / "flat.onnx", "Identity", TensorProto.FLOAT, [None], "x")
-    assert np.allclose(predictions(ModelOperator(path, ["a"])), X[:, 0], atol=1e-4)
-    assert "takes 1 features, and `features` has 2" in failure(ModelOperator(path, ["a", "b"]))
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:
@@ -189,25 +147,6 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     )
     path.write_bytes(path.read_bytes()[:100])
     assert "it is damaged, no ONNX file, or newer" in failure(ModelOperator(path, ["a", "b"]))
-
-
-def test_anybody_may_have_written_it_since_it_holds_no_code(tmp_path: Path) -> None:
-    path = written(tmp_path / "linear.onnx", LINEAR)
-    path.chmod(0o666)
-    assert len(predictions(ModelOperator(path, ["a", "b"]))) == len(ROWS)
-
-
-def test_one_thread_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    session = onnxruntime.InferenceSession
-
-    def kept(content: bytes, options: Any, **others: Any) -> Any:
-        made.append((options.intra_op_num_threads, options.inter_op_num_threads))
-        return session(content, options, **others)
-
-    monkeypatch.setattr(onnxruntime, "InferenceSession", kept)
-    predictions(ModelOperator(written(tmp_path / "linear.onnx", LINEAR), ["a", "b"]))
-    assert made == [(1, 1)]
 
 
 def test_from_a_pickle_to_onnx_while_it_runs(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Map, ScriptOperator
 from ridgeline.plan.edits import Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.depth import deep, deeper
+from support.depth import deep
 
 
 class Row(NamedTuple):
@@ -47,28 +47,6 @@ def refusal(text: str) -> str:
     with pytest.raises(ValidationError) as caught:
         run_local(application(ScriptOperator(text)))
     return str(caught.value)
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
-def test_rows(partitions: int) -> None:
-    faults = Faults(seed=partitions, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
-    app = application(ScriptOperator(TWICE), partitions=partitions)
-    rows = run_local(app, faults=faults).collected("sink")
-    assert sorted(tuple(row.values()) for row in rows) == [(k, t, v * 2) for k, t, v in ROWS]
-
-
-def test_none_several_and_yielded_rows() -> None:
-    text = """
-import math
-
-def process(row):
-    for _ in range(row["key"] % 3):
-        yield {"key": row["key"], "text": row["text"], "value": math.floor(row["value"])}
-"""
-    expected = [(k, t, float(int(v))) for k, t, v in ROWS for _ in range(k % 3)]
-    assert results(ScriptOperator(text)) == expected
-    assert results(ScriptOperator("def process(row):\n    return None")) == []
-    assert results(ScriptOperator("process = 1\ndef process(row, more=2):\n    return []")) == []
 
 
 def test_results_of_another_schema() -> None:
@@ -123,10 +101,6 @@ def test_text_that_is_no_script_is_refused_before_anything_runs(text: str, parts
     assert all(part in found for part in parts), found
 
 
-def test_odd_escapes_are_no_fault() -> None:
-    assert len(results(ScriptOperator('def process(row):\n    "\\d"\n    return row'))) == len(ROWS)
-
-
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -153,12 +127,6 @@ def test_an_error_shows_the_line_of_the_script() -> None:
     shown = caught.value.failure.traceback
     assert '"<script of script>", line 2' in shown
     assert "row['nowhere'] + 17" in shown
-
-
-def test_rows_that_a_script_refuses_are_left_out() -> None:
-    text = "def process(row):\n    return row | {'value': float(len(row['text']))}"
-    rows = run_local(application(ScriptOperator(text), on_error="SKIP")).collected("sink")
-    assert len(rows) == sum(row.text is not None for row in ROWS)
 
 
 @pytest.mark.parametrize("seed", range(deep(2)))

@@ -13,12 +13,9 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from ridgeline import RidgelineError, Schema
-from ridgeline.operators import _replay_parsers
-from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators.payloads._avro import avro_schema_of
 from ridgeline.operators.payloads._protobuf import indexes_of, read_indexes, written_indexes
 from ridgeline.operators.payloads.encoding import decode, decoder_of, encoder_of
-from support.depth import deep
 from support.testing.shares import share
 
 
@@ -159,30 +156,6 @@ def test_json_that_is_no_object_of_the_schema(wrong):
     assert decoded.batch.column("id").to_pylist() == ["a", "b"]
 
 
-PIECES = [
-    b'{"a": 1}',
-    b'{"a": 1}{"a": 2}',
-    b'{"a": 1} \n {"a": 2}',
-    b"",
-    b" ",
-    b'{"a":',
-    b'3}{"a": 4}',
-    b"{}",
-]
-
-
-@pytest.mark.parametrize("seed", range(deep(8)))
-def test_json_beside_other_payloads_is_read_as_it_is_alone(seed):
-    chance = random.Random(seed)
-    decoder = decoder_of("json", Schema(pa.schema([pa.field("a", pa.int64())])))
-    for _ in range(50):
-        values = [chance.choice(PIECES) for _ in range(chance.choice([2, 3, 5]))]
-        alone = [decode(decoder, [value]) for value in values]
-        together = decode(decoder, values)
-        assert list(together.rows) == [row for row, one in enumerate(alone) if not one.bad], values
-        assert together.batch.to_pylist() == [row for one in alone for row in one.batch.to_pylist()], values
-
-
 def test_avro_is_that_of_fastavro():
     rows = orders(20)
     values, _ = there_and_back("avro", rows)
@@ -195,13 +168,6 @@ def test_avro_is_that_of_fastavro():
         sink = BytesIO()
         fastavro.schemaless_writer(sink, schema, read)
         assert sink.getvalue() == value
-
-
-class Kinds(NamedTuple):
-    day: date
-    moment: time
-    price: Decimal | None
-    raw: bytes
 
 
 def test_avro_has_dates_and_decimals():
@@ -327,39 +293,5 @@ def test_enumerations_and_unknown_numbers_of_protobuf():
         encoder_of("protobuf", text, name="", message=descriptor)(wrong)
 
 
-USUAL = {"a": [b"1", b"-7"], "b": [b'"x"', '"\N{SNOWMAN}"'.encode()], "c": [b"1.5", b"2"], "d": [b"true"]}
 TOKENS = [b"null", b"-0", b"1e3", b"1e999", b"1e-400", b"9007199254740993", b"18446744073709551616", b"NaN"]
 TOKENS += [b'"1"', b'"\\ud800"', b'"\\u00e9"', b'"a\tb"', b"[1]", b'{"a":1,"a":2}', b"01", b'"', b"true"]
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_a_few_lines_of_json_are_read_as_many_are(monkeypatch, seed):
-    """A few are parsed one by one, many by Arrow's reader."""
-    chance = random.Random(seed)
-    kinds = [pa.int64(), pa.int8(), pa.string(), pa.float64(), pa.bool_()]
-    names = [*USUAL, "x"]
-
-    def value(name):
-        return chance.choice(TOKENS if chance.random() < 0.1 else USUAL.get(name, [b"0"]))
-
-    def line():
-        present = [name for name in names if chance.random() < 0.97]
-        present += chance.choices(names, k=chance.random() < 0.05)
-        return b"{" + b", ".join(b'"%s": %s' % (name.encode(), value(name)) for name in present) + b"}"
-
-    def read(text, count):
-        try:
-            return JsonParser(schema).parse(text, count).to_pydict()
-        except (ValueError, TypeError, pa.ArrowException, RidgelineError) as error:
-            return type(error), str(error)
-
-    schema = Schema(pa.schema(list(zip("abcd", [kinds[seed % 2], *kinds[2:]], strict=True))))
-    good = 0
-    for _ in range(300):
-        text = b"\n".join(lines := [line() for _ in range(chance.choice([1, 2, 4]))])
-        monkeypatch.setattr(_replay_parsers, "_FEW", 32)
-        few = read(text, len(lines))
-        monkeypatch.setattr(_replay_parsers, "_FEW", 0)
-        assert repr(few) == repr(read(text, len(lines))), text  # NaN is not equal
-        good += isinstance(few, dict)
-    assert 30 < good < 270

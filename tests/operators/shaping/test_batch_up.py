@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.operators import BatchUp, tumbling
-from ridgeline.operators import aggregate as agg
+from ridgeline.operators import BatchUp
 from ridgeline.plan.edits import Repartition
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -85,12 +84,6 @@ def test_each_partition_has_batches_of_its_own() -> None:
 MANY = events([[f"k{(n * 3 + m) % 5}" for m in range(n % 4)] for n in range(24)])
 
 
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_kills_change_nothing(seed: int) -> None:
-    found = run(MANY, BatchUp(3, key="key"), 2, faults=Faults(seed))
-    assert Counter(found) == Counter(batches(MANY, 3, None, keyed=True))
-
-
 def test_partitions_change_while_it_runs() -> None:
     changes = {
         3: [Repartition("batches", 3)],
@@ -101,31 +94,6 @@ def test_partitions_change_while_it_runs() -> None:
     numbers = sorted(event.number for _, own in found for event in own)
     assert numbers == [event.number for window in MANY for event in window]
     assert all({event.key for event in own} == {key} and len(own) <= 3 for key, own in found)
-
-
-def test_batches_have_the_time_of_their_newest_tuple() -> None:
-    app = Application("batches", window="1s")
-    items = [item for window in events([["a"] * 3] * 9) for item in (*window, END_WINDOW)]
-    source = app.read("source", ListInput(Event, items, "time", lateness="5s"))
-    counts = source.batch_up("batches", 3).window(tumbling("3s")).aggregate("counts", n=agg.count())
-    counts.write("sink", CollectorSink())
-    assert [row["n"] for row in run_local(app).collected("sink")] == [3, 3, 3]
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_batches_that_waited_by_the_clock_are_late_for_no_window_after_them(partitions: int) -> None:
-    """A key with few tuples waits for longer than the lateness of the input."""
-    windows = [["rare", "a"] if number % 30 == 0 else ["a", "b"] for number in range(80)]
-    app = Application("batches", window="1s")
-    items = [item for window in events(windows) for item in (*window, END_WINDOW)]
-    source = app.read("source", ListInput(Event, items, "time", lateness="5s"))
-    batches = source.batch_up("batches", 10, after="20s", key="key", partitions=partitions)
-    counts = batches.explode("rows", "rows").group_by("key").window(tumbling("3s"))
-    counts.aggregate("counts", n=agg.count()).write("sink", CollectorSink())
-    found = Counter[str]()
-    for row in run_local(app).collected("sink"):
-        found[row["key"]] += row["n"]
-    assert found == Counter(key for window in windows for key in window)
 
 
 @pytest.mark.parametrize(

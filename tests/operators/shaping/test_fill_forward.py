@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.operators import FillForward
-from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 from support.depth import deep
 
@@ -103,15 +102,6 @@ def test_equals_polars_and_a_loop(windows: Any) -> None:
     assert list(map(texts, together)) == list(map(texts, filled(every, keyed=False)))
 
 
-@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
-@given(WINDOWS, st.sampled_from([1, 2, 4]))
-def test_values_that_are_too_old_fill_nothing(windows: Any, within: int) -> None:
-    given = rows_of(windows)
-    expected = filled([row for window in given for row in window], keyed=True, within=within)
-    for partitions in (1, 3):
-        assert same(run(given, FillForward(COLUMNS, "key", within=within), partitions), expected)
-
-
 MANY = rows_of(
     [
         [
@@ -128,11 +118,6 @@ EVERY = [row for window in MANY for row in window]
 def test_kills_change_nothing(seed: int) -> None:
     found = run(MANY, FillForward(COLUMNS, "key", within="9s"), 2, faults=Faults(seed))
     assert same(found, filled(EVERY, keyed=True, within=9))
-
-
-def test_partitions_change_while_it_runs() -> None:
-    changes = {3: [Repartition("fill", 3)], 9: [Repartition("fill", 2)], 15: [Repartition("fill", 5)]}
-    assert same(run(MANY, FillForward(COLUMNS, "key"), changes=changes), filled(EVERY, keyed=True))
 
 
 @pytest.mark.parametrize(

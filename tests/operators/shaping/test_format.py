@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -61,7 +58,6 @@ def run(
 
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=9)
-BYTES = st.binary(max_size=5)
 TEXT_BYTES = PLAIN.map(str.encode)
 FIRST, LAST = datetime(1700, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001  the zone comes from `timezones`
 TIMES = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
@@ -106,27 +102,6 @@ def test_csv_and_back(given: list[Flat]) -> None:
     assert [(int(row[0]), row[1] or None) for row in parsed] == [
         (row.number, row.text or None) for row in given
     ]
-
-
-@QUIET
-@given(rows(PLAIN))
-def test_pairs_and_back(given: list[Flat]) -> None:
-    _, back, bad = run(given, Flat, Format("key_value"), Parse("text", "key_value", schema=Flat))
-    assert not bad
-    assert bare(back, empty=False) == bare(given, empty=False)
-
-
-@QUIET
-@given(rows(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), BYTES))
-def test_json_and_back(given: list[Flat]) -> None:
-    texts, back, bad = run(given, Flat, Format("json"), Parse("text", "json", schema=Flat))
-    assert not bad
-    expected = [
-        row._replace(share=None if row.share is not None and math.isinf(row.share) else row.share)
-        for row in given
-    ]
-    assert back == expected
-    assert [(one["number"], one["text"]) for one in map(json.loads, texts)] == [row[:2] for row in given]
 
 
 class Avro(NamedTuple):
@@ -178,23 +153,6 @@ WRITTEN = {
         {"name": "user", "type": "string"},
     ],
 }
-
-
-def test_avro_of_a_given_schema_and_what_is_none() -> None:
-    sink = io.BytesIO()
-    fastavro.schemaless_writer(sink, WRITTEN, {"user": "ann", "cents": 5, "more": "x"})
-    good = sink.getvalue()
-    values = [good, good[:-1], good + b"!", b"", None, b"\0\0\0\0\7" + good, b"\xff" * 20]
-    for written in (WRITTEN, json.dumps(WRITTEN)):
-        app = Application("avro")
-        schema = pa.schema([("number", pa.int64()), ("raw", pa.binary())])
-        source = app.read("source", ListInput(schema, list(enumerate(values))))
-        read = source.parse("read", "raw", "avro", schema=Payment, keep="number", written=written)
-        read.write("sink", CollectorSink())
-        read.bad.write("bad", CollectorSink())
-        found = run_local(app)
-        assert found.collected("sink") == [{"number": 0, "user": "ann", "cents": 5}]
-        assert [row["number"] for row in found.collected("bad")] == [1, 2, 3, 4, 5, 6]
 
 
 def test_framed_avro_without_the_framing_is_bad() -> None:

@@ -13,8 +13,7 @@ from ridgeline import Application, RidgelineError, ValidationError
 from ridgeline.operators import SplitByShare
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validation import validate
-from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
-from support.depth import deeper
+from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
 class Visit(NamedTuple):
@@ -51,31 +50,6 @@ def test_each_key_goes_one_way_and_shares_are_kept(seed: int, shares: dict[str, 
         assert abs(len(of[name]) - 4000 * share) < 160
         assert not of[name] & {user for other in shares if other != name for user in of[other]}
         assert found[name] == [row for row in VISITS if row.user in of[name]]
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
-def test_the_way_does_not_depend_on_partitions_and_kills(partitions: int) -> None:
-    shares = {"a": 0.7, "b": 0.3}
-    once, again = parts(shares), parts(shares, partitions=partitions, faults=Faults(partitions))
-    assert {name: Counter(rows) for name, rows in again.items()} == {
-        name: Counter(rows) for name, rows in once.items()
-    }
-
-
-def test_no_key_leaves_a_first_share_that_grows() -> None:
-    small, large = parts({"a": 0.1, "b": 0.9}), parts({"a": 0.25, "b": 0.75})
-    assert users(small["a"]) < users(large["a"])
-
-
-def test_without_a_key_all_columns_decide() -> None:
-    found = parts({"a": 0.5, "b": 0.5}, None)
-    assert 3500 < len(found["a"]) < 4500
-    assert users(found["a"]) & users(found["b"])
-
-
-def test_a_share_of_nothing_and_of_all() -> None:
-    found = parts({"none": 0.0, "all": 1.0})
-    assert (len(found["none"]), len(found["all"])) == (0, 8000)
 
 
 def test_it_is_data() -> None:
