@@ -180,7 +180,7 @@ def test_options_that_commands_share_come_after_their_own(ridgeline_command):
         return [word for word in dict.fromkeys(words) if word.startswith("--")]
 
     shared = ["--note", "--no-wait", "--timeout", "--json"]
-    shared += ["--url", "--token", "--ca", "--cert", "--store", "--help"]
+    shared += ["--url", "--token", "--ca", "--store", "--help"]
     assert options("pause") == shared
     assert options("repartition") == ["--partitioner", "--dry-run", *shared]
     assert options("begin-logical-plan-change") == [name for name in shared if name != "--json"]

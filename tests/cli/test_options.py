@@ -5,9 +5,9 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.cli import options
-from ridgeline.cli.application_options import application_arguments
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import options_of
+from ridgeline.cli.load import application_arguments
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
 

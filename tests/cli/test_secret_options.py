@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ridgeline.cli.application_options import application_arguments
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.load import application_arguments
 from ridgeline.cli.options import properties
 from ridgeline.cli.settings import RunSettings
 

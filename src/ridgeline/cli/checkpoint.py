@@ -17,7 +17,7 @@ from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.cli.errors import FAILED, CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import write
-from ridgeline.cli.views.backlog import size as size_text
+from ridgeline.cli.views.running import size as size_text
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.upkeep.contents import Description, Run

@@ -27,7 +27,7 @@ from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import FAILED
 from ridgeline.cli.output import Output, write
-from ridgeline.cli.views.backlog import size
+from ridgeline.cli.views.running import size
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _COLOURS = {OK: "green", WARNING: "yellow", WRONG: "bold red"}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ridgeline.cli.arguments import Written
-from ridgeline.cli.configuration import configuration, load_configured
+from ridgeline.cli.configuration import Written, configuration, load_configured
 from ridgeline.cli.output import write
 from ridgeline.plan.spec.form import form_of
 

@@ -36,8 +36,7 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     """
     from pathlib import Path
 
-    from ridgeline.service.history.listing import is_log
-    from ridgeline.service.history.runs import Runs
+    from ridgeline.service.history.runs import Runs, is_log
     from ridgeline.service.history.web import serve
 
     found: list[Path] = []

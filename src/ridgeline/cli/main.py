@@ -12,11 +12,15 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from ridgeline.cli import checkpoint, history, options, validating
-from ridgeline.cli.access import tokens
+from ridgeline.cli import checkpoint, history, options, tokens, validating
 from ridgeline.cli.applications import commands as by_name
-from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
-from ridgeline.cli.configuration import ConfiguredCommand, load_configured
+from ridgeline.cli.configuration import (
+    OPTIONS_OF_APP,
+    OWN_OPTIONS,
+    ConfiguredCommand,
+    Written,
+    load_configured,
+)
 from ridgeline.cli.doctor import doctor
 from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
@@ -28,13 +32,10 @@ from ridgeline.cli.remote import (
     changing,
     commands,
     inspecting,
-    keys,
     logs,
-    physical,
     promises,
     querying,
     recording,
-    regions,
 )
 from ridgeline.cli.running import upgrading
 from ridgeline.cli.settings import RunSettings
@@ -387,29 +388,29 @@ _add(
     _WATCH,
     by_name.ps,
     commands.list_apps,
-    regions.status,
+    commands.status,
     commands.page,
     commands.top,
     commands.get_app_info,
     commands.progress,
 )
-_add(_WATCH, regions.regions, commands.windows)
+_add(_WATCH, commands.regions, commands.windows)
 _add(_WATCH, commands.latency, commands.critical_path, commands.record_age, commands.watermarks)
 _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises.decisions)
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
-_add(_LOOK, commands.list_containers, logs.logs, commands.lines, keys.keys, advising.advise)
+_add(_LOOK, commands.list_containers, logs.logs, commands.lines, advising.keys, advising.advise)
 _add(_LOOK, inspecting.get_app_attributes, inspecting.get_operator_attributes)
-_add(_LOOK, inspecting.get_operator_properties, physical.get_physical_operator_properties)
+_add(_LOOK, inspecting.get_operator_properties, inspecting.get_physical_operator_properties)
 _add(_LOOK, inspecting.get_port_attributes, inspecting.get_stack)
 _add(_LOOK, commands.debug_dump, without=["as_json"])
 _add(_CHANGE, changing.change)
 _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
-_add(_CHANGE, physical.set_physical_operator_property)
+_add(_CHANGE, inspecting.set_physical_operator_property)
 _add(_CHANGE, changing.changes, changing.withdraw_change)
 _add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
-_add(_STEER, by_name.stop, by_name.kill, by_name.wait, physical.kill_container)
+_add(_STEER, by_name.stop, by_name.kill, by_name.wait, inspecting.kill_container)
 _add(_STEER, logs.set_log_level)
-_add(_STEER, regions.stop_region, regions.start_region)
+_add(_STEER, commands.stop_region, commands.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, history.history, checkpoints)

@@ -13,7 +13,7 @@ from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.api.support.secrets.providers import provided_settings
 from ridgeline.cli import options
-from ridgeline.cli.arguments import Written
+from ridgeline.cli.configuration import Written
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import build, fields_of, flag_of, option_names, options_of
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions

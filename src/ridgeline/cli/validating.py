@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ridgeline.cli.arguments import Written
-from ridgeline.cli.configuration import Configured, load_configured
+from ridgeline.cli.configuration import Configured, Written, load_configured
 from ridgeline.cli.errors import NOT_VALID, CommandError
 from ridgeline.cli.options import assignments
 from ridgeline.cli.output import write

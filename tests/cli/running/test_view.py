@@ -90,7 +90,7 @@ def test_plain_lines_have_the_critical_path_and_the_verdict(clock):
 
 
 def test_a_window_in_a_line(run, monkeypatch):
-    monkeypatch.setattr("ridgeline.cli.views.verdict.time_of_day", lambda *_: "12:27:20")
+    monkeypatch.setattr("ridgeline.cli.views.running.time_of_day", lambda *_: "12:27:20")
     found = run_window(run, PLAN, 1234, 4000, seconds=0.097)
     assert window_line(found, overview()) == (
         "window 1234: 4,000 in, 4,000 out, 97 ms; critical path 46 ms ticks > quote[1] > console; "

@@ -3,9 +3,20 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.text import Text
 
-from ridgeline.cli.views.screen import screen
+from ridgeline.cli.views.screen import (
+    BAR_WIDTH,
+    ages_table,
+    bar,
+    rows_of,
+    screen,
+    sink_ages,
+    sink_lines,
+    together,
+)
 from ridgeline.measure.changes import row_of
 from ridgeline.measure.events import ApplicationChanged
 from support.cli import overviews
@@ -136,3 +147,96 @@ def test_metrics_of_operators_in_two_lines_at_most():
         assert max(map(len, lines)) <= width
         assert any("more: `ridgeline metrics`" in line for line in lines)
     assert drawn(100) == overviews.drawn(*screen(overviews.overview(), 100, None, {"metrics": []}), width=100)
+
+
+times = st.floats(0, 1e6)
+
+
+def test_partitions_are_one_row_whose_times_are_the_slowest_ones():
+    quote = rows_of(overviews.operators())[1]
+    assert (quote.title, quote.partitions, quote.latency_ms, quote.p99_ms) == ("quote", 2, 60.0, 120.0)
+    assert quote.parts_ms == (40.0, 15.0, 5.0)
+    assert (quote.tuples_in, quote.tuples_out, quote.errors) == (4000.0, 0.5, 7)
+
+
+def test_unifiers_are_a_row_of_their_own():
+    titles = ["top", "top.top#unifier[0]", "top.top#unifier[1]"]
+    operators = [
+        overviews.operator(number, title, "operator", 1.0, (1.0, 0.0, 0.0), (0, 0))
+        for number, title in enumerate(titles)
+    ]
+    assert [(row.title, row.partitions) for row in rows_of(operators)] == [("top", 1), ("top.top#unifier", 2)]
+
+
+@given(times, times, times, times)
+def test_bars_have_a_fixed_width_and_true_proportions(compute, wait, transfer, more):
+    longest = compute + wait + transfer + more
+    text = bar((compute, wait, transfer), longest).plain
+    assert len(text) == BAR_WIDTH
+    if longest > 0:
+        assert abs(text.count("█") - BAR_WIDTH * compute / longest) <= 1
+        assert abs(text.count("░") - BAR_WIDTH * wait / longest) <= 1
+        assert abs(text.count(" ") - BAR_WIDTH * more / longest) <= 1
+
+
+def test_operators_without_a_window_yet_have_no_times():
+    nothing = dict.fromkeys(
+        (
+            "latencyMs",
+            "computeMs",
+            "waitMs",
+            "transferMs",
+            "p50Ms",
+            "p99Ms",
+            "tuplesProcessedPSMA",
+            "windowsBehind",
+        )
+    )
+    [row] = rows_of([{**overviews.operators()[0], **nothing}])
+    assert (row.latency_ms, row.p50_ms, row.parts_ms, row.tuples_in) == (None, None, (0.0, 0.0, 0.0), 0.0)
+
+
+def test_partitions_are_put_together():
+    entries = [
+        overviews.age("sink[0]", "commit", 1, average=100.0, count=30),
+        overviews.age("sink[1]", "commit", 2, average=200.0, p99=900.0),
+    ]
+    [merged] = together(entries)
+    assert merged["operator"] == "sink"
+    assert merged["avgMs"] == (100 * 30 + 200 * 10) / 40
+    assert (merged["p99Ms"], merged["count"], merged["minMs"]) == (900.0, 40, 10.0)
+
+
+def test_a_sink_without_records_in_the_last_minute():
+    names = ("minMs", "maxMs", "avgMs", "p50Ms", "p90Ms", "p99Ms", "p999Ms", "oldestMs")
+    ages = {"operators": [{**overviews.age("sink", "commit", 1, count=0), **dict.fromkeys(names)}]}
+    assert overviews.drawn(*sink_lines(ages)) == ["record age at sink, committed: avg -, p99 -"]
+
+
+def test_many_sinks_are_counted():
+    ages = {
+        "operators": [
+            overviews.age(f"sink{number}", "commit", number, p99=float(number)) for number in range(9)
+        ]
+    }
+    lines = overviews.drawn(*sink_lines(ages, limit=2))
+    assert [line.split(",")[0] for line in lines] == [
+        "record age at sink8",
+        "record age at sink7",
+        "and 7 more sinks",
+    ]
+    assert len(sink_ages(ages)) == 9
+
+
+def test_the_table_at_three_widths():
+    entries = overviews.ages()["operators"]
+    assert overviews.drawn(ages_table(entries, 100)) == [
+        "operator  at        min     avg     p50     p90     p99   p99.9     max  oldest  records",
+        "ticks     source  10 ms  120 ms  100 ms  250 ms  300 ms  310 ms  320 ms  400 ms       10",
+        "console   emit    10 ms  120 ms  100 ms  250 ms  300 ms  310 ms  320 ms  400 ms       10",
+        "console   commit  10 ms  120 ms  100 ms  250 ms  300 ms  310 ms  320 ms  400 ms       10",
+        "sma       commit  10 ms  120 ms  100 ms  250 ms  350 ms  310 ms  320 ms  400 ms       10",
+    ]
+    assert overviews.drawn(ages_table(entries, 60))[1].split()[:2] == ["ticks", "source"]
+    assert max(map(len, overviews.drawn(ages_table(entries, 60)))) <= 60
+    assert overviews.drawn(ages_table(entries, 160), width=160) == overviews.drawn(ages_table(entries, 100))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application
-from ridgeline.cli.views.ages import sink_lines
+from ridgeline.cli.views.screen import sink_lines
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock, run_local
 
 OLD = timedelta(days=269)

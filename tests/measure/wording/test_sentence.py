@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.cli.views.verdict import STYLES
+from ridgeline.cli.views.running import STYLES
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service import page

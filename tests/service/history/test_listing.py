@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.engine.files.rotation import Rotation
 from ridgeline.service.event_log import EventLogWriter
-from ridgeline.service.history import listing
+from ridgeline.service.history import runs
 from support.service.history import events, history, make_old, write_log
 from support.waiting import wait_until
 
@@ -69,7 +69,7 @@ def test_a_log_that_breaks_off_is_failed_and_one_that_is_written_runs(tmp_path):
 
 
 def test_a_run_whose_driver_is_killed_is_failed_though_its_log_is_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(listing, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(runs, "AGAIN_SECONDS", 0.05)
     alive = {"numbers-1"}
     log = write_log(tmp_path / "run.jsonl", events(2, end=None))
     make_old(log)

@@ -9,8 +9,7 @@ import pytest
 
 from ridgeline.measure.events import ApplicationEnded, SparkTrigger
 from ridgeline.service.page import live
-from ridgeline.service.page.live import LiveStream
-from ridgeline.service.page.state import PageState, merge_patch
+from ridgeline.service.page.live import LiveStream, PageState, merge_patch
 from support.service.living import living
 from support.service.patches import patched, without_nulls
 from support.service.watched import BASE, feed, payments, serving, watched

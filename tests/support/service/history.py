@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.event_log import EventLogWriter
-from ridgeline.service.history.listing import logs_in
-from ridgeline.service.history.runs import Runs, id_of
+from ridgeline.service.history.runs import Runs, id_of, logs_in
 from ridgeline.service.history.web import serve
 from support.cli.windows import make_plan, planned, window
 from support.service.watched import BASE, Client

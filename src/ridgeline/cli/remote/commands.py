@@ -1,4 +1,4 @@
-"""The commands that ask a running application."""
+"""The commands that ask a running application for its figures, plans and regions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from ridgeline.cli import completing
-from ridgeline.cli.remote.options import AsJson, Nearest
+from ridgeline.cli.remote.options import AsJson, Named, Nearest
 
 Watching = Annotated[bool, typer.Option("--watch", help="Go on, with every window, until Ctrl-C.")]
 
@@ -106,7 +106,7 @@ def show_logical_plan(remote: Nearest) -> None:
 
     Example: `ridgeline show-logical-plan quotes`
     """
-    from ridgeline.cli.views.plans import logical_plan
+    from ridgeline.cli.views.lists import logical_plan
 
     answer = remote.connect().get("/logicalPlan")
     remote.show(answer, lambda width: logical_plan(answer, width))
@@ -117,7 +117,7 @@ def show_physical_plan(remote: Nearest) -> None:
 
     Example: `ridgeline show-physical-plan quotes`
     """
-    from ridgeline.cli.views.plans import physical_plan
+    from ridgeline.cli.views.lists import physical_plan
 
     answer = remote.connect().get("/physicalPlan")
     remote.show(answer, lambda width: physical_plan(answer, width))
@@ -163,7 +163,7 @@ def record_age(remote: Nearest) -> None:
 
     Example: `ridgeline record-age quotes`
     """
-    from ridgeline.cli.views.ages import ages_table
+    from ridgeline.cli.views.screen import ages_table
 
     answer = remote.connect().get("/recordAge")
     none = Text('no record ages: no port of an input operator or sink declares `timestamp="..."`')
@@ -195,7 +195,7 @@ def watermarks(remote: Nearest) -> None:
 
     Example: `ridgeline watermarks quotes`
     """
-    from ridgeline.cli.views.watermarks import watermarks_table
+    from ridgeline.cli.views.lists import watermarks_table
 
     answer = remote.connect().get("/watermarks")
     none = Text(
@@ -384,3 +384,57 @@ def escape(pattern: str) -> str:
     ('quote[[]1]', '[a-c]*')
     """
     return re.sub(r"\[(\d+\])", r"[[]\1", pattern)
+
+
+Region = Annotated[str, typer.Argument(metavar="REGION", help="Name of the region; see `regions`.")]
+_PATIENCE = 40
+
+
+def regions(remote: Nearest) -> None:
+    """List the regions that decoupled streams make of an application, and the queues between them.
+
+    Example: `ridgeline regions quotes`
+    """
+    from ridgeline.cli.views.lists import regions_parts
+
+    answer = remote.connect().get("/regions")
+    none = Text("the application is one region: no stream is decoupled")
+    remote.show(answer, lambda width: regions_parts(answer, width) if answer["regions"] else [none])
+
+
+def status(remote: Nearest) -> None:
+    """Say in a sentence whether an application keeps up, how old records are, and who is to blame.
+
+    Example: `ridgeline status quotes`
+    """
+    from ridgeline.cli.views.running import sentence_text
+
+    answer = remote.connect().get("/sentence")
+    remote.show(answer, lambda _width: [sentence_text(answer)])
+
+
+def stop_region(remote: Named, region: Region) -> None:
+    """End one region after the windows under way; queues keep what comes for it, and others continue.
+
+    Example: `ridgeline stop-region quotes store`
+
+    Exit codes: 0 it has ended, or will soon, 2 there is no such region, or it does not run.
+    """
+    _act(remote, region, "stop")
+
+
+def start_region(remote: Named, region: Region) -> None:
+    """Start a region from its checkpoint, once it has failed or was stopped.
+
+    Example: `ridgeline start-region quotes store`
+
+    Exit codes: 0 it has started, or will soon, 2 there is no such region, or it runs.
+    """
+    _act(remote, region, "start")
+
+
+def _act(remote: Named, region: str, verb: str) -> None:
+    answer = remote.connect().post(f"/regions/{quote(region, safe='')}/{verb}", wait=30, patience=_PATIENCE)
+    why = f": {answer['error']}" if answer["error"] else ""
+    line = Text(f"region {answer['name']} is {answer['state'].lower()}{why}")
+    remote.show(answer, lambda _width: [line])

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ridgeline.api.support import trust
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.views.phases import phases_parts
+from ridgeline.cli.views.path import phases_parts
 from ridgeline.measure.events import ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import WindowPhases
 from ridgeline.measure.topology import Topology

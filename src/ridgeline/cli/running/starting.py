@@ -16,8 +16,7 @@ from ridgeline.api.errors import (
     UntrustedError,
 )
 from ridgeline.cli import options
-from ridgeline.cli.arguments import Written
-from ridgeline.cli.configuration import Configured, configuration, load_configured
+from ridgeline.cli.configuration import Configured, Written, configuration, load_configured
 from ridgeline.cli.errors import AGAIN, FAILED, NOT_VALID, exit_code, reporting_errors
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.files.folder_lock import FolderInUseError

@@ -13,11 +13,10 @@ from rich.text import Text
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.views.ages import ages_table, sink_ages
-from ridgeline.cli.views.backlog import sources_table
+from ridgeline.cli.views.lists import window_time_table
 from ridgeline.cli.views.path import average_path, slack_text
-from ridgeline.cli.views.verdict import sentence_text
-from ridgeline.cli.views.window_time import window_time_table
+from ridgeline.cli.views.running import sentence_text, sources_table
+from ridgeline.cli.views.screen import ages_table, sink_ages
 from ridgeline.measure.answers.application import OperatorTotalsAnswer, OverviewAnswer, RunSummaryAnswer
 from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer

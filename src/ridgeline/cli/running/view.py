@@ -19,9 +19,8 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.views.path import short_path
-from ridgeline.cli.views.running import running_line, running_lines
+from ridgeline.cli.views.running import running_line, running_lines, verdict_line
 from ridgeline.cli.views.screen import screen
-from ridgeline.cli.views.verdict import verdict_line
 from ridgeline.measure.answers.application import LastWindowAnswer, OverviewAnswer, RunAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer

@@ -1,8 +1,9 @@
-"""Applications, operators, containers and windows as tables, a row each."""
+"""Tables: plans, operators, containers, regions, watermarks, windows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import RenderableType
@@ -10,10 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted, flow
-from ridgeline.cli.views.backlog import size
+from ridgeline.cli.views.running import queues_table, sentence_line, size
 from ridgeline.measure.answers.application import InfoAnswer
+from ridgeline.measure.answers.operators import PortRefAnswer
+from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
+from ridgeline.measure.answers.watermarks import WatermarkAnswer
+from ridgeline.measure.answers.windows import BlameStepAnswer, WindowSummaryAnswer
 from ridgeline.measure.registry.operator_metric import Form, TerminalColumn, arranged
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
+from ridgeline.measure.wording.times import STEPS
 from ridgeline.measure.wording.units import (
     UNKNOWN,
     about,
@@ -23,6 +29,12 @@ from ridgeline.measure.wording.units import (
     percentile,
     rate,
     time_of_day,
+)
+from ridgeline.service.http.answers import (
+    LogicalPlanAnswer,
+    LogicalPlanOperatorAnswer,
+    LogicalPortRefAnswer,
+    PhysicalPlanAnswer,
 )
 
 STATES: Mapping[str, str] = {
@@ -232,3 +244,181 @@ _FORMS: Mapping[Form, Callable[[Any], str]] = {
     Form.PERCENT: _percent,
     Form.SIZE: size,
 }
+
+
+def logical_plan(plan: LogicalPlanAnswer, width: int) -> list[RenderableType]:
+    """Operators with class and connected ports, then streams."""
+    operators, streams = plan["operators"], plan["streams"]
+    columns: Columns = {
+        "operator": [Text(operator["name"], "bold") for operator in operators],
+        "class": [Text(operator["class"].rpartition(".")[2]) for operator in operators],
+        "inputs": [Text(_ports(operator, "input")) for operator in operators],
+        "outputs": [Text(_ports(operator, "output")) for operator in operators],
+        "partitions": [Text(str(operator["attributes"].get("partitions") or 1)) for operator in operators],
+    }
+    flows: Columns = {
+        "stream": [Text(stream["name"], "bold") for stream in streams],
+        "from": [Text(_end(stream["source"])) for stream in streams],
+        "to": [Text(", ".join(map(_end, stream["sinks"]))) for stream in streams],
+        "locality": [Text(stream.get("locality") or "") for stream in streams],
+    }
+    if not any(stream.get("locality") for stream in streams):
+        del flows["locality"]
+    left = ("operator", "class", "inputs", "outputs", "stream", "from", "to", "locality")
+    return [
+        fitted(columns, width, ("class", "partitions"), left=left),
+        Text(),
+        fitted(flows, width, ("locality",), left=left),
+    ]
+
+
+def physical_plan(plan: PhysicalPlanAnswer, width: int) -> list[RenderableType]:
+    """Physical operators with container and stage, then who reads from whom."""
+    operators = plan["operators"]
+    titles = {operator["id"]: operator["operator"] for operator in operators}
+    columns: Columns = {
+        "id": [Text(str(operator["id"])) for operator in operators],
+        "operator": [Text(operator["operator"], "bold") for operator in operators],
+        "class": [Text(operator["className"].rpartition(".")[2]) for operator in operators],
+        "kind": [Text("unifier" if operator["unifierClass"] else operator["kind"]) for operator in operators],
+        "stage": [Text(str(operator["stage"])) for operator in operators],
+        "container": [Text(str(operator["container"])) for operator in operators],
+    }
+    streams = plan["streams"]
+    flows: Columns = {
+        "stream": [Text(stream["logicalName"], "bold") for stream in streams],
+        "from": [Text(_physical_end(stream["source"], titles)) for stream in streams],
+        "to": [
+            Text(", ".join(_physical_end(sink, titles) for sink in stream["sinks"])) for stream in streams
+        ],
+    }
+    left = ("operator", "class", "kind", "stream", "from", "to")
+    return [fitted(columns, width, ("class", "kind"), left=left), Text(), fitted(flows, width, left=left)]
+
+
+def _ports(operator: LogicalPlanOperatorAnswer, kind: str) -> str:
+    return ", ".join(
+        port["name"] for port in operator["ports"] if port["type"] == kind and port.get("connected", True)
+    )
+
+
+def _end(end: LogicalPortRefAnswer) -> str:
+    return f"{end['operatorName']}.{end['portName']}"
+
+
+def _physical_end(end: PortRefAnswer, titles: Mapping[int, str]) -> str:
+    return f"{titles.get(end['operatorId'], end['operatorId'])}.{end['portName']}"
+
+
+_NAMED = 2
+
+
+def watermarks_table(rows: Sequence[WatermarkAnswer], width: int) -> Table:
+    """The rows of `/watermarks`."""
+    columns: Columns = {
+        "operator": [Text(row["operator"], "bold") for row in rows],
+        "watermark": [_watermark(row) for row in rows],
+        "behind": [_behind(row["lagSeconds"]) for row in rows],
+        "held back by": [_titles(row["heldBackBy"]) for row in rows],
+    }
+    if any(row["idleInputs"] for row in rows):
+        columns["idle"] = [_titles(row["idleInputs"]) for row in rows]
+    columns["late"] = [_records(row["lateRecords"]) for row in rows]
+    if any(row["recordsAhead"] for row in rows):
+        columns["ahead"] = [_records(row["recordsAhead"]) for row in rows]
+    return fitted(
+        columns, width, ("idle", "held back by"), left=("operator", "watermark", "held back by", "idle")
+    )
+
+
+def _watermark(row: WatermarkAnswer) -> Text:
+    """`2026-01-01 12:00:05`, in UTC; else its state."""
+    if row["watermark"] is None:
+        return Text(row["state"], "dim")
+    time = datetime.fromtimestamp(row["watermark"], UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+    return Text(time.removesuffix(".000"), "dim" if row["state"] == "idle" else "")
+
+
+def _behind(seconds: float | None) -> Text:
+    if seconds is None:
+        return Text("")
+    return Text(duration(seconds) if seconds >= 0 else f"-{duration(-seconds)}")
+
+
+def _titles(titles: Sequence[str]) -> Text:
+    """`source[0], source[1] and 3 more`."""
+    more = len(titles) - _NAMED
+    return Text(", ".join(titles[:_NAMED]) + (f" and {more} more" if more > 0 else ""))
+
+
+def _records(records: int) -> Text:
+    return Text(count(records), "yellow" if records else "dim")
+
+
+SMALL = 0.01
+"""Steps of less than this part of a window are put together with others of their kind."""
+
+
+def average_phases(windows: Sequence[WindowSummaryAnswer]) -> dict[str, float]:
+    """Milliseconds a window by what they went to, by the blame chains; their sum is the mean latency."""
+    sums: dict[str, float] = {}
+    for window in windows:
+        for what, ms in window["phases"].items():
+            sums[what] = sums.get(what, 0.0) + ms
+    return {what: ms / len(windows) for what, ms in sums.items()}
+
+
+def window_time_table(windows: Sequence[WindowSummaryAnswer], width: int) -> Table:
+    """The parts of a window's time on average, the largest first; the last row is the sum."""
+    found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
+    whole = sum(ms for _, ms in found)
+    columns: Columns = {
+        "what": [*(Text(STEPS.get(what, what)) for what, _ in found), Text("window", "bold")],
+        "time": [*(Text(milliseconds(ms)) for _, ms in found), Text(milliseconds(whole), "bold")],
+        "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, ms in found), Text("")],
+    }
+    return fitted(columns, width, ("share",), left=("what",))
+
+
+def blame_table(blame: Sequence[BlameStepAnswer], width: int) -> Table:
+    """A window's blame chain from trigger to commit, small steps put together, and the sum."""
+    whole = sum(step["ms"] for step in blame)
+    rows = [
+        (STEPS.get(step["what"], step["what"]), step["operator"], step["ms"])
+        for step in blame
+        if step["ms"] >= SMALL * whole
+    ]
+    if len(rows) < len(blame):
+        rows.append((f"{len(blame) - len(rows)} small steps", "", whole - sum(ms for _, _, ms in rows)))
+    columns: Columns = {
+        "what": [*(Text(what) for what, _, _ in rows), Text("window", "bold")],
+        "operator": [*(Text(operator) for _, operator, _ in rows), Text("")],
+        "time": [*(Text(milliseconds(ms)) for _, _, ms in rows), Text(milliseconds(whole), "bold")],
+        "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, _, ms in rows), Text("")],
+    }
+    return fitted(columns, width, ("share",), left=("what", "operator"))
+
+
+def regions_parts(answer: RegionsAnswer, width: int) -> list[RenderableType]:
+    """All of `/regions`: the verdict, the regions, and their queues."""
+    queues = [queue for region in answer["regions"] for queue in region["reads"]]
+    errors = [
+        Text(f"{region['name']}: {region['error']}", "bold red")
+        for region in answer["regions"]
+        if region["error"]
+    ]
+    parts: list[RenderableType] = [sentence_line(answer["sentence"])] if answer["sentence"] else []
+    return [*parts, regions_table(answer["regions"], width), *errors, queues_table(queues, width)]
+
+
+def regions_table(regions: Sequence[RegionAnswer], width: int) -> Table:
+    """A row for each region."""
+    columns: Columns = {
+        "region": [Text(one["name"], "bold") for one in regions],
+        "state": [Text(one["state"], STATES.get(one["state"], "")) for one in regions],
+        "width": [Text(duration(one["windowSeconds"])) for one in regions],
+        "committed": [Text(count(one["committedWindow"])) for one in regions],
+        "latency": [Text(milliseconds(one["latencyMs"])) for one in regions],
+        "operators": [Text(", ".join(one["operators"])) for one in regions],
+    }
+    return fitted(columns, width, ("width", "latency"), left=("region", "state", "operators"))

@@ -1,16 +1,239 @@
-"""The progress of a window that takes long."""
+"""Whether the application keeps up, what waits at its sources, and how far a long window is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.views.backlog import sources_table
-from ridgeline.cli.views.queues import queue_parts
-from ridgeline.cli.views.verdict import verdict_line
-from ridgeline.measure.answers.progress import OperatorProgressAnswer, ProgressAnswer
-from ridgeline.measure.wording.units import count, duration, plural, soon
-from ridgeline.measure.wording.waiting import known_as
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.tables import Columns, fitted
+from ridgeline.measure.answers.progress import (
+    BacklogAnswer,
+    OperatorProgressAnswer,
+    ProgressAnswer,
+    SinkBacklogAnswer,
+    SourceAnswer,
+)
+from ridgeline.measure.answers.regions import QueueAnswer
+from ridgeline.measure.answers.sentence import SentenceAnswer
+from ridgeline.measure.wording.units import UNKNOWN, count, duration, plural, rate, soon, time_of_day
+from ridgeline.measure.wording.waiting import LATE_WINDOWS, known_as
+
+STYLES: Mapping[str, str] = {
+    "keeping up": "bold green",
+    "paced": "bold green",
+    "catching up": "bold cyan",
+    "holding": "bold yellow",
+    "settling": "bold",
+    "late": "bold yellow",
+    "falling behind": "bold red",
+    "stuck": "bold white on red",
+    "unreachable": "bold white on red",
+}
+_STATES: Mapping[str, str] = {
+    "starting": "bold",
+    "ok": "bold green",
+    "behind": "bold yellow",
+    "stuck": "bold white on red",
+    "failed": "bold white on red",
+    "ended": "bold",
+}
+_OLD_SECONDS = 5.0
+_UNKNOWN = "no verdict yet: how much waits at the sources is not known"
+
+
+def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
+    """The verdict, what waits, and when that will be done.
+
+    `at`: STRAM's clock when the answer was given; None if it is not known.
+    """
+    if sentence := progress.get("sentence"):
+        return sentence_line(sentence)
+    application = progress["application"]
+    verdict = application["verdict"]
+    if verdict in {"keeping up", "paced"} and (application.get("windowsBehind") or 0) > LATE_WINDOWS:
+        verdict = "late"
+    if verdict not in STYLES:
+        line = Text(_UNKNOWN, "dim")
+    else:
+        line = Text(verdict, STYLES[verdict])
+        parts = (
+            _unreachable(progress)
+            if verdict == "unreachable"
+            else _parts({**application, "verdict": verdict}, at)
+        )
+        for number, part in enumerate(parts):
+            line.append(f"{', ' if number else ': '}{part}")
+    for why in (*application.get("stuckStores", ()), *application.get("stuckOutputs", ())):
+        line.append("; ").append(printable(why), STYLES["stuck"])
+    return line
+
+
+def sentence_text(sentence: SentenceAnswer) -> Text:
+    """The sentence as `/sentence` answers, with its first words in the colour of the state."""
+    line = Text()
+    head = True
+    for part in sentence["parts"]:
+        before, colon, after = part["text"].partition(":") if head else ("", "", part["text"])
+        line.append(before, _STATES[sentence["state"]]).append(colon)
+        line.append(after, "bold" if part["about"] is not None and not head else "")
+        head = head and not colon
+    return line
+
+
+def sentence_line(sentence: str) -> Text:
+    """A verdict that the application has put into a sentence, such as `keeping up: results are 0.3 s old`."""
+    verdict, colon, rest = sentence.partition(":")
+    return Text.assemble((verdict, STYLES.get(verdict, "dim")), f"{colon}{rest}")
+
+
+def _unreachable(progress: ProgressAnswer) -> list[str]:
+    """`source clicks does not answer: Timed out`, for each one."""
+    sources = [source for source in progress["sources"] if source.get("problem")]
+    return [f"source {source['operator']} does not answer: {source['problem']}" for source in sources]
+
+
+def end(caught_up_at: float | None, at: float | None) -> str:
+    """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if unknown."""
+    if caught_up_at is None:
+        return ""
+    return (
+        f"at {time_of_day(caught_up_at)}"
+        if at is None
+        else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
+    )
+
+
+def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
+    """The verdict, what waits, and when it will be done, as texts."""
+    verdict, parts = application["verdict"], []
+    nothing_waits = not application["backlogRecords"] and application["backlogSeconds"] == 0
+    if verdict == "paced":
+        parts.append("what is left is not due yet")
+    elif verdict not in {"keeping up", "late"} and not nothing_waits:
+        if application["backlogRecords"] is not None:
+            parts.append(f"{known_as(application['basis'])}{count(application['backlogRecords'])} records")
+        elif application["backlogSeconds"] is not None:
+            parts.append(f"{known_as(application['basis'])}{duration(application['backlogSeconds'])} of work")
+    if verdict == "catching up" and application["caughtUpAt"] is not None:
+        parts.append(f"done {end(application['caughtUpAt'], at)}")
+    if verdict == "falling behind":
+        idle = "nothing waits at the sources, but windows begin late"
+        parts.append(idle if nothing_waits else "more arrives than is worked off")
+    if verdict == "stuck":
+        parts.append("nothing is committed, and nothing moves")
+    as_of, behind = application.get("asOf"), application.get("windowsBehind")
+    if at is not None and as_of is not None and at - as_of > _OLD_SECONDS:
+        parts.append(f"as of {soon(at - as_of)} ago")
+    if behind and verdict != "keeping up":
+        parts.append(f"{plural(behind, 'window')} behind")
+    return parts
+
+
+def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[RenderableType]:
+    """The queues and the backlogs of sinks; nothing without regions. `at`: STRAM's clock, if known."""
+    queues = progress.get("queues", [])
+    if not queues:
+        return []
+    return [Text(), queues_table(queues, width), Text(), sinks_table(progress.get("sinks", []), width, at)]
+
+
+def sinks_table(sinks: Sequence[SinkBacklogAnswer], width: int, at: float | None) -> Table:
+    """A row for each output operator, with what waits before it in all sources and queues."""
+    columns: Columns = {
+        "before sink": [Text(one["operator"], "bold") for one in sinks],
+        "region": [Text(one.get("region", "")) for one in sinks],
+        "waits": [Text(count(one["backlogRecords"])) for one in sinks],
+        "in time": [Text(_seconds(one["backlogSeconds"])) for one in sinks],
+        "caught up": [Text(end(one["caughtUpAt"], at) or UNKNOWN) for one in sinks],
+        "verdict": [Text(one["verdict"], STYLES.get(one["verdict"], "dim")) for one in sinks],
+    }
+    return fitted(columns, width, ("in time", "caught up"), left=("before sink", "region", "verdict"))
+
+
+def queues_table(queues: Sequence[QueueAnswer], width: int) -> Table:
+    """A row for each reader of a queue."""
+    columns: Columns = {
+        "queue": [Text(one["stream"], "bold") for one in queues],
+        "from": [Text(one["writerRegion"]) for one in queues],
+        "to": [Text(one["readerRegion"]) for one in queues],
+        "tuples": [Text(count(one["backlogRecords"])) for one in queues],
+        "bytes": [Text(size(one["backlogBytes"])) for one in queues],
+        "oldest": [Text(duration(one["backlogSeconds"])) for one in queues],
+        "written/s": [Text(rate(one["writtenPerSecond"])) for one in queues],
+        "read/s": [Text(rate(one["readPerSecond"])) for one in queues],
+        "room for": [_room(one) for one in queues],
+        "verdict": [Text(one["verdict"], STYLES.get(one["verdict"], "dim")) for one in queues],
+    }
+    return fitted(
+        columns, width, ("written/s", "read/s", "bytes", "from"), left=("queue", "from", "to", "verdict")
+    )
+
+
+def _room(queue: QueueAnswer) -> Text:
+    """How long there will be room at the present rate."""
+    if queue["full"]:
+        return Text("full", "bold red")
+    left = queue["fullInSeconds"]
+    return Text(UNKNOWN if left is None else soon(left))
+
+
+_DISPENSABLE = ("arrive/s", "taken/s", "in time", "caught up")
+_KILO = 1024
+
+
+def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Table | None:
+    """A row for each source whose backlog is known; None if there is none. `at`: STRAM's clock, if known."""
+    sources = [
+        source
+        for source in progress["sources"]
+        if source["verdict"] != "unknown" or source["backlog"]["value"] is not None
+    ]
+    if not sources:
+        return None
+    columns: Columns = {
+        "source": [Text(source["operator"]) for source in sources],
+        "waits": [Text(_backlog(source)) for source in sources],
+        "in time": [Text(_seconds(source["backlogSeconds"])) for source in sources],
+        "taken/s": [Text(rate(source["drainPerSecond"])) for source in sources],
+        "arrive/s": [Text(rate(source["arrivalPerSecond"])) for source in sources],
+        "caught up": [Text(end(source["caughtUpAt"], at) or UNKNOWN) for source in sources],
+        "verdict": [Text(source["verdict"], STYLES.get(source["verdict"], "dim")) for source in sources],
+    }
+    return fitted(columns, width, _DISPENSABLE, left=("source", "verdict"))
+
+
+def _backlog(source: SourceAnswer) -> str:
+    backlog, unit = source["backlog"], source["unit"]
+    if backlog.get("infinite"):
+        return "no end"
+    if backlog["value"] is None:
+        return UNKNOWN
+    value = size(backlog["value"]) if unit == "bytes" else f"{rate(backlog['value'])} {unit}"
+    return f"{known_as(backlog['basis'])}{value}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else duration(seconds)
+
+
+def size(value: float | None) -> str:
+    """Bytes as people read them.
+
+    >>> size(None), size(900), size(4_000_000)
+    ('-', '900 B', '3.8 MiB')
+    """
+    if value is None:
+        return UNKNOWN
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < _KILO:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _KILO
+    return f"{value:,.1f} TiB"
+
 
 LONG_SECONDS = 2.0
 _SHOWN = 4

@@ -2,28 +2,242 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.tables import flow
-from ridgeline.cli.views.ages import sink_lines
-from ridgeline.cli.views.backlog import sources_table
+from ridgeline.cli.tables import Columns, fitted, flow
 from ridgeline.cli.views.lines import hottest_line
-from ridgeline.cli.views.operators import operators_figures
 from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
-from ridgeline.cli.views.running import running_lines
-from ridgeline.cli.views.verdict import sentence_text
+from ridgeline.cli.views.running import running_lines, sentence_text, sources_table
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.lines import OperatorLinesAnswer
+from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.changes import text_of
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.measure.wording.units import count, duration, milliseconds, plural, rate
+from ridgeline.measure.wording.times import logical_name, place_order
+from ridgeline.measure.wording.units import count, duration, milliseconds, percentile, plural, rate
+
+_OF_AGES = ("min", "p99.9", "p90", "negative", "oldest", "records", "p50", "max")
+_LATER, _LATER_MS = 1.2, 100.0
+
+
+def sink_ages(ages: RecordAgesAnswer) -> list[dict[str, Any]]:
+    """The ages at the commit, one entry a sink; partitions are put together (see `together`)."""
+    return together([entry for entry in ages["operators"] if entry["at"] == "commit"])
+
+
+def together(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Ages by operator and place.
+
+    Least, greatest and mean are over all partitions; percentiles are those of the worst partition.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        groups.setdefault((logical_name(entry["operator"]), entry["at"]), []).append(entry)
+    return [_merged(title, place, group) for (title, place), group in groups.items()]
+
+
+def sink_lines(ages: RecordAgesAnswer, limit: int = 4) -> list[Text]:
+    """`record age at console, committed: avg 120 ms, p99 300 ms`; the oldest sinks first."""
+    found = sorted(sink_ages(ages), key=lambda entry: -(entry["p99Ms"] or 0.0))
+    seen = {
+        entry["operator"]: entry
+        for entry in together([entry for entry in ages["operators"] if entry["at"] == "publish"])
+    }
+    lines = [
+        Text.assemble(
+            ("record age behind the newest at " if ages.get("fromNewestRecord") else "record age at ", "dim"),
+            (entry["operator"], "bold"),
+            (", committed: ", "dim"),
+            f"avg {milliseconds(entry['avgMs'])}, p99 "
+            f"{milliseconds(entry['p99Ms'])}{_seen_later(entry, seen.get(entry['operator']))}",
+        )
+        for entry in found[:limit]
+    ]
+    if len(found) > limit:
+        lines.append(Text(f"and {len(found) - limit} more sinks", "dim"))
+    return lines
+
+
+def _seen_later(committed: Mapping[str, Any], published: Mapping[str, Any] | None) -> str:
+    """`; published: avg 5 min 0 s`, if readers see records noticeably later than they are committed."""
+    if (
+        published is None
+        or published["avgMs"] is None
+        or published["avgMs"] < _LATER * (committed["avgMs"] or 0.0) + _LATER_MS
+    ):
+        return ""
+    return f"; published: avg {milliseconds(published['avgMs'])}, p99 {milliseconds(published['p99Ms'])}"
+
+
+def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """All figures of some entries of `/recordAge`."""
+    ordered = sorted(entries, key=lambda entry: place_order(entry["at"]))
+    columns: Columns = {
+        "operator": [Text(entry["operator"]) for entry in ordered],
+        "at": [Text(entry["at"]) for entry in ordered],
+    }
+    for title, name in (
+        ("min", "minMs"),
+        ("avg", "avgMs"),
+        ("p50", "p50Ms"),
+        ("p90", "p90Ms"),
+        ("p99", "p99Ms"),
+        ("p99.9", "p999Ms"),
+        ("max", "maxMs"),
+        ("oldest", "oldestMs"),
+    ):
+        columns[title] = [Text(milliseconds(entry.get(name))) for entry in ordered]
+    columns["records"] = [Text(count(entry["count"])) for entry in ordered]
+    if any(entry["negative"] for entry in ordered):
+        columns["negative"] = [
+            Text(count(entry["negative"]), "yellow" if entry["negative"] else "dim") for entry in ordered
+        ]
+    return fitted(columns, width, _OF_AGES, left=("operator", "at"))
+
+
+def _merged(title: str, place: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The ages of several partitions as one row."""
+    records = sum(entry["count"] for entry in group)
+    known = [entry for entry in group if entry["count"] and entry["avgMs"] is not None]
+    weights = sum(entry["count"] for entry in known)
+    merged: dict[str, Any] = {
+        "operator": title,
+        "at": place,
+        "count": records,
+        "negative": sum(entry["negative"] for entry in group),
+        "minMs": min((entry["minMs"] for entry in known), default=None),
+        "avgMs": sum(entry["avgMs"] * entry["count"] for entry in known) / weights if weights else None,
+    }
+    for name in ("maxMs", "p50Ms", "p90Ms", "p99Ms", "p999Ms", "oldestMs"):
+        merged[name] = max((entry[name] for entry in known if entry.get(name) is not None), default=None)
+    return merged
+
+
+BAR_WIDTH = 20
+_PARTS = (("compute", "█", "green"), ("wait", "░", "yellow"), ("transfer", "▒", "blue"))
+_OF_OPERATORS = ("partitions", "p50", "out/s", "bar", "in/s", "p99")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The partitions of an operator, or its unifiers, as one row: the slowest's times, the sum of tuples."""
+
+    title: str
+    partitions: int
+    latency_ms: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    parts_ms: tuple[float, float, float]
+    """Compute, wait and transfer."""
+    tuples_in: float
+    tuples_out: float
+    errors: int
+
+
+def rows_of(operators: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """One row for each logical operator and each of its unified ports, in the operators' order."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for operator in operators:
+        groups.setdefault(logical_name(operator["operator"]), []).append(operator)
+    return [_row(title, partitions) for title, partitions in groups.items()]
+
+
+def operators_figures(
+    operators: Sequence[Mapping[str, object]], width: int, limit: int | None = None
+) -> list[Any]:
+    """Table and legend of the last window.
+
+    Beyond `limit` rows those with the least latency are left out and counted.
+    """
+    rows = rows_of(operators)
+    hidden = len(rows) - limit if limit is not None else 0
+    if hidden > 0:
+        slowest = sorted(range(len(rows)), key=lambda row: -(rows[row].latency_ms or 0.0))[:limit]
+        rows = [rows[row] for row in sorted(slowest)]
+    longest = max((row.latency_ms or 0.0 for row in rows), default=0.0)
+    columns: Columns = {
+        "operator": [
+            Text(row.title, "bold" if longest and row.latency_ms == longest else "") for row in rows
+        ],
+        "partitions": [Text(count(row.partitions)) for row in rows],
+        "latency": [Text(milliseconds(row.latency_ms)) for row in rows],
+        "p50": [Text(percentile(row.p50_ms)) for row in rows],
+        "p99": [Text(percentile(row.p99_ms)) for row in rows],
+        "bar": [bar(row.parts_ms, longest) for row in rows],
+        "in/s": [Text(rate(row.tuples_in)) for row in rows],
+        "out/s": [Text(rate(row.tuples_out)) for row in rows],
+    }
+    if any(row.errors for row in rows):
+        columns["errors"] = [Text(count(row.errors), "yellow" if row.errors else "dim") for row in rows]
+    if all(row.partitions == 1 for row in rows):
+        del columns["partitions"]
+    table = fitted(columns, width, _OF_OPERATORS, left=("operator", "bar"))
+    names = [str(column.header) for column in table.columns]
+    parts: list[Any] = [table]
+    below = Text()
+    if "bar" in names:
+        table.columns[names.index("bar")].header = Text("where it goes")
+        below = legend()
+    if hidden > 0:
+        below = Text.assemble(
+            below,
+            "  " if below else "",
+            (f"{hidden} more with less latency: `ridgeline list-operators`", "dim"),
+        )
+    return [*parts, below] if below else parts
+
+
+def bar(parts_ms: tuple[float, float, float], longest_ms: float) -> Text:
+    """Compute, wait and transfer as parts of a bar.
+
+    The longest operator's bar is `BAR_WIDTH` wide; all are padded to that.
+    """
+    text = Text()
+    cells, whole = 0, 0.0
+    for part, (_, character, style) in zip(parts_ms, _PARTS, strict=True):
+        whole += part
+        upto = min(BAR_WIDTH, round(BAR_WIDTH * whole / longest_ms)) if longest_ms > 0 else 0
+        text.append(character * (upto - cells), style)
+        cells = max(cells, upto)
+    return text.append(" " * (BAR_WIDTH - cells))
+
+
+def legend() -> Text:
+    """The meaning of the characters of the bars."""
+    return Text("  ").join(
+        Text.assemble((character, style), (f" {name}", "dim")) for name, character, style in _PARTS
+    )
+
+
+def _row(title: str, partitions: Sequence[Mapping[str, Any]]) -> Row:
+    """One row of the table: an operator's partitions together."""
+    slowest = max(partitions, key=lambda partition: partition["latencyMs"] or 0.0)
+    compute, wait, transfer = (slowest[f"{name}Ms"] or 0.0 for name, _, _ in _PARTS)
+    return Row(
+        title=title,
+        partitions=sum(partition.get("partitions", 1) for partition in partitions),
+        latency_ms=slowest["latencyMs"],
+        p50_ms=_greatest(partitions, "p50Ms"),
+        p99_ms=_greatest(partitions, "p99Ms"),
+        parts_ms=(compute, wait, transfer),
+        tuples_in=sum(partition["tuplesProcessedPSMA"] or 0.0 for partition in partitions),
+        tuples_out=sum(partition["tuplesEmittedPSMA"] or 0.0 for partition in partitions),
+        errors=sum(partition["errors"] or 0 for partition in partitions),
+    )
+
+
+def _greatest(partitions: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    return max((partition[name] for partition in partitions if partition[name] is not None), default=None)
+
 
 _FEWEST_ROWS = 3
 _NEWS_SECONDS = 60.0

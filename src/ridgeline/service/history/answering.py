@@ -19,7 +19,7 @@ from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.kept import kept_endpoints, worst
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
-from ridgeline.service.page.state import KeptPlan
+from ridgeline.service.page.live import KeptPlan
 
 NOT_KEPT = "not kept"
 _NEEDS = "a run that is read from its log cannot be asked for this"

@@ -1,1 +1,0 @@
-"""Commands about who may do what."""
