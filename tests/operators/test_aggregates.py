@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +21,6 @@ from hypothesis import strategies as st
 from ridgeline import Application, ValidationError
 from ridgeline.operators import Windowed, rolling, session, tumbling
 from ridgeline.operators import aggregate as agg
-from ridgeline.operators._exact import product_sums, to_common_scale
 from ridgeline.operators.aggregates.rules import TABLE
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
@@ -274,53 +272,6 @@ def test_aggregates_equal_those_of_plain_loops(how: str) -> None:
     run()
 
 
-def test_aggregates_of_a_million_rows_equal_those_of_polars() -> None:
-    """A tenth of them, in batches."""
-    random = np.random.default_rng(5)
-    rows = 100_000
-    frame = pl.DataFrame(
-        {
-            "symbol": random.integers(0, 50, rows),
-            "price": random.normal(100, 15, rows),
-            "size": random.integers(0, 1000, rows),
-            "time": np.sort(random.integers(0, 600_000_000, rows)) + int(START.timestamp()) * 1_000_000,
-        }
-    ).with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))
-    app = Application("trades", window="1s")
-    source = app.read(
-        "trades", ListInput(pa.schema(frame.to_arrow().schema), frame.rows(named=True), "time", lateness=0)
-    )
-    values = {
-        "variance": agg.variance("price"),
-        "stddev": agg.stddev("size"),
-        "correlation": agg.correlation("price", "size"),
-        "p95": agg.quantile("price", 0.95),
-        "unique": agg.count_unique("size"),
-        "close_p95": agg.quantile("price", 0.95, exact=False),
-        "close_unique": agg.count_unique("size", exact=False),
-    }
-    source.group_by("symbol").window(tumbling("1m")).aggregate("figures", **values).write(
-        "sink", CollectorSink()
-    )
-    found = pl.DataFrame(run_local(app).collected("sink")).sort("symbol", "window_start")
-    wanted = (
-        frame.group_by("symbol", pl.col("time").dt.truncate("1m").alias("window_start"))
-        .agg(
-            variance=pl.col("price").var(),
-            stddev=pl.col("size").std(),
-            correlation=pl.corr("price", "size"),
-            p95=pl.col("price").quantile(0.95, "linear"),
-            unique=pl.col("size").n_unique(),
-        )
-        .sort("symbol", "window_start")
-    )
-    for name in ("variance", "stddev", "correlation", "p95", "unique"):
-        np.testing.assert_allclose(found[name].to_numpy(), wanted[name].to_numpy(), rtol=1e-9)
-    ranks = abs(found["close_unique"] / wanted["unique"] - 1)
-    assert float(ranks.mean()) < 0.03  # type: ignore[arg-type]
-    assert float(abs(found["close_p95"] - wanted["p95"]).mean()) < 3  # type: ignore[arg-type]
-
-
 WORDS = st.lists(st.sampled_from([f"w{number}" for number in range(9)]), max_size=60)
 
 
@@ -352,27 +303,6 @@ def test_sketches_of_few_values_are_exact(windows: list[list[str]], partitions: 
     assert row["q"] == [numbers[0], numbers[(len(numbers) + 1) // 2 - 1], numbers[-1]]
     assert row["none"] is None
     assert row["no_top"] == 0
-
-
-NUMBERS = st.floats() | st.sampled_from([0.0, -0.0, 1e308, 5e-324, 1e-200, 1e200, math.inf, math.nan])
-
-
-@settings(max_examples=deep(80))
-@given(st.lists(st.tuples(st.integers(0, 2), NUMBERS, NUMBERS), max_size=20))
-def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> None:
-    groups = np.array([group for group, _, _ in rows], np.int64)
-    one, other = (np.array([row[place] for row in rows], np.float64) for place in (1, 2))
-    found = product_sums(one, other, groups, 3)
-    for group in range(3):
-        own = [(x, y) for place, x, y in rows if place == group]
-        if all(math.isfinite(x) and math.isfinite(y) for x, y in own):
-            wanted = sum((Fraction(x) * Fraction(y) for x, y in own), Fraction(0))
-            (integer,), base, exponent = to_common_scale([found[group]], [1])
-            assert integer * Fraction(base) ** exponent == wanted
-        else:
-            total = sum(x * y for x, y in own if not (math.isfinite(x) and math.isfinite(y)))
-            assert math.isnan(total) == math.isnan(found[group])
-            assert math.isnan(total) or total == found[group]
 
 
 class Odd(NamedTuple):

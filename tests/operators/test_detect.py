@@ -29,10 +29,9 @@ from ridgeline.operators import (
     zscore,
 )
 from ridgeline.operators.patterns import Pattern
-from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_value
 from ridgeline.plan.validation import find_faults
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -289,34 +288,6 @@ MANY = [many(number) for number in range(30)]
     "pattern",
     [
         hysteresis("value", above=6, below=3, cleared=True),
-        absence("3s", by_clock=False),  # faults let the clock jump
-        sequence({"page": "x"}, {"page": "y"}, within="9s"),
-        streak("value > 2", 2, cleared=True),
-        rate(2, "4s"),
-        burst(1, "2s", "4s", least=1),
-        zscore("value", 1.0, count=5, least=2),
-        ewma("value", 1.0, least=2),
-        change_point("value", 1.0, learn=3),
-    ],
-    ids=lambda pattern: type(pattern).__name__,
-)
-def test_faults_and_repartition_change_nothing(pattern: Any) -> None:
-    given_rows = readings(MANY)
-    expected = Counter(rows(run_local(application(given_rows, Detect(pattern, "device")))))
-    assert expected
-    for seed in range(deep(1)):
-        run = run_local(application(given_rows, Detect(pattern, "device"), 2), faults=Faults(seed))
-        assert Counter(rows(run)) == expected
-    changes = {6: [Repartition("detect", 3)], 13: [Repartition("detect", 2)], 21: [Repartition("detect", 5)]}
-    run = run_local(application(given_rows, Detect(pattern, "device")), changes=changes)
-    assert [change.state for change in run.changes] == ["APPLIED"] * 3
-    assert Counter(rows(run)) == expected
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        hysteresis("value", above=6, below=3, cleared=True),
         absence("3s"),
         sequence({"page": "x"}, "page = 'y'", within="9s"),
         streak("value > 2", 2),
@@ -333,24 +304,6 @@ def test_a_specification_has_patterns(pattern: Any) -> None:
     wrong: Any = {"kind": "Nothing"}
     with pytest.raises(ValidationError, match="pattern"):
         run_local(application([], Detect(wrong, "device")))
-
-
-def test_what_is_not_needed_any_more_is_forgotten() -> None:
-    windows = [[(f"d{number}", 1.0, "x", 0)] for number in range(40)]
-    for pattern in (sequence({"page": "x"}, {"page": "y"}, within="5s"), rate(3, "5s")):
-        SIZES.clear()
-        run_local(application(readings(windows), Held(pattern, "device")))
-        assert max(SIZES) < 10
-
-
-SIZES: list[int] = []
-
-
-class Held(Detect):
-    """Notes how many keys are held."""
-
-    def end_window(self) -> None:
-        SIZES.append(len(self.memories))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ridgeline import Application, ValidationError
-from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import EventGenerator
 from ridgeline.operators.generators import (
     burst,
@@ -24,7 +23,6 @@ from ridgeline.operators.generators import (
     times,
     uniform,
 )
-from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, run_local
 from support.depth import deeper
 
@@ -54,16 +52,6 @@ def test_records_are_the_same_for_any_number_of_partitions(partitions: int) -> N
     assert [len(window) for window in expected] == [37, 37, 26]
     assert [row[0] for window in expected for row in window] == list(range(1, 101))
     assert generated(per_window=37, count=100, seed=3, partitions=partitions) == expected
-
-
-def test_records_go_on_where_they_were_after_a_restart_and_a_repartition() -> None:
-    expected = generated(per_window=10, count=60)
-    changes = {2: [Repartition("events", 3)], 4: [Repartition("events", 2)]}
-    assert generated(per_window=10, count=60, run={"changes": changes}) == expected
-    storage, found = MemoryStorage(), []
-    for _ in range(6):
-        found += generated(1, per_window=10, count=60, run={"checkpoint": storage})
-    assert found == expected
 
 
 def test_values_are_distributed_as_was_said() -> None:

@@ -4,47 +4,25 @@ import math
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError
+from ridgeline import Application
 from ridgeline.operators import (
-    SimpleMovingAverage,
-    SumKeyVal,
     Windowed,
     aggregate,
     tumbling,
 )
 from ridgeline.operators._exact import added, divided, float_sums, rounded
 from ridgeline.operators.key_value import extremes
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.depth import deep
-
-
-class Number(NamedTuple):
-    key: str
-    number: float
-
-
-class Count(NamedTuple):
-    key: str
-    count: int
-
-
-class Amount(NamedTuple):
-    key: str
-    amount: Decimal
-
+from ridgeline.testing import CollectorSink, ListInput, run_local
 
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 1e308, -1e308, 1e16, 1.0, 5e-324, math.inf, math.nan])
-COUNTS = st.integers(-(2**61), 2**61)
-AMOUNTS = st.integers(-(10**36), 10**36).map(lambda number: Decimal(number).scaleb(-18, context=None))
-PARTITIONS = st.sampled_from([1, 2, 3, 5])
 
 
 def nearest(values: list[float]) -> float:
@@ -115,13 +93,6 @@ def test_extremes_of_all_types_that_have_an_order() -> None:
             assert pa.array(found, column.type).to_pylist() == found
 
 
-def stream(rows: list[Any], borders: list[bool]) -> list[Any]:
-    found = []
-    for row, border in zip(rows, borders, strict=True):
-        found += [row, END_WINDOW] if border else [row]
-    return found
-
-
 def collected(operator: Any, schema: type, items: list[Any], made: type, partitions: int, **more: Any) -> Any:
     app = Application("exact")
     times = {"timestamp": "time", "lateness": "1h"} if "time" in schema._fields else {}
@@ -134,69 +105,7 @@ def collected(operator: Any, schema: type, items: list[Any], made: type, partiti
     return run_local(app).collected("sink")
 
 
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from("abc"),
-        FLOATS.filter(lambda value: abs(value) < 1e300),
-        COUNTS,
-        AMOUNTS,
-        st.booleans(),
-    ),
-    min_size=1,
-    max_size=12,
-)
-FEW = settings(max_examples=deep(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@FEW
-@given(ROWS, PARTITIONS)
-def test_moving_averages(rows: list[Any], partitions: int) -> None:
-    items = stream([Amount(row[0], row[3]) for row in rows], [row[-1] for row in rows])
-    found = dict(collected(SimpleMovingAverage(window_size=99), Amount, items, Amount, partitions))
-    for key in {row[0] for row in rows}:
-        own = [Fraction(row[3]) for row in rows if row[0] == key]
-        assert Fraction(found[key]) == Fraction(round(sum(own) / len(own) * 10**18), 10**18)
-
-
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-class Flag(NamedTuple):
-    key: str
-    flag: bool
-
-
-@pytest.mark.parametrize(
-    ("schema", "values"),
-    [
-        (Count, [2**63 - 1, 1]),
-        (Number, [1.7e308, 1.7e308]),
-        (Amount, [Decimal("9" * 20), Decimal("9" * 20)]),
-        (Flag, [True, True]),
-    ],
-)
-def test_sums_that_do_not_fit_fail_before_their_records_are_committed(
-    schema: Any, values: list[Any], tmp_path: Any
-) -> None:
-    items = [schema("a", values[0]), END_WINDOW, schema("a", values[1]), END_WINDOW, schema("a", values[1])]
-
-    def run(on_error: str) -> Any:
-        app = Application("sums")
-        source = app.add_operator("source", ListInput(schema, items))
-        total = app.add_operator("total", SumKeyVal(), application_window_count=3, on_error=on_error)
-        sink = app.add_operator("sink", CollectorSink(schema))
-        app.add_stream("in", source.output, total.data)
-        app.add_stream("out", total.sum, sink.input)
-        return run_local(app, checkpoint=tmp_path)
-
-    if schema is Flag:
-        with pytest.raises(OperatorError, match="do not fit column `flag` \\(bool\\)"):
-            run("STOP")
-        return
-    with pytest.raises(OperatorError, match=r"do not fit column .*; of key 'a': ") as raised:
-        run("STOP")
-    assert raised.value.failure.callback == "process_batch of port data"
-    assert run("SKIP").collected("sink") == [schema("a", values[0])]
 
 
 @pytest.mark.parametrize("kind", [pa.decimal128(5, 2), pa.decimal128(38, 0), pa.decimal256(76, 40)])

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, stable_hash
-from ridgeline.operators import AsOfJoin, WithinJoin, _pair_join, _row_blocks
+from ridgeline.operators import WithinJoin, _pair_join, _row_blocks
 from ridgeline.operators._row_blocks import Block
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
@@ -110,48 +110,6 @@ def within_loop(lefts: Any, rights: Any, how: str, tenths: int) -> Counter[tuple
     if how == "full":
         found.update((None, r) for _, r, _ in flat(rights) if r not in met)
     return found
-
-
-def as_of_loop(lefts: Any, rights: Any, how: str, tenths: int | None) -> Counter[tuple[Any, Any]]:
-    found: Counter[tuple[Any, Any]] = Counter()
-    for key, number, time in flat(lefts):
-        best: Any = None
-        for name, r, at in flat(rights):
-            fits = meet(key, name) and at <= time and (tenths is None or time - at <= tenths)
-            if fits and (best is None or at >= best[0]):
-                best = at, r
-        if best or how == "left":
-            found[number, best and best[1]] += 1
-    return found
-
-
-@st.composite
-def sides(draw: Any, kind: str | None = None) -> Any:
-    kind = kind or draw(st.sampled_from(sorted(KINDS)))
-    rows = st.lists(st.tuples(st.sampled_from(KINDS[kind][2]), st.integers(0, 30)), max_size=7)
-    return kind, draw(st.lists(rows, max_size=9)), draw(st.lists(rows, max_size=9))
-
-
-@QUIET
-@given(sides(), st.sampled_from(["inner", "left", "full", "anti"]), st.sampled_from([0, 4, 30]))
-def test_keys_of_any_type_meet_within_a_time(given_sides: Any, how: Any, tenths: int) -> None:
-    kind, lefts, rights = given_sides
-    expected = within_loop(lefts, rights, how, tenths)
-    on = {"key": "name"}
-    for partitions in (1, 2, 3, 5):
-        join = WithinJoin(on, f"{tenths * 100}ms", how=how)
-        assert found_by(application(kind, lefts, rights, join, partitions)) == expected
-
-
-@QUIET
-@given(sides(), st.sampled_from(["left", "inner"]), st.sampled_from([None, 0, 4, 30]))
-def test_keys_of_any_type_meet_as_of_a_time(given_sides: Any, how: Any, tenths: int | None) -> None:
-    kind, lefts, rights = given_sides
-    expected = as_of_loop(lefts, rights, how, tenths)
-    within = None if tenths is None else f"{tenths * 100}ms"
-    for partitions in (1, 2, 3, 5):
-        join = AsOfJoin({"key": "name"}, within, how=how)
-        assert found_by(application(kind, lefts, rights, join, partitions)) == expected
 
 
 RANDOM = np.random.default_rng(5)

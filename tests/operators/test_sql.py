@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import Application, OperatorError, RidgelineError
-from ridgeline.operators import FileReplayInput, Sql, sliding, tumbling
-from ridgeline.plan.edits import Repartition, SetProperty
+from ridgeline.operators import FileReplayInput, sliding, tumbling
+from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.specification import read_specification
@@ -242,70 +242,6 @@ def test_columns_that_cannot_be_null_fit_a_port_without_nulls() -> None:
     assert not app.sql("star2", "select * from orders", orders=source).schema.field("kind").nullable
 
 
-HOWS = ["", "left", "right", "full"]
-PARTS = [
-    *["kind", "cents", "user", "weight", "cents * 2", "count(*)", "sum(cents)", "max(weight)", "country"],
-    *["coalesce(user, kind)", "case when user = 'a' then kind end", "user = kind", "not (cents > 1)"],
-    *["cents % 3", "cents / 0", "min(kind) filter (where cents > 5)", "user is null"],
-]
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_what_is_said_to_be_never_null_is_never_null(seed: int) -> None:
-    chance = random.Random(seed)
-    joins = ["", " cross join users u", *(f" {how} join users u using (user)" for how in HOWS)]
-    checked = 0
-    for _ in range(deep(20)):
-        listed = [f"{part} as c{place}" for place, part in enumerate(chance.sample(PARTS, 3))]
-        group = chance.choice(["", " group by all", " group by kind"])
-        sql = f"select {', '.join(listed)} from orders o{chance.choice(joins)}{group}"
-        rows, others = orders(chance, 1)[0], users(chance, 1)[0]
-        app = application(sql, [rows], [others], {})
-        if not find_faults(app):
-            run = run_local(app)  # a null where none may be fails
-            expected = alone(sql, orders=arrow(Order, rows), users=arrow(User, others)) if rows or (
-                "users" in sql and others
-            ) else []  # fmt: skip
-            assert comparable([tuple(row.values()) for row in run.collected("sink0")]) == comparable(expected)
-            checked += 1
-    assert checked > 3
-
-
-LISTS = [
-    *["user", "kind", "user, count(*) as n", "kind, sum(cents) as s", "count(*) as n", "*", "distinct user"],
-    *["user, row_number() over (partition by user order by time, cents, kind) as r", "distinct kind"],
-    *["user, sum(cents) over (partition by kind) as s", "o.user, kind", "distinct on (user) user"],
-    *["distinct o.*", "distinct on (kind) kind", "distinct columns('kind|cents')", "geomean(cents) as g"],
-]
-ENDS = ["", *(f" group by {columns}" for columns in ("user", "kind", "all", "1", "user, kind"))]
-FROMS = [
-    *["orders o", "orders o join users u using (user)", "orders o left join users u on o.user = u.user"],
-    *["users u left join orders o on o.user = u.user", "orders o join users u on o.kind = u.user"],
-    *["orders o join orders p on o.user = p.user", "orders o, users u"],
-    *["orders o full join users u using (user)", "orders o semi join users u using (user)"],
-    "orders o left join orders p on o.kind = p.kind left join users u on o.user = u.user and p.user = u.user",
-    "orders o join orders p on o.kind = p.kind join users u on o.user = u.user and p.user = u.user",
-    "orders o left join users u on o.user = u.user left join orders p on u.user = p.user",
-]
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_sql_that_is_taken_with_a_key_is_the_same_in_partitions(seed: int) -> None:
-    chance = random.Random(seed)
-    taken = 0
-    for _ in range(deep(25)):
-        listed, end, source = chance.choice(LISTS), chance.choice(ENDS), chance.choice(FROMS)
-        sql = f"select {listed} from {source}{end}"
-        rows, others = orders(chance, 2), users(chance, 2)
-        app = application(sql, rows, others, {"key": "user"}, {"key": "user", "partitions": 3})
-        if not find_faults(app):
-            run = run_local(app)
-            found = [comparable([tuple(row.values()) for row in run.collected(f"sink{n}")]) for n in range(2)]
-            assert found[0] == found[1], sql
-            taken += 1
-    assert taken > 3
-
-
 FAULTS = {
     "select cent from orders": "there is no column `cent`; did you mean `cents`?",
     "select o.cent from orders o": "there is no column `cent`; did you mean `cents`?",
@@ -430,34 +366,6 @@ def test_values_of_all_types_come_back_as_they_were() -> None:
     source = app.read("rows", ListInput(Many, rows))
     app.sql("same", "select * from rows", schema=Many, rows=source).write("sink", CollectorSink(Many))
     assert run_local(app).collected("sink") == rows
-
-
-def test_the_long_form_and_the_specification_are_the_same() -> None:
-    app = Application("long")
-    source = app.add_operator("orders", ListInput(Order, [], "time", lateness="1s"))
-    step = app.add_operator("step", Sql("select kind from orders", ["orders"], windows=tumbling("1m")))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("orders", source.output, step.input_1)
-    app.add_stream("kinds", step.output, sink.input)
-    assert not find_faults(app)
-    names = Application("names")
-    again = names.read("orders", ListInput(Order, []))
-    names.sql("x", "select 1 as x from a", a=again, A=again).write("o", CollectorSink())
-    assert "must differ by more than small and large letters" in str(find_faults(names)[0])
-
-
-def test_sql_changes_while_it_runs_if_it_still_fits() -> None:
-    rows = [[Order("a", "x", number, None, START)] for number in range(8)]
-    sql = "select user, sum(cents) as cents from orders group by user"
-    app = application(sql, rows, (), {"key": "user"})
-    for text, state, last in (
-        (sql.replace("sum(cents)", "10 * sum(cents)"), "APPLIED", 70),
-        (sql + " limit 1", "REFUSED", 7),
-        ("select cent from orders", "REFUSED", 7),
-    ):
-        run = run_local(app, changes={3: [SetProperty("step0", "sql", text)]})
-        assert [change.state for change in run.changes] == [state]
-        assert run.collected("sink0")[-1]["cents"] == last
 
 
 def test_specifications_have_all_of_a_step() -> None:

@@ -1,9 +1,5 @@
 """DuckDB in a process of its own: what SQL may do, what it may not, and that it ends."""
 
-import os
-import signal
-from datetime import timedelta
-
 import pyarrow as pa
 import pytest
 
@@ -119,16 +115,6 @@ def test_a_process_that_always_dies_is_an_error(monkeypatch, tmp_path):
             SqlEngine().run("select 1", {}, 5.0)
 
 
-def test_a_process_that_is_stopped_is_given_up(monkeypatch):
-    monkeypatch.setattr("ridgeline.operators._sql_engine._GRACE_SECONDS", 0.1)
-    engine = SqlEngine()
-    engine.run("select 1", {}, 5.0)
-    os.kill(engine._process.pid, signal.SIGSTOP)
-    with pytest.raises(QueryError, match=r"it takes longer than 0\.1 s"):
-        engine.run("select 1", {}, 0.1)
-    engine.close()
-
-
 def test_without_duckdb_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(QueryError, match=r"install `ridgeline\[query\]`"):
@@ -140,16 +126,3 @@ def test_the_zone_cannot_be_changed(engine):
         engine.run("set TimeZone = 'Asia/Kolkata'", {}, 5.0)
     with pytest.raises(QueryError):
         engine.run("select set_config('TimeZone', 'Asia/Kolkata', false)", {}, 5.0)
-
-
-def test_lengths_of_time_come_back_or_end_the_query(engine):
-    lengths = [timedelta(microseconds=-1), timedelta(days=100_000), None]
-    for kind in (pa.duration("us"), pa.duration("ns"), pa.duration("ms")):
-        values = lengths if kind != pa.duration("ms") else lengths[1:]
-        table = engine.run("select took from t", {"t": pa.table({"took": pa.array(values, kind)})}, 5.0).table
-        assert table.column("took").to_pylist() == values
-    for kind, units in (("us", 2**63 // 1_000 + 1), ("ns", 1), ("s", 2**40)):
-        column = pa.array([units], pa.duration(kind))
-        for array in (column, pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), column)):
-            with pytest.raises(QueryError, match=r"DuckDB cannot hold the values of `t.took`"):
-                engine.run("select took from t", {"t": pa.table({"took": array})}, 5.0)

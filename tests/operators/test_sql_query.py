@@ -193,15 +193,6 @@ def prices(sql: str, items: list[Any], **options: Any) -> Application:
 WINDOWS = [("A", 1.0), END_WINDOW, ("A", 2.0), END_WINDOW, ("B", 3.0), END_WINDOW, ("A", 4.0)]
 
 
-def test_each_period_has_a_result_and_times_ends_it(results):
-    run = run_local(prices("select sum(price) as s from prices", WINDOWS, every_windows=1, times=3))
-    found = list(results["query"].values())
-    assert [one.table().to_pylist() for one in found] == [[{"s": 1.0}], [{"s": 2.0}], [{"s": 3.0}]]
-    assert [one.last for one in found] == [False, False, True]
-    assert [(one.first_window, one.window, one.tuples) for one in found] == [(0, 0, 1), (1, 1, 1), (2, 2, 1)]
-    assert len(run.collected("sink")) == 4
-
-
 @pytest.mark.parametrize(
     ("sql", "options", "error"),
     [
@@ -239,17 +230,3 @@ def test_results_that_nobody_reads_are_bounded():
     assert sum(len(one.rows) for one in kept) <= 64 * 2**20
     assert publisher.after(299) == kept[-1:]
     assert publisher.after(300) == []
-
-
-@pytest.mark.parametrize("target", range(6))
-def test_the_periods_of_a_query_are_as_long_after_a_rewind(tmp_path, target):
-    items = [item for value in range(12) for item in (Price("a", value), END_WINDOW)][:-1]
-    app, name = Application("prices", windows_kept=100), f"rewound-{target}"
-    prices = app.add_operator("prices", ListInput(Price, items))
-    query = app.add_operator(name, Query("select sum(price) from prices", ["prices"], every_windows=3))
-    app.add_stream("prices", prices.output, query.first)
-    run_local(app, windows=7, checkpoint=tmp_path)
-    Kept.found.pop(name)
-    run_local(app, checkpoint=tmp_path, from_window=target)
-    found = [result.table().column(0).to_pylist() for result in Kept.found[name].values()]
-    assert found == [[3 * first + 3] for first in (0, 3, 6, 9) if first + 2 > target]

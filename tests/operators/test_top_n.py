@@ -17,12 +17,6 @@ class Route(NamedTuple):
     minutes: int
 
 
-class Wide(NamedTuple):
-    route: str
-    flights: int
-    minutes: int
-
-
 RANDOM = np.random.default_rng(5)
 WINDOWS = [
     [Route(f"r{k}", int(v)) for k, v in RANDOM.integers(0, 30, (n, 2))] for n in (40, 0, 17, 3, 25, 60, 1)
@@ -84,13 +78,6 @@ def test_newer_tuples_take_the_place_of_older_ones_with_the_same_key(partitions,
         newest = dict(flat(WINDOWS[0 if cumulative else i : i + 1]))
         expected.append(largest(newest.items(), 4))
     assert got == expected
-
-
-def test_the_schema_chooses_columns():
-    windows = [[Wide("a", 1, 5), Wide("b", 2, 6)]]
-    assert rows(collect(TopN(schema=Route, by="minutes", size=1), {"data": (Wide, windows)}, "top")) == [
-        [("b", 6)]
-    ]
 
 
 def test_a_missing_column_is_reported():

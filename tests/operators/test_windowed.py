@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -18,7 +16,6 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
-from support.engine.slot_platform import KillsInTurn, run_in_processes
 
 SPRING = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
 """Half an hour before the clocks of Berlin go forward."""
@@ -221,27 +218,6 @@ def counts(run: LocalRun, window: int) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.slow
-def test_killed_slots_change_no_result(tmp_path: Path) -> None:
-    """With partitions of the source and of the operator in processes of their own."""
-    items: list[Any] = []
-    for second in range(60):
-        items += [*(click("abcdef"[number], second - number % 5, number) for number in range(6)), END_WINDOW]
-    how, kills = tumbling(5), KillsInTurn(3, 15, 40)
-
-    options: dict[str, Any] = {"lateness": 5, "sources": 2, "values": COUNT}
-    found = windowed(
-        items,
-        how,
-        **options,
-        partitions=3,
-        run=partial(run_in_processes, folder=tmp_path / "checkpoint", places=3, each=kills, window="0s"),
-    )
-    assert kills.pids
-    assert len(results(found)) > 60
-    assert results(found) == results(windowed(items, how, **options))
-
-
 @pytest.mark.parametrize(
     ("properties", "fault"),
     [
@@ -301,17 +277,3 @@ def test_keys_of_any_kind_and_texts_as_values() -> None:
     app.add_stream("results", operator.output, sink.input)
     found = {(row["day"], row["least"], row["last"], row["n"]) for row in run_local(app).collected("sink")}
     assert found == {(None, "a", "a", 2), (date(2026, 1, 1), "c", "d", 2)}
-
-
-@pytest.mark.parametrize("values", [{"n": aggregate.count()}, {"n": aggregate.count(), **VALUES}])
-def test_keys_come_in_the_order_in_which_they_first_appear(values: dict[str, Any]) -> None:
-    """Whole numbers near each other take a quick way; the last of these appears late in a large batch."""
-    pages = [page for page in (7, -3, 12, 0) for _ in range(2_000)] + [5]
-    clicks = [Click("", page, 1, place / 7, at(place % 60)) for place, page in enumerate(pages)]
-    found = windowed(clicks, tumbling("1h"), lateness=60, key="page", values=values).collected("sink")
-    assert [(row["page"], row["n"]) for row in found] == [
-        (page, 1 if page == 5 else 2_000) for page in dict.fromkeys(pages)
-    ]
-    far = [one._replace(page=one.page * 10**15) for one in clicks]
-    again = windowed(far, tumbling("1h"), lateness=60, key="page", values=values).collected("sink")
-    assert [{**row, "page": row["page"] // 10**15} for row in again] == found

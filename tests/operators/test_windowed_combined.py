@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ from ridgeline.testing import (
     run_local,
 )
 from support.depth import deep
-from support.engine.slot_platform import KillsInTurn, run_in_processes
 
 START = datetime(2026, 3, 28, 22, tzinfo=UTC)
 """An hour before a day of Berlin that has 23 hours."""
@@ -227,36 +225,6 @@ def test_less_is_sent_and_sums_are_those_of_polars() -> None:
         assert {name: own[name] for name in row} == row
 
 
-def test_late_records_that_are_read_come_as_they_are() -> None:
-    items = busy(3)
-    app = application(items, tumbling(10), partitions=2, values=TOTALS)
-    totals: Any = next(one.operator for one in app.operators if one.name == "totals")
-    app.add_stream("late", totals.late, app.add_operator("late", CollectorSink(Sale)).input)
-    assert "combined" not in describe(plan_application(app))
-    late = run_local(app).collected("late")
-    counted = run_local(application(items, tumbling(10), partitions=2, values=TOTALS))
-    assert sent_bytes(counted) < 50_000
-    assert len(late) == sum(one.late for one in counted.events if isinstance(one, OperatorWindow)) > 0
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_silence_closes_windows_as_without() -> None:
-    """What comes later for a closed window is late, key by key; a late row breaks no silence."""
-    items = [sale(1), sale(2, "b"), END_WINDOW, *[END_WINDOW] * 4, sale(3), sale(12, "c"), END_WINDOW]
-    items += [*[END_WINDOW] * 4, sale(4), sale(13, "b"), END_WINDOW, sale(30)]
-    found = [
-        seen(
-            run_local(
-                application(items, how, partitions=2, close_after="3s", combine=combine, source_lateness=60)
-            )
-        )
-        for how in (tumbling(10), sliding(20, 10))
-        for combine in (True, False)
-    ]
-    assert found[0] == found[1] != found[2] == found[3]
-    assert sum(late for _, _, _, _, late, _ in found[0][0]) == 2
-
-
 @pytest.mark.usefixtures("eager")
 def test_a_sum_that_does_not_fit_names_the_operator_that_has_it() -> None:
     for column, large in (("cents", 2**62), ("price", 1.7e308)):
@@ -284,17 +252,3 @@ def test_records_without_a_time_are_late_as_without() -> None:
     items = [sale(1), sale(2)._replace(time=None), END_WINDOW, sale(3), END_WINDOW, sale(30)]
     found = [seen(run_local(application(items, tumbling(10), partitions=2, combine=one))) for one in (1, 0)]
     assert found[0] == found[1]
-
-
-@pytest.mark.slow
-def test_killed_slots_change_no_result(tmp_path: Path) -> None:
-    """With SIGKILL, partitions of the source and of the operator in processes of their own."""
-    items, kills = busy(30, each=4_200), KillsInTurn(3, 10, 20)
-
-    options: dict[str, Any] = {"sources": 2, "source_lateness": 70, "values": TOTALS}
-    app = application(items, sliding(40, 20), partitions=3, **options)
-    found = run_in_processes(app, folder=tmp_path / "checkpoint", places=3, each=kills, window="0s")
-    assert kills.pids
-    expected = run_local(application(items, sliding(40, 20), combine=False, **options))
-    rows, wanted = (sorted(map(repr, run.collected("sink"))) for run in (found, expected))
-    assert rows == wanted

@@ -98,25 +98,6 @@ def test_early_results_by_the_clock() -> None:
     ]
 
 
-def test_discarded_results_add_up() -> None:
-    found = sums(STREAM, tumbling(10), early_count=2, accumulation="discarding")
-    assert found == [
-        [(0, 10, 3, False)],
-        [],
-        [],
-        [(0, 10, 28, False)],
-        [(0, 10, 32, True)],
-        [(10, 20, 192, True)],
-    ]
-    nothing_new = [sale(1, 1), END_WINDOW, END_WINDOW, END_WINDOW, sale(30, 2)]
-    assert sums(nothing_new, tumbling(10), early_count=1, accumulation="discarding") == [
-        [(0, 10, 1, False)],
-        [],
-        [],
-        [(30, 40, 2, True)],
-    ]
-
-
 @pytest.mark.parametrize(
     ("how", "start", "end"),
     [

@@ -269,28 +269,6 @@ def test_the_clock_closes_windows_once_nothing_comes(how: Any, expected: Any, pa
     assert run.collected("late") == []
 
 
-@pytest.mark.parametrize("how", [rolling(20), rolling(count=3)])
-def test_what_the_clock_closes_takes_no_record_from_later_windows(how: Any) -> None:
-    """`b` was closed far before `a`, whose records are newer: its own go on from there."""
-    items = [
-        reading(10, "c"), reading(80, "b"), reading(600), END_WINDOW, *QUIET,
-        reading(90, "b"), reading(25, "c"), END_WINDOW, *QUIET, *QUIET,
-        reading(95, "b"), END_WINDOW,
-    ]  # fmt: skip
-    values = {"at": aggregate.window_end(), "n": aggregate.count()}
-    run = windowed(items, how, lateness=600, values=values, close_after=3)
-    found = [(row["device"], (row["at"] - START).total_seconds(), row["n"]) for row in run.collected("sink")]
-    assert sorted(found) == [
-        ("a", 600, 1),
-        ("b", 80, 1),
-        ("b", 90, 2),
-        ("b", 95, 3),
-        ("c", 10, 1),
-        ("c", 25, 2),
-    ]
-    assert run.collected("late") == []
-
-
 def test_a_silence_is_over_in_one_window_and_in_all_attempts_at_it() -> None:
     silence, second = Silence(3), 1_000_000
     assert [silence.is_over(5, now * second) for now in (10, 12, 13, 13, 14, 60)] == [

@@ -4,8 +4,6 @@ import signal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from ridgeline import Application, OperatorError, RidgelineError
@@ -41,19 +39,6 @@ def test_all_tuples_and_nothing_else(tmp_path: Path, partitions: int) -> None:
     assert len(source.collect(windows=2)) == 8
     assert not list(tmp_path.iterdir())
     assert [one.name for one in app.operators] == ["numbers", "file", "broken", "console", "odd", "odd_file"]
-
-
-def test_frames_have_the_columns_of_the_stream() -> None:
-    app = Application("numbers")
-    wide = numbers(app).with_columns("wide", double="value * 2")
-    table = wide.to_frame("arrow")
-    assert isinstance(table, pa.Table)
-    assert table.schema.equals(wide.schema)
-    assert table.num_rows == 100
-    assert wide.to_frame("pandas").double.sum() == 9900
-    none = wide.filter("none", "value > 1000")
-    assert none.to_frame().schema == {"value": pl.Int64, "text": pl.String, "double": pl.Int64}
-    assert none.collect() == []
 
 
 def test_what_cannot_be_is_said(tmp_path: Path) -> None:

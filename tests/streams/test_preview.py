@@ -89,17 +89,6 @@ def test_it_ends_once_the_tuples_are_there() -> None:
     assert [row.value for row in found.preview(3, windows=10**6).rows] == [4, 6, 12]
 
 
-def test_an_input_that_waits_is_left_with_a_word(tmp_path: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.csv").write_text("value,text\n1,a\n")
-    app = Application("files", window="10ms")
-    files = app.read("files", FileInput(tmp_path, Number, settle=0, discover_every=0.01))
-    assert files.preview(1).rows == [Number(1, "a")]
-    assert "Ctrl-C" not in capfd.readouterr().err
-    assert files.preview(2, windows=3).rows == [Number(1, "a")]
-    said = "input `files` has not ended: preview waits up to 3 windows for 2 tuples"
-    assert said in capfd.readouterr().err
-
-
 class Interrupting(io.StringIO):
     """A standard error at which somebody presses Ctrl-C as soon as it says so."""
 

@@ -18,9 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ridgeline import Application, OperatorError
 from ridgeline.operators import ModelOperator
-from ridgeline.plan.edits import SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.depth import deeper
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its imports
@@ -67,13 +65,6 @@ def failure(operator: ModelOperator) -> str:
     with pytest.raises(OperatorError) as caught:
         run_local(application(operator))
     return str(caught.value)
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
-def test_a_regression(tmp_path: Path, partitions: int) -> None:
-    path = written(tmp_path / "linear.onnx", LINEAR)
-    found = predictions(ModelOperator(path, ["a", "b"], batch_size=7), partitions=partitions)
-    assert np.allclose(found, LINEAR.predict(X), atol=1e-4)
 
 
 def test_outputs_of_a_classifier(tmp_path: Path) -> None:
@@ -147,18 +138,6 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     )
     path.write_bytes(path.read_bytes()[:100])
     assert "it is damaged, no ONNX file, or newer" in failure(ModelOperator(path, ["a", "b"]))
-
-
-def test_from_a_pickle_to_onnx_while_it_runs(tmp_path: Path) -> None:
-    path = written(tmp_path / "second.onnx", LinearRegression().fit(X, -X[:, 0]))
-    app = application(ModelOperator(LINEAR, ["a", "b"], version_column="version"), partitions=2)
-    run = run_local(app, changes={3: [SetProperty("score", "model", str(path))]})
-    first = run.changes[0].window
-    for row in run.collected("sink"):
-        old = row["key"] < 30 * first
-        assert row["version"] == ("LinearRegression" if old else "second")
-        alone = LINEAR.predict(X)[row["key"]] if old else -row["a"]
-        assert np.isclose(row["prediction"], alone, atol=1e-4)
 
 
 def test_no_library_is_imported_that_is_not_used() -> None:

@@ -21,11 +21,6 @@ class Row(NamedTuple):
     value: float
 
 
-class Made(NamedTuple):
-    key: int
-    length: int
-
-
 ROWS = [Row(number, None if number % 7 == 0 else "ab" * (number % 4), number / 3) for number in range(120)]
 ITEMS = [item for row in ROWS for item in ((row, END_WINDOW) if row.key % 10 == 9 else (row,))]
 TWICE = "def process(row):\n    return row | {'value': row['value'] * 2}\n"
@@ -47,27 +42,6 @@ def refusal(text: str) -> str:
     with pytest.raises(ValidationError) as caught:
         run_local(application(ScriptOperator(text)))
     return str(caught.value)
-
-
-def test_results_of_another_schema() -> None:
-    text = """
-def process(row):
-    if row["text"] is not None:
-        return {"key": row["key"], "length": len(row["text"])}
-"""
-    columns = pa.schema([("key", pa.int64()), ("length", pa.int64())])
-    expected = [(k, len(t)) for k, t, _ in ROWS if t is not None]
-    assert results(ScriptOperator(text, schema=columns)) == expected
-    app = Application("scripts")
-    short = "from collections import namedtuple\nM = namedtuple('M', 'key length')\n"
-    tuples = short + "def process(row):\n    return M(row['key'], 1)"
-    made = app.read("rows", ListInput(Row, ROWS)).script("script", tuples, schema=Made)
-    made.map("next", longer).write("sink", CollectorSink(Made))
-    assert run_local(app).collected("sink")[:2] == [Made(0, 2), Made(1, 2)]
-
-
-def longer(row: Made) -> Made:
-    return Made(row.key, row.length + 1)
 
 
 def test_batches_of_any_library() -> None:

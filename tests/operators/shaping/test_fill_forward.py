@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.operators import FillForward
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -100,24 +100,6 @@ def test_equals_polars_and_a_loop(windows: Any) -> None:
         assert same(run(given, FillForward(COLUMNS, "key"), partitions), filled(every, keyed=True))
     together = run(given, FillForward(COLUMNS), 3)
     assert list(map(texts, together)) == list(map(texts, filled(every, keyed=False)))
-
-
-MANY = rows_of(
-    [
-        [
-            (f"k{(n * 3 + m) % 5}", float(n) if (n + m) % 3 else None, None if m else "x", m % 3)
-            for m in range(4)
-        ]
-        for n in range(24)
-    ]
-)
-EVERY = [row for window in MANY for row in window]
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_kills_change_nothing(seed: int) -> None:
-    found = run(MANY, FillForward(COLUMNS, "key", within="9s"), 2, faults=Faults(seed))
-    assert same(found, filled(EVERY, keyed=True, within=9))
 
 
 @pytest.mark.parametrize(

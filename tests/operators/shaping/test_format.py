@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Format, Parse
-from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.depth import deep
-from support.testing.shares import share
 
 QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 
@@ -166,21 +165,6 @@ def test_framed_avro_without_the_framing_is_bad() -> None:
     found = run_local(app)
     assert found.collected("sink") == [Payment("ann", 5)]
     assert ["schema id" in row["reason"] for row in found.collected("bad")] == [True, True, True]
-
-
-@pytest.mark.parametrize(("partitions", "format"), share(2, [2, 3, 5], ["json", "csv", "key_value", "avro"]))
-def test_partitions_and_kills_change_nothing(format: Any, partitions: int) -> None:
-    payments = [Payment(f"u{number}", number if number % 3 else None) for number in range(60)]
-    schema = Payment
-    _, back, _ = run(
-        payments,
-        schema,
-        Format(format),
-        Parse("text", format, schema=Payment),
-        partitions=partitions,
-        faults=Faults(partitions),
-    )
-    assert sorted(back) == sorted(payments, key=lambda payment: payment.user)
 
 
 def test_a_template() -> None:

@@ -109,13 +109,6 @@ def test_kills_change_nothing(seed: int) -> None:
         assert row["one"] == (pytest.approx(sum(own) / len(own)) if own else None)
 
 
-def test_of_all_records() -> None:
-    found = run(MANY, lambda s: s.pivot("wide", "sensor", ["in", "out"], agg.count()))
-    last = {row["device"]: (row["in"], row["out"]) for row in found}
-    own = {device: [row.sensor for row in MANY if row.device == device] for device in "ab"}
-    assert last == {device: (found.count("in"), found.count("out")) for device, found in own.items()}
-
-
 def test_it_is_data() -> None:
     values = {"x": agg.only(agg.quantile("value", 0.9), "sensor", "in")}
     operator = Windowed(tumbling("1m"), key="device", values=values)
