@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import StreamCodec, stable_hash
-from ridgeline.api.codec import ColumnCodec, FunctionCodec, hash_column, hash_columns
+from ridgeline.api.codec import ColumnCodec, FunctionCodec, hash_column
 from ridgeline.api.columns.schema import TIMESTAMP, Schema
 from ridgeline.api.columns.tuples import Tuples
 
@@ -54,27 +54,6 @@ def test_a_column_hashes_like_its_values(kind, values):
         assert hash_column(column[1:]).tolist() == [stable_hash(key) for key in keys[1:]]
 
     check()
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(
-        st.tuples(
-            st.none() | st.integers(-(2**63), 2**63 - 1),
-            st.none() | st.text(),
-            st.none() | st.floats(allow_nan=False),
-        )
-    )
-)
-def test_several_columns_hash_like_the_tuple_of_their_values(keys):
-    columns = list(zip(*keys, strict=True)) if keys else [(), (), ()]
-    arrays = [
-        pa.array(column, kind)
-        for column, kind in zip(columns, [pa.int64(), pa.string(), pa.float64()], strict=True)
-    ]
-    batch = pa.RecordBatch.from_arrays(arrays, names=["a", "b", "c"])
-    assert hash_columns(batch, ["a", "b", "c"]).tolist() == [stable_hash(key) for key in keys]
-    assert hash_columns(batch, ["c"]).tolist() == [stable_hash(key[2]) for key in keys]
 
 
 def test_equal_keys_have_equal_hashes():

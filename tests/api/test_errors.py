@@ -1,9 +1,6 @@
 import pickle
-import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ridgeline import (
     CheckpointError,
@@ -18,7 +15,6 @@ from ridgeline.api.errors import (
     ContainerAbortError,
     Failure,
     FencedError,
-    capped,
     described,
     did_you_mean,
     shorten,
@@ -108,23 +104,6 @@ def test_shorten_cuts_in_the_middle(limit):
 def test_shorten_leaves_short_values_and_survives_broken_ones():
     assert shorten((1, "a")) == "(1, 'a')"
     assert shorten(Broken()) == "<Broken whose repr raised RuntimeError>"
-
-
-@given(st.text(max_size=400), st.integers(80, 300))
-def test_a_capped_text_keeps_its_head_and_its_tail(text, limit):
-    printable = text.encode(errors="backslashreplace").decode()
-    found = capped(text, limit)
-    assert len(found) <= limit
-    assert capped(found, limit) == found
-    if len(printable) <= limit:
-        assert found == printable
-    else:
-        head, tail = re.fullmatch(
-            r"(.*) \.\.\. \([\d,]+ characters left out\) \.\.\. (.*)", found, re.DOTALL
-        ).groups()
-        assert printable.startswith(head)
-        assert printable.endswith(tail)
-        assert len(head) + len(tail) == limit - 60
 
 
 class LeavingError(Exception):

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline.api import Application, InputPort, Operator, OutputPort, State, Unifier
-from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 
 
@@ -96,27 +95,7 @@ def totals(numbers: list[Any], partitions: int, count: int, **options: Any) -> L
     return run_local(app, **options)
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-def test_a_unifier_works_in_the_application_window(partitions: int, count: int) -> None:
-    run = totals(items(NUMBERS), partitions, count)
-    windows = [NUMBERS[start : start + count] for start in range(0, len(NUMBERS), count)]
-    expected = [
-        (sum(map(len, window)), sum(number.value for part in window for number in part)) for window in windows
-    ]
-    assert run.collected("sink") == expected
-    ends = [window for window in run.window_ids if run.collected("sink", window)]
-    assert ends == [*range(count - 1, len(NUMBERS) - 1, count), len(NUMBERS) - 1]
-
-
 @pytest.mark.guide("004", "Streaming Window vs Application Window")
-@pytest.mark.parametrize("limit", [None, 2])
-def test_tuples_of_earlier_streaming_windows_wait_for_the_end(limit: int | None) -> None:
-    run = totals(items(NUMBERS), 5, 3, early=True, unifier_limit=limit)
-    assert run.collected("sink") == [(3, 6), (3, 15), (1, 7)]
-    assert [window for window in run.window_ids if run.collected("sink", window)] == [2, 5, 6]
-
-
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_waiting_tuples_survive_the_death_of_containers(count: int) -> None:
     clean = totals(items(NUMBERS), 3, count, early=True)
@@ -124,24 +103,6 @@ def test_waiting_tuples_survive_the_death_of_containers(count: int) -> None:
     killed = totals(kills, 3, count, early=True)
     assert len(killed.retries) == len(NUMBERS)
     assert killed.collected("sink") == clean.collected("sink")
-
-
-def test_waiting_tuples_survive_the_end_of_the_driver() -> None:
-    clean, storage = totals(items(NUMBERS), 3, 3, early=True), MemoryStorage()
-    found = [
-        totals(items(NUMBERS), 3, 3, early=True, checkpoint=storage, windows=1).collected("sink")
-        for _ in NUMBERS
-    ]
-    assert [total for part in found for total in part] == clean.collected("sink")
-
-
-def test_waiting_tuples_survive_another_application_window() -> None:
-    storage = MemoryStorage()
-    totals(items(NUMBERS), 3, 3, early=True, checkpoint=storage, windows=2)
-    run = totals(items(NUMBERS), 3, 2, early=True, checkpoint=storage)
-    assert sum(total.value for total in run.collected("sink")) == sum(
-        number.value for window in NUMBERS for number in window
-    )
 
 
 class FailOnce(AddTotals):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.api import (
     Application,
@@ -23,9 +21,7 @@ from ridgeline.api import (
     State,
 )
 from ridgeline.plan import find_faults
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
-
-PARTITIONS = [1, 2, 3, 5]
+from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
 class Price(NamedTuple):
@@ -239,34 +235,6 @@ def test_wrong_declarations_are_refused() -> None:
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@settings(deadline=None, max_examples=10)
-@given(
-    windows=st.lists(st.permutations(range(6)), min_size=1, max_size=3),
-    chain=st.lists(
-        st.tuples(st.sampled_from([Deal, ByMarket]), st.sampled_from(PARTITIONS)), min_size=1, max_size=3
-    ),
-    fails=st.booleans(),
-)
-def test_by_time_gives_the_same_with_any_partitions(
-    windows: list[list[int]], chain: list[tuple[type[Operator], int]], *, fails: bool
-) -> None:
-    prices = [
-        [
-            Price("ab"[n % 2], "xyz"[n % 3], 10 * number + n, START + timedelta(seconds=10 * number + n))
-            for n in window
-        ]
-        for number, window in enumerate(windows)
-    ]
-    items = [item for window in prices for item in (*window, *([ABORT] if fails else []), END_WINDOW)]
-    steps = [(kind(), {"partitions": count}) for kind, count in chain]
-    source = ListInput(Price, items, timestamp="time")
-    run = run_local(application(source, steps, LastByTime()))
-    for number in range(len(windows)):
-        newest = {n % 2: 10 * number + n for n in range(6)}
-        found = {"ab".index(price.symbol): price.price for price in run.collected("sink", number)}
-        assert found == newest
 
 
 def test_equal_times_stay_in_the_order_of_arrival_and_no_time_is_an_error() -> None:

@@ -1,17 +1,14 @@
 """Joins of streams by key: the same results with any number of partitions."""
 
 from collections import Counter
-from decimal import Decimal
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api import Application, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.operators import SumUnifier
-from ridgeline.plan import find_faults
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
@@ -60,10 +57,6 @@ class Join(Operator):
             self.sold.emit(Sold(account, "news", 0))
 
 
-ORDERS = [Order(1, 10), Order(2, 20), END_WINDOW, Order(3, 30), Order(1, 40), END_WINDOW]
-NAMES = [Name(1, "Ada"), Name(3, "Cy"), END_WINDOW, Name(2, "Bo"), Name(5, "Di"), END_WINDOW]
-
-
 def joined(orders: list[Any], names: list[Any], partitions: int) -> Application:
     app = Application("join", window="1s")
     left = app.add_operator("orders", ListInput(Order, orders))
@@ -74,101 +67,6 @@ def joined(orders: list[Any], names: list[Any], partitions: int) -> Application:
     app.add_stream("all_orders", left.output, join.orders)
     app.add_stream("all_names", right.output, join.names)
     return app
-
-
-@pytest.mark.guide("002", "Single vs Multi-Input Operator")
-@pytest.mark.parametrize("partitions", [2, 3, 5])
-def test_a_join_gives_each_row_once(partitions: int) -> None:
-    assert find_faults(joined(ORDERS, NAMES, partitions)) == []
-    one, several = (run_local(joined(ORDERS, NAMES, count)).collected("sink") for count in (1, partitions))
-    assert Counter(several) == Counter(one)
-
-
-class Whole(NamedTuple):
-    key: int
-
-
-class Real(NamedTuple):
-    key: float
-
-
-class Exact(NamedTuple):
-    key: Decimal
-
-
-DICTIONARY = pa.schema([("key", pa.dictionary(pa.int32(), pa.int64())), ("other", pa.string())])
-
-
-class Meeting(NamedTuple):
-    key: float
-    ports: str
-
-
-class Meet(Operator):
-    """Which ports a key came on."""
-
-    whole = InputPort(Whole, key="key", optional=True)
-    real = InputPort(Real, key="key", optional=True)
-    exact = InputPort(Exact, key=lambda exact: exact.key, optional=True)
-    column = InputPort(Exact, key=["key"], optional=True)
-    values = InputPort(object, key=lambda value: value, optional=True)
-    met = OutputPort(Meeting)
-
-    ports = KeyedState(str, default="")
-
-    @whole.process
-    def on_whole(self, whole: Whole) -> None:
-        self.ports[whole.key] += "w"
-
-    @real.process
-    def on_real(self, real: Real) -> None:
-        self.ports[real.key] += "r"
-
-    @exact.process
-    def on_exact(self, exact: Exact) -> None:
-        self.ports[exact.key] += "e"
-
-    @column.process_batch
-    def on_column(self, batch: pa.RecordBatch) -> None:
-        for key in batch.column(0).to_pylist():
-            self.ports[key] += "c"
-
-    @values.process
-    def on_value(self, value: float) -> None:
-        self.ports[value] += "v"
-
-    def end_window(self) -> None:
-        for key, ports in self.ports.changed():
-            self.met.emit(Meeting(float(key), "".join(sorted(ports))))
-
-
-NUMBERS = st.integers(-3, 3) | st.sampled_from([0.5, -1.5, 2**40])
-
-
-@settings(deadline=None, max_examples=deep(10))
-@given(
-    st.dictionaries(
-        st.sampled_from(["whole", "real", "exact", "column", "values"]),
-        st.lists(NUMBERS, max_size=6),
-        min_size=1,
-    )
-)
-def test_equal_numbers_of_all_types_meet(keys: dict[str, list[Any]]) -> None:
-    made = {"whole": lambda n: Whole(int(n)), "real": lambda n: Real(float(n)), "values": lambda n: n}
-    schemas: dict[str, Any] = {"whole": Whole, "real": Real, "values": object}
-    app = Application("meet", window="1s")
-    for partitions in (1, 3):
-        app = Application("meet", window="1s")
-        meet = app.add_operator("meet", Meet(), partitions=partitions)
-        for port, numbers in keys.items():
-            items = [made.get(port, lambda n: Exact(Decimal(n)))(number) for number in numbers]
-            source = app.add_operator(port, ListInput(schemas.get(port, Exact), items))
-            app.add_stream(f"to_{port}", source.output, getattr(meet, port))
-        app.add_stream("met", meet.met, app.add_operator("sink", CollectorSink(Meeting)).input)
-        met = Counter(run_local(app).collected("sink"))
-        if partitions == 1:
-            expected = met
-    assert met == expected
 
 
 class Row(NamedTuple):
@@ -282,6 +180,8 @@ def wired(
     return [Counter(run.collected("sink", window)) for window in run.window_ids]
 
 
+@pytest.mark.guide("002", "Single vs Multi-Input Operator")
+@pytest.mark.guide("004", "Single vs Multiple Inputs")
 @pytest.mark.guide("004", "Joins")
 @settings(deadline=None, max_examples=deep(10), suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, ROWS, JOINS, COUNTS)

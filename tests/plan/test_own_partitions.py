@@ -60,19 +60,6 @@ class Given(Partitioner):
         return self.partitions
 
 
-class ByTopic(Partitioner):
-    """One partition for each topic."""
-
-    def __init__(self, **limits: int) -> None:
-        self.limits = limits
-
-    def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
-        return [
-            Partition(properties={"topic": topic, "limit": limit}, attributes={"memory_mb": 100 * limit})
-            for topic, limit in self.limits.items()
-        ]
-
-
 class Join(Operator):
     """Numbers of the left that the right has too."""
 
@@ -114,25 +101,6 @@ def topics(partitioner: Partitioner | None, **attributes: Any) -> Application:
     source = app.add_operator("source", Topic(), partitioner=partitioner, **attributes)
     app.add_stream("events", source.out, app.add_operator("sink", CollectorSink(Event)).input)
     return app
-
-
-@pytest.mark.guide("004", "Partitioner")
-def test_partitions_of_an_input_may_have_properties_and_attributes_of_their_own() -> None:
-    app = topics(ByTopic(a=1, b=2, c=3))
-    assert sorted(run_local(app).collected("sink")) == [
-        (topic, number) for topic, limit in (("a", 1), ("b", 2), ("c", 3)) for number in range(2 * limit)
-    ]
-    plan = plan_application(app)
-    assert plan.logical.operator("source").attributes["partitions"] == 3
-    shown: Any = to_dict(plan)["physical"]
-    assert shown["operators"][1]["properties"] == {"topic": "b", "limit": 2}
-    assert shown["operators"][1]["attributes"] == {"memory_mb": 200}
-    assert "topic=b limit=2 memory_mb=200" in describe(plan)
-    assert topology_of(plan).by_id[2].own == {
-        "properties": {"topic": "b", "limit": 2},
-        "attributes": {"memory_mb": 200},
-    }
-    assert [operator.attributes["memory_mb"] for operator in plan.physical.operators[:3]] == [100, 200, 300]
 
 
 def test_secrets_of_partitions_are_masked() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Module, Operator, OutputPort
 from ridgeline.operators import ConsoleOutput, FileOutput, Filter
@@ -43,27 +40,6 @@ class Pair(Operator):
 
     @right.process
     def take_right(self, number: Number) -> None: ...
-
-
-@settings(max_examples=8, deadline=None)
-@given(
-    values=st.lists(st.integers(-5, 5), max_size=20),
-    partitions=st.integers(1, 3),
-    locality=st.sampled_from([None, "THREAD_LOCAL"]),
-)
-def test_a_persisted_stream_holds_each_tuple_once(
-    values: list[int], partitions: int, locality: str | None
-) -> None:
-    app = Application("numbers")
-    source = app.add_operator("source", ListInput(Number, [(value,) for value in values]))
-    kept = app.add_operator("kept", Filter(lambda number: number.value > 0), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink(Number))
-    together = locality if partitions == 1 else None
-    app.add_stream("numbers", source.output, kept.data, locality=together, persist=CollectorSink(Number))
-    app.add_stream("kept", kept.output, sink.input, persist={sink.input: CollectorSink(Number)})
-    run = run_local(app)
-    assert Counter(run.collected("numbers_persisted")) == Counter(map(Number, values))
-    assert Counter(run.collected("sink_input_persisted")) == Counter(run.collected("sink"))
 
 
 def test_an_operator_that_was_added_keeps_its_name_and_attributes() -> None:

@@ -94,15 +94,6 @@ def test_one_application_without_decoupled_streams() -> None:
     assert validate(app).regions == ()
 
 
-def test_every_sink_decoupled() -> None:
-    app, _, _ = fan()
-    assert names(validate(app).regions) == {"source": ("source",), "fast": ("fast",), "slow": ("slow",)}
-    found = plans(app)
-    assert streams(found["source"]) == ["source.output -> prices_queue.input"]
-    assert streams(found["fast"]) == ["prices_to_fast.output -> fast.input"]
-    assert streams(found["slow"]) == ["prices_to_slow.output -> slow.input"]
-
-
 def test_one_sink_decoupled() -> None:
     app, _, _ = fan(sink="slow", keep="10m")
     found = plans(app)

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from ridgeline.api import Application, InputPort, Operator, OutputPort, Unifier, ValidationError
+from ridgeline.api import Application, ValidationError
 from ridgeline.api.partitioner import assign_keys
-from ridgeline.operators import Delay
 from ridgeline.plan import Plan, plan_application
 from ridgeline.plan.change.state_moves import StateMove, StatePlan, check_boundary, plan_states, staying
 from ridgeline.plan.change.succession import can_retain, changed_properties, succeed
@@ -23,7 +22,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.transition import Transition, transition
 from support.plan.module_parts import Totals, around
-from support.plan.parts import Balances, Payment, Source, Store, payments_app
+from support.plan.parts import Balances, Source, Store, payments_app
 
 STORE = {"class": "support.plan.parts.Store"}
 
@@ -166,48 +165,6 @@ def test_what_only_unifiers_have_within_an_application_window_ends() -> None:
     assert found.states.ends == tuple(f"balances.balances/{number}/3" for number in range(3))
     ids = {one.title: one.id for one in found.plan.physical.operators}
     assert found.states.stays["top.top/0/1"] == ids["top.top#unifier"]
-
-
-class Merge(Unifier):
-    input = InputPort(Payment)
-    output = OutputPort(Payment)
-
-    @input.process
-    def take(self, payment: Payment) -> None: ...
-
-
-class Loop(Operator):
-    first = InputPort(Payment)
-    again = InputPort(Payment)
-    out = OutputPort(Payment)
-
-    @first.process
-    @again.process
-    def go(self, payment: Payment) -> None: ...
-
-
-def loop() -> Application:
-    app = Application("loop")
-    source = app.add_operator("source", Source())
-    step = app.add_operator("step", Loop())
-    delay = app.add_module("delay", Delay(Payment))
-    app.add_stream("start", source.payments, step.first)
-    app.add_stream("back", step.out, delay.input)
-    app.add_stream("again", delay.output, step.again)
-    return app
-
-
-def test_what_is_in_a_delay_is_divided_anew() -> None:
-    states = change(loop(), Repartition("delay", 2)).states
-    assert [(move.operator, len(move.sources), len(move.targets)) for move in states.moves] == [
-        ("delay.tail", 1, 2)
-    ]
-    assert states.ends == ("delay.head/0/1",)
-    old, new = plan_application(loop()), plan_application(loop(), edits=[Repartition("delay", 2)])
-    found = plan_states(keys(old), new, dropped=["delay"])
-    assert {key for key in found.ends if key.startswith("delay")} == {"delay.head/0/1", "delay.tail/0/1"}
-    moved = change(loop(), Repartition("step", 2)).states
-    assert [move.operator for move in moved.moves] == ["step"]
 
 
 def sliding(partitions: int = 2, slide: int = 2) -> Application:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -70,33 +68,6 @@ class AtLeast:
 
     def __call__(self, row: Number) -> bool:
         return row.n >= self.least
-
-
-@pytest.mark.parametrize(
-    "predicate",
-    [
-        lambda row: row.n >= 2,
-        functools.partial(lambda least, row: row.n >= least, 2),
-        functools.partial(operator.le, (2,)),
-        AtLeast(2),
-        AtLeast(2).__call__,
-    ],
-)
-def test_a_predicate_needs_neither_a_name_nor_a_keyword(predicate: Callable[[Any], Any]) -> None:
-    for make in (lambda: Filter(predicate), lambda: Filter(predicate=predicate)):
-        for partitions in (1, 2):
-            assert sorted(through(make, [(1,), (2,), (3,)], partitions=partitions)) == [2, 3]
-
-
-def test_a_function_needs_neither_a_name_nor_a_keyword() -> None:
-    for function in (
-        Number._make,
-        functools.partial(lambda more, row: Number(row.n + more), 0),
-        lambda row: row,
-    ):
-        assert through(lambda function=function: Map(function, schema=Number), [(1,), (2,)]) == [1, 2]
-    assert through(lambda: Filter(operator.itemgetter(0)), [(0,), (2,)]) == [2]
-    assert through(lambda: Filter(bool), [(0,), (2,)]) == [0, 2]
 
 
 class Plain(Operator):

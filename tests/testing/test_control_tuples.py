@@ -9,11 +9,9 @@ import pytest
 from ridgeline import Application, InputOperator, InputPort, ListState, Operator, OutputPort, State
 from ridgeline.api.errors import ContainerAbortError, OperatorError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import SlotJoined
-from ridgeline.operators import Delay, Map
+from ridgeline.operators import Map
 from ridgeline.testing import CollectorSink, LocalRun, run_local
 from support.depth import deep
-from support.engine.slot_platform import kill, run_in_processes
 
 
 class Number(NamedTuple):
@@ -140,27 +138,6 @@ def test_each_partition_gets_each_control_tuple_once_over_kills_and_restarts(see
     assert any(run.retries for run in runs)
 
 
-def test_immediate_ones_come_before_the_tuples_and_others_before_end_window():
-    run = run_local(application([1, 1, 1, 1]))
-    assert run.collected("sink", 1) == [Seen(0, 1, "first 1,tuple,last 1,end")]
-    assert run.collected("sink", 2) == [Seen(0, 2, "tuple,end")]
-
-
-def test_killed_slots_change_no_delivery(tmp_path):
-    killed: list[int] = []
-
-    def each(found, event):
-        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
-        if len(killed) < 2 and event.window_id >= (1, 5)[len(killed)] and slots[len(killed)] not in killed:
-            killed.append(slots[len(killed)])
-            kill(killed[-1])
-
-    app = application([2, 3, 2, 3])
-    run = run_in_processes(app, folder=tmp_path / "checkpoint", places=2, each=each, window="0s")
-    assert killed
-    assert controls(run) == expected(3)
-
-
 class Stops(Operator):
     """Keeps control tuples of one kind, and emits another one in their place."""
 
@@ -191,11 +168,6 @@ def stopping(operator: Operator) -> Application:
     return app
 
 
-def test_an_operator_may_keep_them_and_emit_its_own():
-    run = run_local(stopping(Stops()))
-    assert run.collected("sink", 1) == [Seen(0, 1, "tuple,last 1,first instead,end")]
-
-
 class Unpicklable(Stops):
     @Stops.numbers.control
     def flush(self, flush: Flush) -> bool:
@@ -215,53 +187,3 @@ def test_what_cannot_be_sent_or_handled_names_operator_and_callback():
 
     with pytest.raises(OperatorError, match=r"`stops`.*window 1 in `control of port numbers`.*first 1"):
         run_local(stopping(Raises()))
-
-
-def test_they_come_once_by_two_ways_and_do_not_go_round_a_loop():
-    app = Application("diamond", window="100ms")
-    numbers = app.add_operator("numbers", Numbers(windows=3))
-    left = app.add_operator("left", Map(_same, schema=Number), partitions=2)
-    right = app.add_operator("right", Map(_same, schema=Number), partitions=3)
-    both = app.add_operator("both", Both())
-    delay = app.add_module("delay", Delay(Seen))
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    app.add_stream("numbers", numbers.numbers, left.data, right.data)
-    app.add_stream("left", left.output, both.left)
-    app.add_stream("right", right.output, both.right)
-    app.add_stream("seen", both.seen, delay.input, sink.input)
-    app.add_stream("again", delay.output, both.again)
-    run = run_local(app)
-    assert sorted(one.text for one in run.collected("sink")) == [
-        "left first 1", "left last 1", "right first 1", "right last 1",
-    ]  # fmt: skip
-
-
-class Both(Operator):
-    left = InputPort(Number)
-    right = InputPort(Number)
-    again = InputPort(Seen)
-    seen = OutputPort(Seen)
-
-    @left.process
-    def number(self, number: Number) -> None:
-        pass
-
-    @right.process
-    def other(self, number: Number) -> None:
-        pass
-
-    @again.process
-    def once_more(self, seen: Seen) -> None:
-        pass
-
-    @again.control
-    def never(self, flush: Flush) -> None:
-        self.seen.emit(Seen(0, 0, f"again {flush.reason}"))
-
-    @left.control
-    def from_left(self, flush: Flush) -> None:
-        self.seen.emit(Seen(0, 0, f"left {flush.reason}"))
-
-    @right.control
-    def from_right(self, flush: Flush) -> None:
-        self.seen.emit(Seen(0, 0, f"right {flush.reason}"))

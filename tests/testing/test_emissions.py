@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import re
 import threading
 from collections.abc import Callable
@@ -15,7 +14,6 @@ import pytest
 from ridgeline import Application, InputOperator, Operator, OperatorContext, OutputPort, State
 from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.testing import CollectorSink, run_local
-from support.waiting import PATIENCE_SECONDS
 
 
 class Number(NamedTuple):
@@ -143,31 +141,6 @@ def test_emission_from_another_thread_fails_the_operator_and_not_only_the_thread
     kind: type[Counting],
 ) -> None:
     assert f"in `emit`: RidgelineError: {STRAY} that `emit_tuples` empties" in fails(kind())
-
-
-class Pushed(InputOperator):
-    """The documented way: a thread fills a queue, the window empties it."""
-
-    out = OutputPort(Number)
-
-    def setup(self, context: OperatorContext) -> None:
-        self.queue: queue.Queue[int | None] = queue.Queue()
-        self.thread = threading.Thread(target=lambda: [self.queue.put(n) for n in (1, 2, 3, None)])
-        self.thread.start()
-
-    def emit_tuples(self) -> None:
-        value = self.queue.get(timeout=PATIENCE_SECONDS)
-        if value is None:
-            self.finish()
-        else:
-            self.out.emit(Number(value))
-
-    def teardown(self) -> None:
-        self.thread.join()
-
-
-def test_a_thread_that_hands_over_through_a_queue_is_fine() -> None:
-    assert run(Pushed()) == [1, 2, 3]
 
 
 class ReusedArray(Counting):

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, State, Timers
-from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, LocalRun, run_local
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -95,40 +94,3 @@ LAST = ["timer 1", "timer 2", "end after 2", "end_window"]
 )
 def test_it_comes_after_the_timers_and_before_end_window(items: list[Any], interleave: int | None) -> None:
     assert said(run_local(speaking(items), interleave=interleave)) == {0: ["end_window"], 1: LAST}
-
-
-def test_each_partition_gets_it_once() -> None:
-    run = run_local(speaking([event(1), END_WINDOW, event(2), event(3)], partitions=3))
-    last = run.collected("sink", 1)
-    assert sorted(one.partition for one in last if one.what.startswith("end after")) == [0, 1, 2]
-    assert not any(one.what.startswith("end after") for one in run.collected("sink", 0))
-
-
-def test_of_several_inputs_the_last_one_counts() -> None:
-    first = [event(1), EOF]
-    second = [event(2), END_WINDOW, END_WINDOW, END_WINDOW, EOF]
-    run = run_local(speaking(first, second))
-    assert said(run) == {0: ["end_window"], 1: ["end_window"], 2: ["end_window"], 3: LAST}
-
-
-def test_an_operator_whose_inputs_end_earlier_gets_it_then() -> None:
-    app = speaking([event(1), END_WINDOW, event(2), EOF])
-    other = app.add_operator("other", ListInput(Event, [END_WINDOW] * 4 + [EOF]))
-    drain = app.add_operator("drain", CollectorSink(Event))
-    app.add_stream("other", other.output, drain.input)
-    storage = MemoryStorage()
-    found = said(run_local(app, windows=3, checkpoint=storage))
-    assert found == {0: ["end_window"], 1: LAST, 2: ["end_window"]}
-    assert said(run_local(app, checkpoint=storage)) == {3: ["end_window"], 4: ["end_window"]}
-
-
-def test_a_run_that_is_stopped_has_not_ended_and_goes_on() -> None:
-    items, storage = [event(1), END_WINDOW, event(2)], MemoryStorage()
-    assert said(run_local(speaking(items), windows=1, checkpoint=storage)) == {0: ["end_window"]}
-    assert said(run_local(speaking(items), checkpoint=storage)) == {1: LAST}
-    assert said(run_local(speaking(items), checkpoint=storage)) == {}
-
-
-def test_an_open_application_window_ends_with_it() -> None:
-    run = run_local(speaking([event(1), END_WINDOW, event(2)], application_window_count=5))
-    assert said(run) == {0: [], 1: LAST}

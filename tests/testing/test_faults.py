@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, RidgelineError
-from ridgeline.testing import END_WINDOW, CollectorSink, Fault, Faults, ListInput, SteppingClock, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, Fault, Faults, ListInput, run_local
 from ridgeline.testing.faults import KINDS
 
 
@@ -78,31 +78,11 @@ def test_every_kind_strikes_and_says_where(kind, capsys):
     assert printed == [fault.told for fault in faults.struck]
 
 
-def test_the_same_seed_strikes_the_same():
-    first, second = Faults(5, rate=0.5, quiet=True), Faults(5, rate=0.5, quiet=True)
-    run_local(application(), faults=first)
-    run_local(application(), faults=second)
-    assert first.struck == second.struck != []
-    named = Faults(only=map(str, first.struck), quiet=True)
-    run_local(application(), faults=named)
-    assert named.struck == first.struck
-
-
 def test_a_named_fault_strikes_where_it_says():
     faults = Faults(only=["kill w1 counting[0] call 1", "exception w3 counting[1] end"], quiet=True)
     run = run_local(application(), faults=faults)
     assert [window for window, _, _ in run.retries] == [1, 3]
     assert "`kill w1 counting[0] call 1` kills the container" in run.retries[0][2]
-
-
-def test_delays_move_the_clock_and_jumps_that_of_one_container():
-    clock = SteppingClock()
-    start = clock.wall()
-    run_local(application(), faults=Faults(only=["delay w1 source begin 7.5s"], quiet=True), clock=clock)
-    assert clock.wall() - start == len(WINDOWS) - 1 + 7.5
-    clock = SteppingClock()
-    run_local(application(), faults=Faults(only=["clock w1 source begin -30s"], quiet=True), clock=clock)
-    assert clock.wall() - start == len(WINDOWS) - 1
 
 
 def test_a_driver_that_is_killed_is_followed_by_another_one():

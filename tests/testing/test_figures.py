@@ -1,51 +1,15 @@
 """What a run in process says about its time, on clocks that operators themselves move."""
 
-import pyarrow as pa
 import pytest
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import Clock
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow
 from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.measurement import Measurement
 from ridgeline.testing import SteppingClock, run_local
 from support.measure.simulated_window import operator_latencies
-from support.testing.diamond import BUSY, A, Busy, diamond
-
-
-@pytest.mark.guide("004", "Latency and Throughput")
-def test_the_critical_path_goes_where_the_time_goes():
-    run = run_local(diamond(), windows=20)
-
-    latency = run.latency()
-    assert isinstance(latency, pa.Table)
-    computed = dict(zip(latency["operator"].to_pylist(), latency["compute_ms"].to_pylist(), strict=True))
-    assert {name: computed[name] for name in BUSY} == pytest.approx(BUSY, abs=1e-3)
-    path = run.critical_path()
-    assert path["operator"].to_pylist() == ["A", "C", "E"]
-    assert path["step"].to_pylist() == [1, 2, 3]
-    assert path["latency_ms"].to_pylist() == pytest.approx([0.0, 100.0, 20.0], abs=1e-3)
-    assert path["share"].to_pylist() == [1.0, 1.0, 1.0]
-    assert run.watch.critical_path()["slack"] == pytest.approx({"B": 85.0, "D": 85.0, "F": 18.0}, abs=1e-3)
-    windows = run.windows()
-    assert windows["window_id"].to_pylist() == list(range(20))
-    assert windows["path"].to_pylist() == [["A", "C", "E"]] * 20
-    assert windows["latency_ms"].to_pylist() == pytest.approx([sum(BUSY.values())] * 20, abs=1e-3)
-    assert windows["tuples_in"].to_pylist() == [1] * 20
-    assert sum(step["ms"] for step in run.watch.critical_path()["blame"]) == pytest.approx(
-        sum(BUSY.values()), abs=1e-3
-    )
-
-
-def test_the_critical_path_moves_with_the_work():
-    run = run_local(diamond(then=180.0, moved_at=10), windows=20)
-
-    paths = [run.watch.critical_path(window)["path"] for window in range(20)]
-    assert [[step["operator"] for step in path] for path in paths] == [["A", "C", "E"]] * 10 + [
-        ["A", "B", "D"]
-    ] * 10
-    assert run.watch.critical_path()["average"]["path"] == ["A", "B", "D"]
+from support.testing.diamond import A, Busy, diamond
 
 
 class SkewedClock(Clock):
@@ -67,6 +31,7 @@ class SkewedClock(Clock):
         self._true.advance(seconds)
 
 
+@pytest.mark.guide("004", "Latency and Throughput")
 def test_two_hosts_clocks_that_disagree_and_drift_change_no_latency():
     windows = 30
     true = run_local(diamond(), windows=windows)
@@ -97,17 +62,6 @@ def uncorrected(run, window):
     events = [event for event in run.events if getattr(event, "window_id", None) == window]
     found = operator_latencies(topology, assemble(topology, events, ClockOffsets()))
     return {topology.by_id[number].title: 1000 * latency.latency for number, latency in found.items()}
-
-
-def test_a_run_begins_with_its_plan_and_ends_with_its_outcome():
-    run = run_local(diamond(), windows=2)
-
-    assert isinstance(run.events[0], ApplicationPlanned)
-    assert run.events[-1] == ApplicationEnded(run.events[-1].at, "stopped")
-    info = run.watch.info()
-    assert (info["name"], info["state"], info["master"]) == ("diamond", "STOPPED", "in process")
-    assert info["stats"]["windowsCommitted"] == 2
-    assert sum(isinstance(event, OperatorWindow) for event in run.events) == 12
 
 
 def test_a_run_that_fails_says_so():

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OperatorError, OutputPort, State
-from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.measure.events import WindowCommitted, WindowStarted
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
@@ -58,16 +57,6 @@ class Latest(Operator):
     def end_window(self) -> None:
         self.out.emit(Item("new", self.count - self.told))
         self.told = self.count
-
-
-class Notes(Latest):
-    """Notes the windows that it hears are committed."""
-
-    def committed(self, window_id: int) -> None:
-        HEARD.append(window_id)
-
-
-HEARD: list[int] = []
 
 
 def items(seed: int, windows: int = 10, *, aborts: int = 0) -> list:
@@ -134,19 +123,6 @@ def test_failures_and_lost_containers_leave_no_trace(seed):
     assert run.window_ids == sorted(run.window_ids)
 
 
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_exactly_so_many_windows_are_committed_and_a_restart_goes_on_after_them(seed):
-    given = items(seed)
-    checkpoint = MemoryStorage()
-    found = []
-    for windows in (1, 4, 2):
-        run = run_local(application(given), interleave=seed, windows=windows, checkpoint=checkpoint)
-        assert run.windows_committed == windows
-        found += results(run)
-    found += results(run_local(application(given), interleave=seed, checkpoint=checkpoint))
-    assert found == results(run_local(application(given)))
-
-
 @pytest.mark.parametrize("attributes", [{"on_error": "SKIP"}, {"processing_mode": "AT_MOST_ONCE"}])
 @pytest.mark.parametrize("seed", range(deep(1)))
 def test_tuples_and_windows_that_are_left_out_are_the_same_ones(seed, attributes):
@@ -158,22 +134,3 @@ def test_tuples_and_windows_that_are_left_out_are_the_same_ones(seed, attributes
     expected = run_local(application(given, **attributes))
     assert results(run) == results(expected)
     assert run.errors("sums") == expected.errors("sums")
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_operators_hear_of_each_commit_in_order_while_later_windows_run(seed):
-    given = items(seed)
-    HEARD.clear()
-    run = run_local(application(given, last=Notes), interleave=seed)
-    assert run.window_ids == HEARD
-    assert results(run) == results(run_local(application(given)))
-
-
-class Changes(Notes):
-    def committed(self, window_id: int) -> None:
-        self.count += 1
-
-
-def test_a_change_of_state_after_the_commit_is_refused_also_then():
-    with pytest.raises(OperatorError, match="`count` was changed after the window's commit"):
-        run_local(application(items(1), last=Changes), interleave=1)

@@ -107,38 +107,6 @@ def test_a_restart_goes_on_with_what_the_run_before_was_given(kind: str, tmp_pat
     assert seen(storage)[0] == 1, "they are forgotten"
 
 
-def test_figures_say_what_it_goes_on_with(storage: Any) -> None:
-    seen(storage, properties={"sum.limit": "5", "sum.options.topic": "a" * 100})
-    run = run_local(application(), checkpoint=storage, windows=1, properties={"sum.options.topic": "b"})
-    assert run.watch.info()["propertiesKept"] == {"sum.limit": "5"}
-    run = run_local(application(), checkpoint=storage, windows=1, reset_properties=True)
-    assert run.watch.info()["propertiesKept"] == {}
-
-
-def test_a_run_that_commits_nothing_keeps_and_forgets_nothing(storage: Any) -> None:
-    run_local(application(), checkpoint=storage, windows=0, properties={"sum.limit": "5"})
-    assert seen(storage)[0] == 1
-    seen(storage, properties={"sum.limit": "5"})
-    run_local(application(), checkpoint=storage, windows=0, reset_properties=True)
-    assert seen(storage)[0] == 5
-
-
-def test_entries_are_kept_one_by_one_and_go_with_a_whole_property(storage: Any) -> None:
-    seen(storage, properties={"sum.options": '{"a": "1"}', "sum.options.b.c": "2"})
-    assert seen(storage)[1] == {"a": "1", "b.c": "2"}
-    assert seen(storage, properties={"sum.options.a": "3"})[1] == {"a": "3", "b.c": "2"}
-    assert seen(storage)[1] == {"a": "3", "b.c": "2"}
-    assert seen(storage, properties={"sum.options": '{"d": "4"}'})[1] == {"d": "4"}
-    assert seen(storage)[1] == {"d": "4"}
-
-
-def test_properties_of_modules_are_kept(storage: Any) -> None:
-    assert seen(storage, application(Inside()), properties={"sum.limit": "5"})[0] == 5
-    assert seen(storage, application(Inside()))[0] == 5
-    assert seen(storage, application(Inside()), properties={"sum.limited.limit": "6"})[0] == 6
-    assert seen(storage, application(Inside()))[0] == 6
-
-
 @pytest.mark.parametrize(
     ("name", "value", "at"),
     [
@@ -183,23 +151,6 @@ def test_a_secret_of_a_module_is_never_kept(storage: Any) -> None:
         seen(storage, application(Inside()))
 
 
-@pytest.mark.parametrize("value", [7, 7.5, True, ["a"], {"a": [1, None]}, "\udc80", "5\n", "", "***"])
-def test_values_of_any_json_type_come_back_as_they_were(value: Any, storage: Any) -> None:
-    class Taking(Limited):
-        any: object = None
-
-        @Limited.data.process
-        def process(self, _number: Number) -> None:
-            self.output.emit((self.any,))
-
-    given = {"sum.any": value}
-    first = seen(storage, application(Taking()), properties=given)
-    if value == "***":  # as a secret is shown: better given anew than kept
-        assert read_kept(storage, "limits").withheld == ("sum.any",)
-    else:
-        assert seen(storage, application(Taking())) == first == (value,)
-
-
 @pytest.mark.parametrize("value", [object(), {1: "a"}, {"a": {1, 2}}])
 def test_what_has_no_json_form_must_be_given_anew(value: Any) -> None:
     class Taking(Limited):
@@ -235,23 +186,6 @@ def test_a_kept_property_that_fits_no_more_is_a_fault_that_says_so(storage: Any)
     assert seen(storage)[0] == 5, "nothing is lost by the attempt"
 
 
-def test_a_required_property_may_come_from_the_checkpoint_alone(storage: Any) -> None:
-    class Needing(Limited):
-        needed: int
-
-        @Limited.data.process
-        def process(self, _number: Number) -> None:
-            self.output.emit((self.needed,))
-
-    def app() -> Application:
-        return application(Needing())  # type: ignore[call-arg]
-
-    assert seen(storage, app(), properties={"sum.needed": "3"}) == (3,)
-    assert seen(storage, app()) == (3,)
-    with pytest.raises(ValidationError, match=r"`sum\.needed`.*required"):
-        seen(storage, app(), reset_properties=True)
-
-
 def test_a_checkpoint_from_before_keeps_nothing(storage: Any) -> None:
     seen(storage)
     journal = [storage.read(f"journal/{name}") for name in storage.names("journal")]
@@ -272,16 +206,6 @@ def test_a_damaged_checkpoint_is_reported_before_anything_is_planned(tmp_path: A
     with pytest.raises(CheckpointError, match="belongs to application `limits`; this is `other`"):
         read_kept(storage, "other")
     assert seen(storage)[0] == 5
-
-
-def test_it_is_read_without_a_trace(tmp_path: Any) -> None:
-    assert read_kept(LocalStorage(str(tmp_path / "none")), "limits") == NOTHING_KEPT
-    assert not (tmp_path / "none").exists()
-    storage = LocalStorage(str(tmp_path))
-    seen(storage, properties={"sum.limit": "5"})
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert read_kept(storage, "limits").values == {"sum.limit": "5"}
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 class Dying(MemoryStorage):

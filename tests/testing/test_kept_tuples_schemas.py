@@ -139,31 +139,6 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path, monkeypatch: pytest
         both("loop", before, after, tmp_path, monkeypatch)
 
 
-REFUSED = [
-    (LOOP, "last: int\n    then: int", ("next", "then"), "it has no field `next` any more; `then` is new"),
-    (UNIFIED, "last: str\n    next: int", ("", ""), "its field `last` was `int`, and is `str`"),
-    (
-        UNIFIED,
-        "next: int\n    last: int\n    more: int",
-        ("Pair(last", "Pair(more=0, last"),
-        "its field `more` is new, and has no default",
-    ),
-]
-"""The text, its fields then, what else is replaced in it, and why it is refused."""
-
-
-@pytest.mark.parametrize(("case", "how"), share(3, REFUSED, OBJECTS))
-def test_objects_of_a_class_that_cannot_be_matched_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Any, how: dict[str, str]
-) -> None:
-    text, fields, made, refusal = case
-    before, after = (text.format(fields=one, window=SLIDES, **how) for one in (BEFORE, fields))
-    after = after.replace(*made) if made[0] else after
-    with pytest.raises(CheckpointError) as caught:
-        both("kept", before, after, tmp_path, monkeypatch)
-    assert refusal in str(caught.value)
-
-
 BATCHES = """
 from dataclasses import dataclass
 import pyarrow as pa

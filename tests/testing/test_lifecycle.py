@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort, State
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 CALLS: list[str] = []
 
@@ -85,16 +85,6 @@ def test_within_an_application_window_each_streaming_window_is_a_checkpoint() ->
         "activate", "begin 0", "take 1", "before 0: 1", "idle 1", "end", "before 1: 2", "begin 2",
     ]  # fmt: skip
     assert found[-5:] == ["begin 2", "take 3", "end", "before 2: 3", "deactivate"]
-
-
-def test_an_attempt_that_is_void_is_never_heard_of_as_a_commit() -> None:
-    run_local(application([1, ABORT, END_WINDOW, ABORT, END_WINDOW, 3]))
-    assert [call for call in CALLS if call.startswith("c")] == [
-        f"{callback} {window}{state}"
-        for window in range(3)
-        for callback, state in (("checkpointed", f": {window + 1}"), ("committed", ""))
-    ]
-    assert CALLS.count("begin 1") >= 1
 
 
 @pytest.mark.parametrize("callback", ["handle_idle_time", "before_checkpoint", "checkpointed", "committed"])

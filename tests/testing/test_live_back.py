@@ -32,7 +32,6 @@ from ridgeline.plan.edits import (
     AddSink,
     AddStream,
     Edit,
-    RemoveOperator,
     Repartition,
     ReplaceOperator,
     SetProperty,
@@ -94,27 +93,6 @@ class Broken(Operator):
 
     @input.process
     def take(self, _number: Number) -> None: ...
-
-
-class Raising(Operator):
-    """Cannot take a tuple."""
-
-    input = InputPort(Number)
-
-    @input.process
-    def take(self, _number: Number) -> None:
-        raise OSError("no such unit")
-
-
-class Tally(Operator):
-    """Counts tuples, which no partitioner divides."""
-
-    input = InputPort(Number)
-    count = State(0)
-
-    @input.process
-    def take(self, _number: Number) -> None:
-        self.count += 1
 
 
 class Shut(Publisher):
@@ -255,36 +233,6 @@ def test_changes_go_on_after_one_that_was_taken_back() -> None:
     assert versions == sorted(set(versions)), "each plan has a version of its own"
 
 
-def test_tuples_are_counted_through_all_plans() -> None:
-    changes = {3: [Repartition("sums", 4)], 6: [Repartition("sums", 3)], 9: [Repartition("sums", 1)]}
-    run = run_local(application(2), changes=changes)
-    assert run.tuples_in("sums") == run.tuples_out("sums") == run.tuples_in("sink") == 10 * WINDOWS
-
-
-def test_a_taken_back_change_keeps_the_state_of_operators_that_it_removed() -> None:
-    """Refused before its first window, or after that has failed: they are there again, as they were."""
-    storage = MemoryStorage()
-    without = [RemoveOperator("sums"), AddSink("numbers", "sink.input")]
-    changes = {5: [*without, *added(Broken)], 8: [*without, *added(Raising)]}
-    run = run_local(application(2), changes=changes, checkpoint=storage)
-    assert [one.state for one in run.changes] == ["REFUSED", "REFUSED"]
-    assert "no such device" in run.changes[0].reason
-    assert "its first window failed, so it was taken back" in run.changes[1].reason
-    assert sorted(run.collected("sink")) == flat(by_hand())
-    last = read_last(storage, "back")
-    assert last is not None
-    assert not last.edits
-    assert {"sums/0/2", "sums/1/2"} <= last.states.keys()
-
-
-def test_publishers_of_a_plan_that_is_taken_back_let_go() -> None:
-    Choking.ended.clear()
-    run = run_local(application(2), changes={5: added(Choked)})
-    (asked,) = run.changes
-    assert asked.state == "REFUSED"
-    assert Choking.ended == ["abandon"]
-
-
 def test_publishers_of_a_run_that_fails_let_go() -> None:
     app = Application("choked", window="10ms")
     numbers = app.add_operator("numbers", Numbers())
@@ -387,33 +335,6 @@ def test_a_death_at_any_file_operation_leaves_the_change_there_or_not(kind: str,
         assert sorted(Number(**one) for one in rest.collected("seen")) == flat(wanted)
 
 
-def test_no_files_of_moved_states_stay_behind() -> None:
-    """Not of changes that are made, taken back, refused by an output, or by a state that is moved later."""
-    storage = MemoryStorage()
-    changes: list[list[Edit]] = [
-        added(Tally, "tally"),
-        *([Repartition("sums", count)] for count in (3, 2, 4, 1, 3, 2)),
-        [Repartition("sums", 4), *added(Closed)],
-        [Repartition("sums", 4), Repartition("tally", 2)],
-    ]
-    run = run_local(
-        application(),
-        checkpoint=storage,
-        changes=dict(enumerate(changes, start=2)),
-        attributes={"windows_kept": 1},
-    )
-    assert "".join(one.state[0] for one in run.changes) == "ARAAARARR"
-    reasons = [one.reason for one in run.changes if one.reason]
-    assert "taken back" in reasons[0]
-    assert "no such folder" in reasons[2]
-    assert "state `count` of operator `tally`" in reasons[3]
-    last = read_last(storage, "back")
-    assert last is not None
-    named = {name for version in last.states.values() for name in version}
-    left = {name for name in storage.names("state") if "m" in name.split("-")[0] or "moved" in name}
-    assert left <= named
-
-
 def restarted(first: Application, second: Application, **given: Any) -> LocalRun:
     storage = MemoryStorage()
     run_local(first, checkpoint=storage, windows=4)
@@ -424,13 +345,6 @@ def test_a_change_right_after_a_restart_with_other_partitions_loses_nothing() ->
     run = restarted(application(2), application(4), changes={4: [Repartition("sums", 5)]})
     (asked,) = run.changes
     assert (asked.state, asked.window) == ("APPLIED", 5), "first the states that have moved are committed"
-    assert sorted(run.collected("sink")) == flat(by_hand()[4:])
-
-
-def test_a_change_in_the_first_window_of_a_restart_is_taken_back() -> None:
-    run = restarted(application(2), application(2), changes={4: [Repartition("sums", 3)]})
-    (asked,) = run.changes
-    assert asked.state == "REFUSED"
     assert sorted(run.collected("sink")) == flat(by_hand()[4:])
 
 
@@ -494,26 +408,3 @@ def test_whoever_waits_for_a_change_is_told_when_the_run_dies(at: int) -> None:
         run.close(orderly=False)
     assert all(one.done.is_set() and one.state in {"REFUSED", "APPLIED"} for one in asked)
     assert asked[1].state == "REFUSED"
-
-
-class Endless(InputOperator):
-    """Never finishes."""
-
-    output = OutputPort(Number)
-
-    def emit_tuples(self) -> None:
-        self.output.emit(Number(0, 0))
-
-
-@pytest.mark.parametrize("seed", [None, 4])
-def test_an_application_ends_when_the_last_input_that_goes_on_is_removed(seed: int | None) -> None:
-    app = application(2)
-    endless = app.add_operator("endless", Endless())
-    app.add_stream("rest", endless.output, app.add_operator("other", CollectorSink(Number)).input)
-    edits = [RemoveOperator("endless"), RemoveOperator("other")]
-    run = run_local(app, changes={WINDOWS + 3: edits}, windows=WINDOWS + 20, interleave=seed)
-    (asked,) = run.changes
-    assert (asked.state, asked.reason) == ("APPLIED", "")
-    assert run.window_ids == list(range(WINDOWS + 4)), "the first window of the plan is the last one"
-    assert sorted(run.collected("sink")) == flat(by_hand())
-    assert run.collected("other") == [Number(0, 0)] * (WINDOWS + 3)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
-from ridgeline.plan.edits import AddOperator, AddSink, AddStream, Repartition, SetProperty
+from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, run_local
 
 
@@ -69,12 +69,6 @@ def by_hand(factor_of=lambda window: 1, per_window=lambda window: 10, windows=20
     return found
 
 
-def test_a_property_is_set_at_the_window_it_was_asked_for():
-    run = run_local(application(), changes={5: [SetProperty("sums", "factor", 10)]})
-    assert [(one.state, one.window, one.reason) for one in run.changes] == [("APPLIED", 5, "")]
-    assert run.collected("sink") == by_hand(lambda window: 10 if window >= 5 else 1)
-
-
 @pytest.mark.parametrize("counts", [(2,), (3, 1), (2, 3, 5, 1, 4)])
 @pytest.mark.parametrize("seed", [None, 7])
 def test_keyed_state_moves_by_key(counts, seed):
@@ -82,23 +76,3 @@ def test_keyed_state_moves_by_key(counts, seed):
     run = run_local(application(), changes=changes, interleave=seed)
     assert [(one.state, one.reason) for one in run.changes] == [("APPLIED", "")] * len(counts)
     assert sorted(run.collected("sink")) == sorted(by_hand())
-
-
-def test_a_sink_and_an_operator_are_added():
-    changes = {
-        6: [
-            AddOperator("more", {"class": f"{__name__}.Sums"}),
-            AddOperator("seen", {"class": "ridgeline.testing.CollectorSink"}),
-            AddSink("numbers", "more.input"),
-            AddStream("more", "more.output", ("seen.input",)),
-        ]
-    }
-    run = run_local(application(), changes=changes)
-    assert [(one.state, one.reason) for one in run.changes] == [("APPLIED", "")]
-    assert run.collected("sink") == by_hand()
-    seen = [Number(**row) for row in run.collected("seen")]
-    sums, found = {}, []
-    for number in range(60, 200):
-        sums[number % 7] = sums.get(number % 7, 0) + number
-        found.append(Number(number % 7, sums[number % 7]))
-    assert seen == found

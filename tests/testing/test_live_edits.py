@@ -103,18 +103,6 @@ def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value:
     assert any(name in line or name == "partitions" for line in altered.difference.lines())
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_counts_from_the_start_is_refused(name: str) -> None:
-    asked_of = [(scope, value) for scope, one, value in asked_for() if one == name]
-    assert asked_of
-    for scope, value in asked_of:
-        owner, port = ("", "") if scope is Scope.APPLICATION else ("sums", "")
-        unifier = scope is Scope.UNIFIER
-        edit = SetAttribute(owner, name, value, "output" if unifier else port, unifier=unifier)
-        [asked] = run_local(application(partitions=2), windows=9, changes={6: [edit]}).changes
-        assert (asked.state, name in asked.reason) == ("REFUSED", True)
-
-
 SINK = {"class": "ridgeline.testing.NullSink"}
 KINDS: dict[str, list[Any]] = {
     "set-property": [SetProperty("sums", "factor", 5)],

@@ -6,7 +6,6 @@ import pytest
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.engine.state import keyed_segments, state_files
-from ridgeline.operators import FileReplayInput, RandomEventGenerator
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deeper
@@ -15,10 +14,6 @@ from support.depth import deeper
 class Number(NamedTuple):
     key: int
     value: int
-
-
-class Line(NamedTuple):
-    text: str
 
 
 class Sums(Operator):
@@ -80,38 +75,3 @@ def test_segments_are_shared_compacted_and_purged(tmp_path, counts):
     left = [one.name for one in (tmp_path / "state").iterdir()]
     windows = [state_files.window_of(name) for name in left if state_files.is_state(name)]
     assert min(windows) >= 20, "files of the partitions before were not removed"
-
-
-def test_a_checkpoint_with_shared_segments_goes_on(tmp_path):
-    found = []
-    for number, count in enumerate((2, 3, 4, 1, 5)):
-        run = run_local(application(count), checkpoint=str(tmp_path), windows=12 if number < 4 else None)
-        found += run.collected("sink")
-    assert sorted(found) == sorted(by_hand())
-
-
-@pytest.mark.parametrize("counts", [pytest.param((2,), marks=deeper), (3, 1, 4)])
-def test_inputs_go_on_where_they_are(tmp_path, counts):
-    path = tmp_path / "lines.txt"
-    path.write_text("".join(f"line {number}\n" for number in range(200)))
-    app = Application("inputs", window="10ms")
-    items = [item for w in range(20) for item in (*[Number(w, n) for n in range(10)], END_WINDOW)]
-    ports = {
-        "list": app.add_operator("list", ListInput(Number, items)).output,
-        "random": app.add_operator(
-            "random", RandomEventGenerator(tuples_per_window=10, count=200)
-        ).integer_data,
-        "file": app.add_operator("file", FileReplayInput(path=path, schema=Line, rows_per_window=10)).output,
-    }
-    for name, port in ports.items():
-        app.add_stream(name, port, app.add_operator(f"{name}_sink", CollectorSink()).input)
-    sinks = [f"{name}_sink" for name in ("list", "random", "file")]
-    wanted = {name: sorted(map(str, run_local(app).collected(name))) for name in sinks}
-    changes = {
-        3 + 4 * number: [Repartition(name, count) for name in ("list", "random", "file")]
-        for number, count in enumerate(counts)
-    }
-    run = run_local(app, changes=changes)
-    assert [(one.state, one.reason) for one in run.changes] == [("APPLIED", "")] * len(counts)
-    assert {name: sorted(map(str, run.collected(name))) for name in sinks} == wanted
-    assert [len(found) for found in wanted.values()] == [200] * 3

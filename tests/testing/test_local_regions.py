@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, DeadLetter, InputPort, KeyedState, Operator, OutputPort
-from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError
-from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.api.errors import ChangeError, CheckpointError, RidgelineError
 from ridgeline.operators import Filter, Windowed, aggregate, tumbling
 from ridgeline.plan.edits import RemoveOperator, RenameOperator, Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
@@ -160,28 +158,6 @@ def test_whatever_fails(seed: int, decoupled: set[str]) -> None:
     check(rows, {name: run.collected(name) for name in SINKS})
 
 
-@settings(max_examples=deep(2), deadline=None)
-@given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS), min_size=1))
-def test_stops_and_other_partitions_between_runs(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, decoupled: set[str]
-) -> None:
-    random = Random(seed)
-    folder = tmp_path_factory.mktemp("checkpoint")
-    rows = orders(random, 60)
-    found: dict[str, list[Any]] = {name: [] for name in SINKS}
-    for _ in range(40):
-        run = run_local(
-            application(rows, random, decoupled), checkpoint=folder, windows=random.choice((1, 2, 5))
-        )
-        for name in SINKS:
-            found[name] += run.collected(name)
-        if all(part.watch.info()["state"] == "FINISHED" for part in getattr(run, "regions", {}).values()):
-            break
-    else:
-        pytest.fail("it does not finish")
-    check(rows, found)
-
-
 def fan(rows: int = 20) -> Application:
     app = Application("fan", window="50ms")
     random = Random(1)
@@ -194,35 +170,12 @@ def fan(rows: int = 20) -> Application:
     return app
 
 
-def test_windows_are_those_of_regions_that_read_no_queue() -> None:
-    run = run_local(fan(), windows=1)
-    assert run.regions["source"].window_ids == [0]  # type: ignore[attr-defined]
-    assert [one for one in run.collected("fast") if is_even(one)] == run.collected("store")
-
-
 def test_windows_of_all_regions_have_no_numbers() -> None:
     run = run_local(fan())
     with pytest.raises(RidgelineError, match=r"ask `run.regions\[...\]`"):
         print(run.window_ids)
     assert run.tuples_in("slow") == 20
     assert run.tuples_out("slow_") == 0
-
-
-def test_each_region_has_its_window_width() -> None:
-    app = fan()
-    slow = next(one.operator for one in app.operators if one.name == "slow")
-    app.set_region("later", slow, window="1s")
-    run = run_local(app)
-    assert run.regions["later"].plan.logical.window_seconds == 1.0  # type: ignore[attr-defined]
-    assert len(run.collected("store")) == 10
-
-
-def test_a_region_whose_windows_have_no_width_lets_the_others_go_on() -> None:
-    app = fan()
-    slow = next(one.operator for one in app.operators if one.name == "slow")
-    app.set_region("later", slow, window=0)
-    run = run_local(app)
-    assert run.collected("store") == [one for one in run.collected("fast") if is_even(one)]
 
 
 @pytest.mark.parametrize(
@@ -248,40 +201,6 @@ def test_a_region_whose_checkpoint_is_gone_does_not_begin_again(tmp_path: Path, 
     rmtree(tmp_path / "regions" / str(number))
     with pytest.raises(CheckpointError, match=f"regions/{number}` is gone, the checkpoint of region"):
         run_local(fan(), checkpoint=tmp_path)
-
-
-def test_a_new_region_writes_to_the_queue_of_one_that_is_gone(tmp_path: Path) -> None:
-    run_local(fan(), checkpoint=tmp_path, windows=1)
-    app = fan()
-    for one in app.operators:
-        if one.name in {"source", "fast"}:
-            one.name += "_"
-    run = run_local(app, checkpoint=tmp_path)
-    assert sorted(run.regions) == ["slow", "source_"]  # type: ignore[attr-defined]
-
-
-def test_a_checkpoint_in_memory_is_continued_with_its_queues() -> None:
-    storage = MemoryStorage()
-    first, rest = (run_local(fan(40), checkpoint=storage, windows=windows) for windows in (1, None))
-    fast = first.collected("fast") + rest.collected("fast")
-    assert len(fast) == 40
-    store = first.collected("store") + rest.collected("store")
-    assert store == [one for one in fast if is_even(one)]
-    folder = Path(storage.queues)  # type: ignore[attr-defined]
-    del storage, first, rest
-    gc.collect()
-    assert not folder.exists()
-
-
-def test_a_region_that_fails_names_the_operator() -> None:
-    app = Application("broken")
-    source = app.add_operator("source", ListInput(Order, orders(Random(1), 20)))
-    bad = app.add_operator("bad", Check())
-    sink = app.add_operator("sink", CollectorSink(Order))
-    app.add_stream("orders", source.output, bad.orders, decoupled=True)
-    app.add_stream("small", bad.checked, sink.input)
-    with pytest.raises(OperatorError, match="seven"):
-        run_local(app)
 
 
 def test_operators_that_change_their_region_are_refused(tmp_path: Path) -> None:
@@ -311,14 +230,6 @@ def test_decoupled_on_a_checkpoint_of_one_region_is_refused(tmp_path: Path) -> N
     run_local(app, checkpoint=tmp_path, windows=1)
     with pytest.raises(CheckpointError, match="regions"):
         run_local(fan(), checkpoint=tmp_path)
-
-
-def test_a_region_keeps_its_name_when_its_first_operator_is_renamed(tmp_path: Path) -> None:
-    run_local(fan(), checkpoint=tmp_path, windows=1)
-    app = fan()
-    app.operators[2].name = "sieve"
-    run = run_local(app, checkpoint=tmp_path, rename={"slow": "sieve"})
-    assert sorted(run.regions) == ["slow", "source"]  # type: ignore[attr-defined]
 
 
 def test_a_region_with_another_name_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from ridgeline import (
 )
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
-from support.depth import deep, deeper
+from support.depth import deep
 
 
 class Pair(NamedTuple):
@@ -116,31 +116,6 @@ def test_states_of_all_slides_are_merged(
     app = application(windows, kills=kills, application_window_count=count, slide_by_window_count=slide)
     run = run_local(app, attributes={"windows_in_flight": str(in_flight)})
     assert found(run) == by_hand(windows, count, slide)
-
-
-def shown(run: LocalRun) -> dict[int, Counter[tuple[str, int]]]:
-    """Sums by key: the rest is of a partition."""
-    return {window: Counter((row.key, row.value) for row in rows) for window, rows in found(run).items()}
-
-
-@pytest.mark.parametrize("partitions", [2, 3, 5])
-def test_partitions_merge_their_own_slides(partitions: int) -> None:
-    windows = [[Pair(key, number) for key in "abcdef"] for number in range(12)]
-    slides = {"application_window_count": 6, "slide_by_window_count": 2}
-    one = run_local(application(windows, **slides))
-    assert shown(run_local(application(windows, **slides, partitions=partitions))) == shown(one)
-
-
-@pytest.mark.parametrize("windows", [1, pytest.param(2, marks=deeper), 5])
-def test_slides_survive_the_driver_and_compaction(windows: int) -> None:
-    pairs = [[Pair(key, number) for key in "ab"] for number in range(20)]
-    slides = {"application_window_count": 6, "slide_by_window_count": 2}
-    storage, results = MemoryStorage(), dict[int, Counter[Seen]]()
-    while len(results) < len(pairs):
-        app = application(pairs, **slides)
-        options = {"windows": windows, "attributes": {"snapshot_interval": "2"}}
-        results |= found(run_local(app, checkpoint=storage, **options))
-    assert results == by_hand(pairs, 6, 2)
 
 
 def test_an_application_that_slides_otherwise_begins_anew() -> None:

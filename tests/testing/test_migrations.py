@@ -428,19 +428,6 @@ def test_what_no_float_equals_is_refused_and_nothing_has_changed(load: Any) -> N
     assert texts(load, storage, before)[0].startswith("1152921504606846")
 
 
-def test_a_function_makes_values_whose_class_is_gone(load: Any) -> None:
-    old = "class Old(NamedTuple):\n    cents: int\n"
-    storage = begun(load, KEYED.format(kind="list[Old]", value="[Old(r.key * 100)]"), classes=old)
-    after = KEYED.format(kind="New", value="New(0.0)")
-    new = "@dataclass\nclass New:\n    euros: float\n"
-    told = refusal(load, storage, after, classes=new)
-    assert "its values were `list`, and are `migrated_app.New`" in told
-    step = 'ConvertedState("kept", lambda olds: New(olds[0].cents / 100))'
-    assert texts(load, storage, after, classes=new, steps=step)[1] == "New(euros=7.0)"
-    # It is carried out once: a second time it would fail.
-    assert texts(load, storage, after, classes=new, steps=step)[0].startswith("New(euros=")
-
-
 def test_code_without_a_migration_that_was_carried_out_is_refused(load: Any) -> None:
     before = KEYED.format(kind="int", value="r.key * 100")
     step = 'ConvertedState("kept", lambda cents: cents // 100)'

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import run_local
 
 KEYS, WIDTH, WINDOWS, FIRST = 7, 10, 12, 5
@@ -98,12 +96,6 @@ def test_a_kernel_that_is_started_again_goes_on(before: str, after: str, state: 
     assert sorted(found) == expected()
 
 
-@pytest.mark.parametrize("state", [DECLARED, OPEN])
-def test_values_in_segments_go_on_too(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 2)
-    test_a_kernel_that_is_started_again_goes_on(NAMED, NAMED_OTHER, state, "__main__")
-
-
 def test_members_of_enums_within_are_matched_by_name() -> None:
     storage = MemoryStorage()
     more = ", level=Level.low"
@@ -113,21 +105,3 @@ def test_members_of_enums_within_are_matched_by_name() -> None:
     app = run_cells(KIND.format(members=HIGH_LOW), OPEN, "__main__", check)
     found += run_local(app, checkpoint=storage).collected("sink")
     assert sorted(found) == expected()
-
-
-@pytest.mark.parametrize(
-    ("after", "told"),
-    [
-        ("class Acc(NamedTuple):\n    number: int\n    total: int\n", "it has no field `count` any more"),
-        ("class Acc(NamedTuple):\n    count: int\n    total: int\n    new: int\n", "`new` is new, and has"),
-        ("class Acc(NamedTuple):\n    count: str\n    total: int\n", "its field `count` was `int`"),
-        (DATA.format(how=""), "it was a NamedTuple, and is a dataclass"),
-    ],
-)
-@pytest.mark.parametrize("state", [DECLARED, OPEN])
-def test_another_class_of_the_name_is_refused(after: str, told: str, state: str) -> None:
-    storage = MemoryStorage()
-    run_local(run_cells(NAMED, state, "__main__"), checkpoint=storage, windows=FIRST)
-    with pytest.raises(CheckpointError) as caught:
-        run_local(run_cells(after, state, "__main__"), checkpoint=storage)
-    assert told in str(caught.value)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Metric, Operator, OperatorError, OutputPort, State, metric
-from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 from support.engine.containers import ByHand
 
@@ -102,16 +101,6 @@ def test_all_values_are_those_by_hand_whatever_the_partitions_and_kills(
     assert all(len(row["partitions"]) == partitions for row in rows.values())
 
 
-def test_a_driver_that_starts_again_goes_on_with_what_is_state_and_begins_all_else_anew() -> None:
-    windows: list[list[Any]] = [[1, 2], [3], [4, 5, 6], [7]]
-    storage, found = MemoryStorage(), []
-    for _ in windows:
-        run = run_local(application(windows, application_window_count=2), checkpoint=storage, windows=1)
-        found.append([row["total"] for row in run.metrics().to_pylist() if row["kind"] == "counter"])
-    # Of the application window that two drivers have run, all is counted by the one that has ended it.
-    assert found == [[0, 0], [3, 3], [0, 0], [4, 7]]
-
-
 class Declares(Operator):
     numbers = InputPort(object)
     out = OutputPort(object)
@@ -188,20 +177,6 @@ def test_what_a_tuple_that_is_skipped_did_to_a_metric_is_taken_back() -> None:
     run = run_local(application([[1, 2, 3], [4, 5]], Fussy(), on_error="SKIP"))
     assert values(run, "count") == [1, 1]
     assert values(run, "greatest") == [2, 4]
-
-
-def test_a_window_that_is_lost_has_no_values_and_totals_stay() -> None:
-    class Fails(Measured):
-        @Measured.numbers.process
-        def add(self, number: int) -> None:
-            super().add(number)
-            if number == 3:
-                raise ValueError("three")
-
-    app = application([[1], [3], [4]], Fails())
-    run = run_local(app, attributes={"processing_mode": "AT_MOST_ONCE"})
-    assert values(run, "count") == [1, 1]
-    assert values(run, "seen") == [1, 2]
 
 
 def test_values_over_minutes_and_hours() -> None:

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from ridgeline.plan.edits import Edit
-from ridgeline.testing import Faults, LocalRun, run_local
+from ridgeline.testing import LocalRun, run_local
 from support.depth import deep
 from support.testing.edited import Model, RandomEdits, application, by_hand, unlike
 
@@ -37,17 +37,6 @@ def test_each_kind_of_change_at_random_windows(seed, interleave):
     changes = changes_of(seed, windows, 8)
     app = application(windows, partitions=1 + seed % 5, windows_in_flight=3)
     run = run_local(app, changes=changes, interleave=interleave)
-    check(run, by_hand(windows, made(run, changes)), windows)
-
-
-@pytest.mark.parametrize(("seed", "interleave"), [(one, 3 if one % 3 else None) for one in range(deep(6))])
-def test_containers_and_drivers_killed_around_the_boundaries(seed, interleave):
-    windows = 50
-    changes = changes_of(seed, windows, 9)
-    faults = Faults(seed, rate=0.15, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-    app = application(windows, partitions=1 + seed % 5, windows_in_flight=3, recovery_attempts=5)
-    run = run_local(app, changes=changes, interleave=interleave, faults=faults)
-    assert {one.kind for one in faults.struck} == set(faults.kinds)
     check(run, by_hand(windows, made(run, changes)), windows)
 
 

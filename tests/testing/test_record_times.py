@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
 from ridgeline.measure.events import AgeSample, OperatorWindow
 from ridgeline.operators import Filter, Map, SumKeyVal
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
@@ -173,29 +173,6 @@ def test_ages_through_filter_map_and_aggregate_at_two_sinks(make_filter, make_ma
     }  # fmt: skip
 
 
-class Balances(Operator):
-    """Emits the balance after each payment: stateful, tuple by tuple."""
-
-    data = InputPort(Entry, key="key")
-    out = OutputPort(Entry)
-
-    balances = KeyedState(int, default=0)
-
-    @data.process
-    def add(self, entry: Entry) -> None:
-        self.balances[entry.key] += entry.value
-        self.out.emit(Entry(entry.key, self.balances[entry.key]))
-
-
-class BatchBalances(Balances):
-    """The same from batches; emits the entries as they are, in reverse."""
-
-    @Balances.data.process_batch
-    def add_batch(self, batch: pa.RecordBatch) -> None:
-        backwards = list(range(batch.num_rows))[::-1]
-        self.out.emit_batch(batch.take(pa.array(backwards)), rows=backwards)
-
-
 def chain(
     operator: Operator,
     windows: Sequence[Sequence[Event]],
@@ -219,16 +196,6 @@ def chain(
     return run_local(app)
 
 
-@pytest.mark.parametrize("operator", [Balances, BatchBalances])
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-def test_times_cross_from_container_to_container(operator, partitions):
-    events = [Event(f"k{n % 5}", n, ago(n)) for n in range(10)] + [Event("k1", 1, None)]
-    run = chain(operator(), [events, events[:4]], partitions=partitions)
-    expected = [(10, 0, 9, 45, 9), (4, 1, 4, 10, 4)]  # the second window a second later
-    assert [figures(sample) for sample in ages(run, "sink", "emit")] == expected
-    assert len(run.collected("sink")) == 15
-
-
 class Totals(Operator):
     """Emits one total at the end of the application window."""
 
@@ -243,45 +210,6 @@ class Totals(Operator):
 
     def end_window(self) -> None:
         self.out.emit(Entry("total", self.total))
-
-
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_a_result_of_an_application_window_is_as_new_as_its_newest_and_as_old_as_its_oldest_record(
-    partitions,
-):
-    windows = [
-        [Event("a", 1, ago(3)), Event("b", 2, ago(7))],
-        [],
-        [Event("a", 3, ago(1)), Event("b", 1, ago(2))],
-        [Event("a", 1, ago(9))],
-        [],
-    ]
-    run = chain(Totals(), windows, application_window_count=3, partitions=partitions)
-    seen = [figures(sample) for sample in ages(run, "sink", "emit")]
-    # At 2 s: newest 1 s ago is 3 s old, oldest 7 s ago is 9 s old. With two partitions a has 1 and 3, b has 2
-    # and 7 s ago.
-    first = (1, 3, 3, 3, 9) if partitions == 1 else (2, 3, 4, 7, 9)
-    assert seen[:3] == [None, None, first]
-    # The last application window is closed where the input ends; it got one record, 9 s before the start.
-    last = next(index for index in range(3, len(seen)) if seen[index] is not None)
-    assert seen[last] == (1, 9 + last, 9 + last, 9 + last, 9 + last)
-
-
-def test_a_result_of_results_is_as_old_as_the_oldest_record_in_any():
-    app = Application("app", window="1s")
-    source = app.add_operator(
-        "source", ListInput(Event, [Event("a", 1, ago(3)), Event("b", 2, ago(7))], timestamp="time")
-    )
-    entries = app.add_operator(
-        "entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value))
-    )
-    first, second = app.add_operator("first", Totals(), partitions=2), app.add_operator("second", Totals())
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("events", source.output, entries.data)
-    app.add_stream("in", entries.output, first.data)
-    app.add_stream("between", first.out, second.data)
-    app.add_stream("out", second.out, sink.input)
-    assert [figures(sample) for sample in ages(run_local(app), "sink", "emit")] == [(1, 3, 3, 3, 7)]
 
 
 class Given(InputOperator):
@@ -315,24 +243,6 @@ def test_times_given_with_a_tuple_go_with_objects_too():
     assert sorted(map(figures, both)) == [(2, 2, 4, 6, 4)]  # round robin: the one in the middle has no time
 
 
-class Alone(InputOperator):
-    """An input operator that nobody listens to."""
-
-    out = OutputPort(object, optional=True)
-
-    def emit_tuples(self) -> None:
-        self.out.emit(1, timestamp=ago(2))
-        self.finish()
-
-
-def test_an_input_operator_that_is_a_leaf_is_a_source_only():
-    app = Application("app", window="1s")
-    app.add_operator("source", Alone())
-    run = run_local(app)
-    assert places(run) == {("source", "source", "INFO")}
-    assert figures(ages(run, "source", "source")[0]) == (1, 2, 2, 2, 2)
-
-
 EVENTS = [[Event("a", 1, ago(3)), Event("b", 2, ago(7))]]
 
 
@@ -355,31 +265,3 @@ def test_switched_off_there_are_no_ages():
 
 def test_records_without_times_have_no_ages():
     assert places(chain(Totals(), [[Event("a", 1, None)]])) == set()
-
-
-class Dropping(Operator):
-    data = InputPort(Entry)
-
-    @data.process
-    def drop(self, entry: Entry) -> None:
-        if entry.value > 1:
-            raise ValueError("too much")
-
-
-def test_a_window_that_a_sink_loses_has_no_ages():
-    app = Application("app", window="1s")
-    items = [Event("a", 1, ago(3)), END_WINDOW, Event("a", 2, ago(3)), END_WINDOW, Event("a", 1, ago(3))]
-    source = app.add_operator("source", ListInput(Event, items, timestamp="time"))
-    entries = app.add_operator(
-        "entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value))
-    )
-    sink = app.add_operator("sink", Dropping(), processing_mode="AT_MOST_ONCE")
-    app.add_stream("events", source.output, entries.data)
-    app.add_stream("entries", entries.output, sink.data)
-    run = run_local(app)
-    assert [figures(sample) for sample in ages(run, "sink", "emit")] == [
-        (1, 3, 3, 3, 3),
-        None,
-        (1, 5, 5, 5, 5),
-    ]
-    assert [figures(sample) for sample in ages(run, "source", "source")][1] == (1, 4, 4, 4, 4)

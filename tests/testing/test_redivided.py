@@ -1,6 +1,5 @@
 """A restart whose operators divide their tuples otherwise, among as many partitions."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,7 +20,6 @@ from ridgeline import (
     StreamCodec,
 )
 from ridgeline.api.balancing import BalancedPartitioner
-from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.plan import plan_application
 from ridgeline.plan.change.divisions import divisions
@@ -58,16 +56,6 @@ class Sums(Operator):
     counts: bool = False
     sums = KeyedState(int, key=int, default=0)
     count = State(0)
-
-    @input.process
-    def add(self, number: Number) -> None:
-        self.sums[number.key] += number.value
-        self.count += self.counts
-        self.output.emit(Number(number.key, self.context.partition, self.sums[number.key]))
-
-
-class ByFunction(Sums):
-    input = InputPort(Number, key=lambda number: number.key)
 
     @input.process
     def add(self, number: Number) -> None:
@@ -121,13 +109,6 @@ def test_keyed_states_go_where_their_tuples_go() -> None:
     assert places == {key: 2 - place for key, place in WHOLE[1].items()}
 
 
-def test_another_function_that_gives_the_same_key_is_no_fault() -> None:
-    storage = MemoryStorage()
-    run_local(application(), windows=3, checkpoint=storage)
-    run = run_local(application(ByFunction), checkpoint=storage)
-    assert last_sums(run) == WHOLE
-
-
 @pytest.mark.parametrize("later", [{"partitioner": Backwards()}, {"kind": ByOther}])
 def test_what_has_no_key_is_refused(later: dict[str, Any]) -> None:
     storage = MemoryStorage()
@@ -159,18 +140,6 @@ def test_they_do_while_it_runs_too() -> None:
     run = run_local(application(), changes=changes, faults=Faults(seed=3))
     assert [one.state for one in run.changes] == ["APPLIED"] * len(edits), run.changes
     assert last_sums(run)[0] == WHOLE[0]
-
-
-def test_a_checkpoint_that_does_not_say_how_goes_on() -> None:
-    storage = MemoryStorage()
-    run_local(application(counts=True), windows=3, checkpoint=storage)
-    with_nothing = Checkpoint(storage, "divided")
-    last = with_nothing.last()
-    assert last is not None
-    assert set(last.divided) == {"sums"}
-    with_nothing.commit(replace(last, window_id=last.window_id + 1, epoch=with_nothing.epoch, divided={}), {})
-    with_nothing.close()
-    run_local(application(ByOther, counts=True), checkpoint=storage)
 
 
 def division(**options: Any) -> str:

@@ -1,12 +1,9 @@
 """What a user's tests can do without Spark."""
 
-import io
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 from ridgeline import (
     Application,
@@ -23,7 +20,6 @@ from ridgeline import (
 )
 from ridgeline.api.operator import SparkSource
 from ridgeline.measure.events import OperatorWindow, WindowCommitted
-from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import (
     ABORT,
     END_WINDOW,
@@ -34,8 +30,6 @@ from ridgeline.testing import (
     SteppingClock,
     run_local,
 )
-
-DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Payment(NamedTuple):
@@ -105,6 +99,9 @@ def counted() -> Application:
     return app
 
 
+@pytest.mark.guide("002", "Recovery Mechanisms")
+@pytest.mark.guide("002", "At Least Once")
+@pytest.mark.guide("004", "At-Least-Once")
 @pytest.mark.guide("002", "Testing")
 def test_balances_survive_a_crash():
     run = run_local(
@@ -119,15 +116,6 @@ def test_balances_survive_a_crash():
         "failed in window 1 in `emit_tuples`: `source` aborts in window 1, as its list says"
     )
     assert [event.attempts for event in run.events if isinstance(event, WindowCommitted)] == [1, 2, 1]
-
-
-@pytest.mark.guide("002", "Recovery Mechanisms")
-@pytest.mark.guide("002", "At Least Once")
-@pytest.mark.guide("004", "At-Least-Once")
-def test_each_abort_of_a_window_kills_it_once():
-    run = run_local(balances([ABORT, (1, 1), ABORT, (1, 2), ABORT, END_WINDOW, ABORT, (1, 4)]))
-    assert run.collected("sink") == [Balance(1, 3), Balance(1, 7)]
-    assert [(window, attempt) for window, attempt, _ in run.retries] == [(0, 1), (0, 2), (0, 3), (1, 1)]
 
 
 @pytest.mark.guide("004", "Recovery Mechanisms")
@@ -158,39 +146,6 @@ def test_what_follows_the_end_is_not_played():
     assert run_local(balances([(1, 1), EOF, (1, 1)])).collected("sink") == [Balance(1, 1)]
 
 
-def test_partitions_of_a_list_share_its_items():
-    app = balances([(account, 1) for account in range(7)])
-    run = run_local(app, attributes={"source.partitions": "3"})
-    assert sorted(run.collected("sink")) == [Balance(account, 1) for account in range(7)]
-    assert run.tuples_out("source") == run.tuples_in("balances") == run.tuples_out("balances") == 7
-
-
-def test_application_windows_and_the_last_partial_one():
-    items = [item for n in range(5) for item in ((1, 10**n), END_WINDOW)]
-    run = run_local(balances(items, application_window_count=2))
-    assert {window: run.collected("sink", window) for window in range(5)} == {
-        0: [],
-        1: [Balance(1, 11)],
-        2: [],
-        3: [Balance(1, 1111)],
-        4: [Balance(1, 11111)],
-    }
-    assert run.retries == []
-
-
-def test_an_abort_in_the_middle_of_an_application_window_forgets_nothing_of_it():
-    items = [(1, 1), END_WINDOW, (2, 2), ABORT, END_WINDOW, END_WINDOW]
-    run = run_local(balances(items, application_window_count=3, partitions=1))
-    assert run.collected("sink", 2) == [Balance(1, 1), Balance(2, 2)]
-
-
-def test_windows_limits_the_run():
-    run = run_local(counted(), windows=3)
-    assert run.windows_committed == 3
-    assert run.collected("sink", 2) == [Balance(0, 2)]
-    assert run_local(counted()).windows_committed == 10
-
-
 def test_a_function_of_the_run_ends_it():
     run = run_local(counted(), until=lambda run: len(run.collected("sink")) >= 4)
     assert [row.cents for row in run.collected("sink")] == [1, 1, 2, 2]
@@ -206,18 +161,6 @@ def test_an_option_that_does_not_exist_is_refused():
         run_local(Application("empty"), from_windows=3)
 
 
-@pytest.mark.parametrize("as_path", [str, lambda path: path])
-def test_a_checkpoint_folder_is_gone_on_from(tmp_path, as_path):
-    first = run_local(counted(), windows=3, checkpoint=as_path(tmp_path))
-    second = run_local(counted(), windows=4, checkpoint=as_path(tmp_path))
-    third = run_local(counted(), checkpoint=as_path(tmp_path))
-    windows = [window for run in (first, second, third) for window in run.window_ids]
-    assert windows == list(range(10))
-    together = [row for run in (first, second, third) for row in run.collected("sink")]
-    assert together == run_local(counted()).collected("sink")
-    assert run_local(counted(), checkpoint=as_path(tmp_path)).windows_committed == 0
-
-
 def test_a_checkpoint_of_another_application_is_refused(tmp_path):
     run_local(counted(), windows=1, checkpoint=str(tmp_path))
     with pytest.raises(
@@ -226,22 +169,6 @@ def test_a_checkpoint_of_another_application_is_refused(tmp_path):
     ):
         run_local(balances([]), checkpoint=str(tmp_path))
     run_local(counted(), windows=1, checkpoint=str(tmp_path))
-
-
-def test_a_checkpoint_goes_on_with_other_partitions(tmp_path):
-    first = run_local(counted(), windows=3, checkpoint=str(tmp_path))
-    second = run_local(counted(), attributes={"balances.partitions": 3}, checkpoint=str(tmp_path))
-    together = [*first.collected("sink"), *second.collected("sink")]
-    assert sorted(together) == sorted(run_local(counted()).collected("sink"))
-
-
-def test_a_failed_run_is_gone_on_from_once_the_fault_is_mended(tmp_path):
-    items = [(1, 1), END_WINDOW, (1, 2), (1, -5), END_WINDOW, (1, 4)]
-    with pytest.raises(OperatorError):
-        run_local(balances(items), checkpoint=str(tmp_path))
-    items[3] = (1, 5)
-    run = run_local(balances(items), checkpoint=str(tmp_path))
-    assert run.collected("sink") == [Balance(1, 8), Balance(1, 12)]
 
 
 def test_a_tuple_that_fails_is_named():
@@ -285,31 +212,6 @@ def test_errors_are_counted_and_kept():
     assert run.tuples_out("balances") == 4
 
 
-class Stamp(Operator):
-    data = InputPort(Payment)
-    times = OutputPort(object)
-
-    @data.process
-    def stamp(self, payment: Payment) -> None:
-        clock = self.context.clock
-        self.times.emit((clock.now(), clock.monotonic()))
-        clock.advance(payment.cents)
-
-
-def test_operators_reach_the_stepping_clock():
-    app = Application("stamps", window="2s")
-    source = app.add_operator("source", ListInput(Payment, [(1, 10), (1, 1), END_WINDOW, (1, 1)]))
-    stamp = app.add_operator("stamp", Stamp())
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("payments", source.output, stamp.data)
-    app.add_stream("times", stamp.times, sink.input)
-    clock = SteppingClock(DAY)
-    run = run_local(app, clock=clock)
-    assert [seconds for _, seconds in run.collected("sink")] == [0.0, 10.0, 13.0]
-    assert run.collected("sink")[0][0] == DAY
-    assert clock.monotonic() == 14.0
-
-
 def test_what_is_collected_has_the_schema_asked_for():
     app = Application("kinds", window="1s")
     source = app.add_operator("source", ListInput(Payment, [(1, 5)]))
@@ -336,24 +238,6 @@ def test_only_collectors_collect():
         run.collected("balances")
     with pytest.raises(KeyError, match=r"`snk` is not a `CollectorSink`; did you mean `sink`\?"):
         run.collected("snk")
-
-
-def test_an_application_without_a_collector_says_so():
-    app = Application("app")
-    source = app.add_operator("source", ListInput(Payment, [(1, 5)]))
-    app.add_stream("payments", source.output, app.add_operator("console", ConsoleOutput()).input)
-    with pytest.raises(
-        KeyError,
-        match="`x` is not a `CollectorSink`; this application has none; connect one to the stream",
-    ):
-        run_local(app, console=Console(file=io.StringIO())).collected("x")
-
-
-@pytest.mark.guide("002", "Testing")
-def test_lists_play_inputs_by_name():
-    run = run_local(counted(), inputs={"source": [(7, 70), END_WINDOW, Payment(8, 80)]})
-    assert run.collected("sink") == [Balance(7, 70), Balance(8, 80)]
-    assert run_local(counted(), windows=1).collected("sink") == [Balance(0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -406,17 +290,6 @@ def test_an_application_that_is_not_valid_does_not_run():
     app.add_stream("nothing", None)
     with pytest.raises(ValidationError):
         run_local(app, inputs={"source": []})
-
-
-def test_what_a_crashed_run_left_is_removed_after_the_first_commit(tmp_path):
-    run_local(counted(), windows=2, checkpoint=tmp_path)
-    left = tmp_path / "state" / "000000000002-c0-e1-r0-t0"
-    left.parent.mkdir(mode=0o700, exist_ok=True)
-    left.write_bytes(b"half")
-    run_local(counted(), windows=0, checkpoint=tmp_path)
-    assert left.exists()
-    run_local(counted(), windows=1, checkpoint=tmp_path)
-    assert not left.exists()
 
 
 def test_a_full_disk_is_explained(tmp_path, monkeypatch):

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError, RidgelineError
+from ridgeline import Application, RidgelineError
 from ridgeline.operators import Filter
 from ridgeline.testing import (
     END_WINDOW,
     CountSink,
     ExpectedSink,
-    FailOn,
     Faults,
     FirstLastSink,
     HashSink,
@@ -81,14 +80,6 @@ def test_what_is_expected_comes_in_any_order_within_the_tolerance():
     ]
     with pytest.raises(RidgelineError, match=r"another order: first shop='a', amount=1.0 was expected where"):
         run(ExpectedSink(Sold, SOLD, ordered=True), [SOLD[1], SOLD[0], *SOLD[2:]])
-
-
-def test_a_tuple_that_must_not_come_fails_the_run():
-    run(FailOn(lambda sold: sold.amount > 3), SOLD)
-    with pytest.raises(
-        OperatorError, match=r"`sink` got Sold\(shop='b', amount=2.5\), for which its condition"
-    ):
-        run(FailOn(lambda sold: sold.amount > 2), SOLD)
 
 
 def test_a_sink_without_a_result_is_named():

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from ridgeline import (
     Application,
-    CheckpointError,
-    InputOperator,
     InputPort,
     Operator,
     OutputPort,
@@ -29,7 +27,6 @@ from ridgeline.operators import Filter, RangeKeyVal, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.engine.on_spark import run_on_spark
-from support.engine.slot_platform import KillsInTurn, run_in_processes
 from support.testing.shares import share
 
 
@@ -126,30 +123,6 @@ BY_HAND = [
 ]
 
 
-@pytest.mark.guide("002", "Sliding Application Window")
-@pytest.mark.parametrize(("case", "early", "partitions"), share(3, BY_HAND, [False, True], [1, 2, 3]))
-def test_consecutive_windows_are_summed(case: Any, early: bool, partitions: int) -> None:
-    count, slide, expected = case
-    slides = {"application_window_count": count, "slide_by_window_count": slide, "partitions": partitions}
-    run = run_local(sliding(COUNTING, Sum(early=early), **slides))
-    assert sums(run) == expected
-
-
-def test_empty_windows_slide_out_and_what_is_empty_is_emitted() -> None:
-    windows: list[list[int]] = [[5], [], [], [], [], [], [7], [], [1]]
-    run = run_local(sliding(windows, application_window="3s", slide_by_window_count=1))
-    assert sums(run) == {2: [5], 3: [0], 4: [0], 5: [0], 6: [7], 7: [7], 8: [8]}
-
-
-def test_tuples_of_an_error_port_come_once() -> None:
-    app = sliding([[-1], [2], [-3], [4]], application_window_count=2, slide_by_window_count=1)
-    errors = app.add_operator("errors", CollectorSink(Total))
-    app.add_stream("negative", app.operators[1].operator.negative, errors.input)  # type: ignore[attr-defined]
-    run = run_local(app)
-    assert sums(run) == {1: [2], 2: [2], 3: [4]}
-    assert [total.value for total in run.collected("errors")] == [-1, -3]
-
-
 @pytest.mark.parametrize(("case", "interleave", "partitions"), share(3, BY_HAND[1:4], [None, 7], [1, 2, 3]))
 def test_slides_survive_kills_in_every_window(case: Any, interleave: int | None, partitions: int) -> None:
     count, slide, expected = case
@@ -171,18 +144,6 @@ def test_slides_survive_the_driver_in_every_window(case: Any, windows: int) -> N
     assert found == expected
 
 
-def test_slides_survive_the_death_of_slots(tmp_path: Path) -> None:
-    """With the partitions of the operator, and so their sliders, in processes of their own."""
-    numbers = [[number, number + 1] for number in range(24)]
-    slides = {"application_window_count": 6, "slide_by_window_count": 2, "partitions": 3}
-    app, kills = sliding(numbers, Sum(early=True), **slides), KillsInTurn(4, 13)
-
-    found = run_in_processes(app, tmp_path / "checkpoint", places=3, each=kills, window="0s")
-    assert kills.pids
-    totals = [total.value for total in found.collected("sink")]
-    assert totals == [sum(sum(numbers[end - 5 + back]) for back in range(6)) for end in range(5, 24, 2)]
-
-
 @pytest.mark.spark
 def test_it_slides_on_spark(spark_context: Any, tmp_path: Path) -> None:
     app = sliding(COUNTING, **SIX_BY_TWO, partitions=2)
@@ -190,41 +151,6 @@ def test_it_slides_on_spark(spark_context: Any, tmp_path: Path) -> None:
     assert [total.value for total in run.collected("sink")] == [21, 33, 45, 57]
     own = [node for node in run.run.plan.physical.operators if node.slider]
     assert [node.title for node in own] == ["sum.sums#slider[0]", "sum.sums#slider[1]"]
-
-
-def test_slides_survive_compaction() -> None:
-    app = sliding(COUNTING * 5, application_window_count=6, slide_by_window_count=2)
-    storage, found = MemoryStorage(), {}
-    for _ in range(12):
-        found |= sums(run_local(app, checkpoint=storage, windows=5, attributes={"snapshot_interval": "2"}))
-    numbers = [number for window in COUNTING * 5 for number in window]
-    assert found == {end: [sum(numbers[end - 5 : end + 1])] for end in range(5, 60, 2)}
-
-
-@pytest.mark.parametrize("changed", [{"slide_by_window_count": 3}, {"application_window_count": 12}, {}])
-def test_a_checkpoint_that_slides_otherwise_is_refused(changed: dict[str, int]) -> None:
-    storage = MemoryStorage()
-    slides = {"application_window_count": 6, "slide_by_window_count": 2}
-    run_local(sliding(COUNTING, **slides), checkpoint=storage, windows=7)
-    app = sliding(COUNTING, **({**slides, **changed} if changed else {"application_window_count": 6}))
-    with pytest.raises(CheckpointError, match=r"`sum`: it slides"):
-        run_local(app, checkpoint=storage)
-    assert sums(run_local(sliding(COUNTING, **slides), checkpoint=storage)) == {
-        window: values for window, values in BY_HAND[3][2].items() if window > 6
-    }
-
-
-@pytest.mark.parametrize("before", [1, 2, 3, 6, 9, 11])
-def test_what_slides_since_a_restart_begins_with_whole_slides(before: int) -> None:
-    """What the operator had summed up before is in no result: nobody knows since when."""
-    storage = MemoryStorage()
-    run_local(sliding(COUNTING, application_window_count=3), checkpoint=storage, windows=before)
-    app = sliding(COUNTING, application_window_count=4, slide_by_window_count=2)
-    since = (before // 2 + 1) * 2
-    expected = {end: [sum(range(end - 2, end + 2))] for end in range(since + 3, 12, 2)}
-    if since == 10:
-        expected = {11: [11 + 12]}
-    assert sums(run_local(app, checkpoint=storage)) == expected
 
 
 WINDOWS = st.lists(
@@ -340,11 +266,6 @@ def test_library_operators_without_results_of_windows_do_not_slide(operator: Any
         results([[Pair("a", 1)]], operator, port, **SIX_BY_TWO)
 
 
-def test_an_operator_may_merge_slides_in_its_own_way() -> None:
-    run = run_local(sliding(COUNTING, SumOwn(), **SIX_BY_TWO))
-    assert sums(run) == BY_HAND[3][2]
-
-
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_a_window_that_is_lost_is_missing_in_its_slides_only(partitions: int) -> None:
     class Fails(Sum):
@@ -364,29 +285,6 @@ def test_a_window_that_is_lost_is_missing_in_its_slides_only(partitions: int) ->
     app.add_stream("numbers", source.output, operator.numbers)
     app.add_stream("sums", operator.sums, sink.input)
     assert sums(run_local(app)) == {2: [6], 3: [5], 4: [8], 5: [11], 6: [18], 7: [21]}
-
-
-class Numbers(InputOperator):
-    """An input operator with a unifier of its own."""
-
-    numbers = OutputPort(Total, unifier=Add)
-
-    position = State(0)
-
-    def emit_tuples(self) -> None:
-        self.position += 1
-        self.numbers.emit(Total(self.position))
-        if self.position == 5:
-            self.finish()
-
-
-def test_an_input_operator_slides() -> None:
-    app = Application("inputs", window="1s")
-    slides = {"application_window_count": 2, "slide_by_window_count": 1}
-    source = app.add_operator("numbers", Numbers(), partitions=2, **slides)
-    sink = app.add_operator("sink", CollectorSink(Total))
-    app.add_stream("numbers", source.numbers, sink.input)
-    assert sums(run_local(app)) == {1: [6], 2: [10], 3: [14], 4: [18]}
 
 
 def test_a_stream_of_slides_is_what_sliders_emit() -> None:

@@ -17,7 +17,6 @@ import pytest
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
-from ridgeline.plan.change.state_schemas import Schemas
 from ridgeline.plan.edits import ReplaceOperator
 from ridgeline.testing import run_local
 from support.testing.shares import share
@@ -179,47 +178,7 @@ def test_in_segments_and_among_other_partitions_too(
     goes_on(modules("versioned_app", SWAPPED), storage, parts[1])
 
 
-def test_a_module_that_was_renamed_goes_on(modules: Any) -> None:
-    storage = first(modules("old_app"))
-    goes_on(modules("new_app", SWAPPED), storage)
-
-
 OPEN = KEYED.format(kind="object")
-
-
-@pytest.mark.parametrize("states", [OPEN, "acc = KeyedState(tuple)", "acc = KeyedState(Any, key=int)"])
-def test_classes_that_no_declaration_names_are_matched_too(modules: Any, states: str) -> None:
-    storage = first(modules("old_app", NAMED, states))
-    goes_on(modules("new_app", SWAPPED, states), storage)
-
-
-NESTED = """a = self.acc.get(r.key, Deep([Acc(0, 0)], {{}}, None)).first[0]
-        a = Acc(count=a.count + 1, total=a.total + r.n)
-        self.acc[r.key] = Deep([a], {{1: a}}, a)
-        self.output.emit(Out(r.key, a.count, a.total))""".replace("{{", "{").replace("}}", "}")
-DEEP = "\nclass Deep(NamedTuple):\n    first: list[Acc]\n    second: dict[int, Acc]\n    third: Acc | None\n"
-
-
-def test_fields_of_values_within_values_are_matched(modules: Any) -> None:
-    storage = first(modules("versioned_app", NAMED + DEEP, KEYED.format(kind="Deep"), NESTED))
-    goes_on(modules("versioned_app", SWAPPED + DEEP, KEYED.format(kind="Deep"), NESTED), storage)
-
-
-SINGLE = """acc = State({0: Acc(0, 0)})
-    seen = ListState(Acc)"""
-SINGLE_BODY = """a = self.acc.get(r.key, Acc(0, 0))
-        if self.seen:
-            assert self.seen[-1] == self.last(), (self.seen[-1], self.last())
-        self.acc[r.key] = a = Acc(count=a.count + 1, total=a.total + r.n)
-        self.seen.append(Acc(count=r.n, total=-1))
-        self.output.emit(Out(r.key, a.count, a.total))
-    def last(self):
-        return Acc(count=max(one.count for one in self.seen), total=-1)"""
-
-
-def test_single_values_and_lists_are_matched(modules: Any) -> None:
-    storage = first(modules("versioned_app", NAMED, SINGLE, SINGLE_BODY))
-    goes_on(modules("versioned_app", SWAPPED, SINGLE, SINGLE_BODY), storage)
 
 
 KEY = "class Key(NamedTuple):\n    {}: int\n    {}: int\n"
@@ -240,19 +199,6 @@ def test_fields_of_keys_are_matched(
     states = f"acc = KeyedState(Acc, key={kind})"
     storage = first(modules("versioned_app", NAMED + KEY.format("one", "two"), states, BY_KEY))
     goes_on(modules("versioned_app", NAMED + KEY.format("two", "one"), states, BY_KEY), storage)
-
-
-COLORS = "class Color(Enum):\n    {} = 1\n    {} = 2\n    MORE = 3\n"
-COLORED = """count, total, color = self.acc.get(r.key, (0, 0, Color.RED))
-        assert color is (Color.RED if count % 2 == 0 else Color.BLUE), (count, color)
-        self.acc[r.key] = (count + 1, total + r.n, Color.BLUE if count % 2 == 0 else Color.RED)
-        self.output.emit(Out(r.key, count + 1, total + r.n))"""
-
-
-def test_members_are_matched_by_name(modules: Any) -> None:
-    states = KEYED.format(kind="tuple")
-    storage = first(modules("versioned_app", COLORS.format("RED", "BLUE"), states, COLORED))
-    goes_on(modules("versioned_app", COLORS.format("BLUE", "RED"), states, COLORED), storage)
 
 
 @pytest.mark.parametrize(("kind", "segments"), share(2, ["Flag", "IntFlag"], [False, True]))
@@ -407,20 +353,6 @@ def test_wider_types_go_on(modules: Any, states: str) -> None:
     goes_on(modules("old_app", SWAPPED, states), storage)
 
 
-RENAMED = BODY.replace("self.acc", "self.sums")
-
-
-def test_a_renamed_state_is_refused_unless_it_is_said(modules: Any) -> None:
-    storage = first(modules("old_app"))
-    renamed = modules("old_app", SWAPPED, KEYED.replace("acc", "sums").format(kind="Acc"), RENAMED)
-    found = refused(renamed, storage)
-    assert "`Sum` has no state `acc` any more, but the checkpoint has its values" in found
-    assert "`--rename sum.acc=sum.sums` gives its values to another one" in found
-    assert "`--drop-state sum.acc` drops them" in found
-    assert "has no such state" in refused(renamed, storage, rename={"sum.acc": "sum.sum"})
-    goes_on(renamed, storage, rename={"sum.acc": "sum.sums"})
-
-
 def test_a_state_that_is_gone_can_be_dropped_with_its_class(modules: Any) -> None:
     storage = first(
         modules(
@@ -454,22 +386,6 @@ def live(module: ModuleType, storage: MemoryStorage, spec: str) -> Any:
     return run_local(module.application(), checkpoint=storage, changes=changes)
 
 
-def test_an_operator_that_is_replaced_live_takes_the_state_by_name(modules: Any, tmp_path: Path) -> None:
-    storage = first(modules("old_app"))
-    text = TEMPLATE.format(
-        classes=SWAPPED, states=KEYED.format(kind="Acc"), body=BODY, keys=KEYS, width=WIDTH, windows=WINDOWS
-    ).replace("class Rec(NamedTuple)", "from old_app import Rec, Out\nclass NoRec(NamedTuple)")
-    text = text.replace("class Out(NamedTuple)", "class NoOut(NamedTuple)")
-    (tmp_path / "other_app.py").write_text(text)
-    importlib.invalidate_caches()
-    try:
-        found = live(sys.modules["old_app"], storage, "other_app.Sum")
-        assert [asked.state for asked in found.changes] == ["APPLIED"], found.changes
-        assert rows(found) == expected()
-    finally:
-        sys.modules.pop("other_app", None)
-
-
 @pytest.mark.parametrize(
     ("classes", "states", "told"),
     [
@@ -494,32 +410,6 @@ def test_a_replaced_operator_that_would_lose_state_is_refused(
         assert rows(found) == expected()
     finally:
         sys.modules.pop("other_app", None)
-
-
-@pytest.mark.parametrize(("kind", "segments"), share(2, ["Acc", "object"], [False, True]))
-def test_what_an_earlier_version_did_not_note_is_compared_from_the_second_start_on(
-    modules: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, segments: bool
-) -> None:
-    """Also of states, and of classes, that no window has changed since."""
-    if segments:
-        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
-    states = f"acc = KeyedState({kind}, key=int); old = KeyedState({kind.replace('Acc', 'Old')}, key=int)"
-    two = NAMED + NAMED.replace("Acc", "Old")
-    body = f"""if r.n < {KEYS}:
-            self.old[r.key] = Old(count=r.key, total=1000)
-        assert self.old[r.key].count == r.key and self.old[r.key].total == 1000
-        {BODY}"""
-    storage = MemoryStorage()
-    with monkeypatch.context() as earlier:
-        earlier.setattr(Schemas, "note", lambda *_: None)
-        run_local(modules("app", two, states, body).application(), checkpoint=storage, windows=FIRST)
-    found = rows(run_local(modules("app", two, states, body).application(), checkpoint=storage, windows=2))
-    assert [one for one in caplog.messages if "did not note the fields" in one]
-    caplog.clear()
-    swapped = SWAPPED + SWAPPED.replace("Acc", "Old")
-    found += rows(run_local(modules("app", swapped, states, body).application(), checkpoint=storage))
-    assert sorted(found) == expected()
-    assert not [one for one in caplog.messages if "did not note the fields" in one]
 
 
 def test_values_that_pickle_does_not_give_back_name_their_operator(modules: Any) -> None:
@@ -575,16 +465,6 @@ def test_values_of_a_literal_that_are_gone_are_refused(
     storage = first(modules("old_app", imports + classes, f"acc = KeyedState({kind}, key=int)", body))
     found = refused(modules("old_app", imports, f"acc = KeyedState({now}, key=int)", body), storage)
     assert told in found
-
-
-@pytest.mark.parametrize("now", ['Literal["s", "q", "p"]', 'Literal["p", "q"] | None', "str", "object"])
-def test_a_literal_may_have_more_values(modules: Any, now: str) -> None:
-    imports = "from typing import Literal\n"
-    states = 'acc = KeyedState(Literal["p", "q"], key=int)'
-    storage = first(modules("old_app", imports, states, LITERAL_BODY))
-    after = modules("old_app", imports, f"acc = KeyedState({now}, key=int)", LITERAL_BODY)
-    run = run_local(after.application(), checkpoint=storage, windows=4)
-    assert {(row.key, row.count) for row in run.collected("sink")} == {(n, n % 2) for n in range(KEYS)}
 
 
 COLOURS = """from typing import Literal
@@ -709,8 +589,3 @@ def test_values_of_the_declared_type_go_on(
     run = run_local(modules("old_app", "", after, body).application(), checkpoint=storage, windows=3)
     rows = sorted((row.total, row.count) for row in run.collected("sink"))
     assert rows == [(n, wanted(n)) for n in range(WIDTH * FIRST, WIDTH * (FIRST + 3))]
-
-
-def test_any_type_is_wider_than_each(modules: Any) -> None:
-    storage = first(modules("old_app"))
-    goes_on(modules("old_app", SWAPPED, "acc = KeyedState(Any, key=Any)"), storage)

@@ -15,8 +15,7 @@ from ridgeline import (
     StateError,
     ValidationError,
 )
-from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 
 class Seen(NamedTuple):
@@ -49,15 +48,6 @@ class Look(Operator):
         self.seen.emit(Seen(self.ever, self.count, keys, " ".join(map(str, self.items))))
 
 
-WINDOWS: list[list[Any]] = [[1, 2], [3], [], [], [], [], [4], [4], [7], [5]]
-BY_HAND = {
-    2: Seen(3, 3, "1:1 2:1 0:1", "1 2 3"),
-    5: Seen(3, 0, "", ""),
-    8: Seen(6, 3, "1:3", "4 4 7"),
-    9: Seen(7, 1, "2:1", "5"),
-}
-
-
 def looking(windows: list[list[Any]], **attributes: Any) -> Application:
     app = Application("looking", window="500ms")
     items = [item for window in windows for item in (*window, END_WINDOW)][:-1]
@@ -71,22 +61,6 @@ def looking(windows: list[list[Any]], **attributes: Any) -> Application:
 
 def by_window(run: Any) -> dict[int, Seen]:
     return {window: seen for window in run.window_ids for seen in run.collected("sink", window)}
-
-
-@pytest.mark.guide("002", "Aggregate Application Window")
-@pytest.mark.parametrize("kills", [False, True])
-def test_a_state_of_a_window_is_kept_to_its_end_and_no_longer(kills: bool) -> None:
-    windows = [[*window, ABORT] for window in WINDOWS] if kills else WINDOWS
-    run = run_local(looking(windows))
-    assert by_window(run) == BY_HAND
-    assert len(run.retries) == len(WINDOWS) * kills
-
-
-def test_a_state_of_a_window_survives_the_driver() -> None:
-    storage, found = MemoryStorage(), {}
-    for _ in WINDOWS:
-        found |= by_window(run_local(looking(WINDOWS), checkpoint=storage, windows=1))
-    assert found == BY_HAND
 
 
 def test_a_lost_window_ends_the_states_of_its_application_window() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,7 +13,6 @@ from ridgeline import (
     ListState,
     Operator,
     OutputPort,
-    PushInput,
     State,
 )
 from ridgeline.engine.files.storage import MemoryStorage
@@ -124,69 +122,3 @@ def test_what_an_operator_is_called_for(name: str, how: str) -> None:
     else:
         found = stories(run_local(app, interleave=5 if how == "interleaved" else None))
     assert found == expected
-
-
-def test_a_run_that_is_stopped_leaves_the_application_window_open() -> None:
-    """Only inputs that finish cut it off; the next run goes on in the middle of it."""
-    storage = MemoryStorage()
-    app = telling(["a", "b", "c", "d", "e", "f", "g"], application_window_count=4)
-    assert stories(run_local(app, checkpoint=storage, windows=2)) == {}
-    assert stories(run_local(app, checkpoint=storage, windows=4)) == {3: "b0 a0 b1 c2 d3 e"}
-    assert stories(run_local(app, checkpoint=storage)) == {6: "b4 e4 f5 g6 e"}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "first", "second"),
-    [
-        (4, 2, {}, {3: "b0 a0 b1 c2 d3 e", 5: "b4 e4 f5 e", 6: "b6 g6 e"}),
-        (2, 4, {1: "b0 a0 b1 e"}, {3: "b2 c2 d3 e", 6: "b4 e4 f5 g6 e"}),
-        (3, 5, {2: "b0 a0 b1 c2 e"}, {4: " d3 e4 e", 6: "b5 f5 g6 e"}),
-    ],
-)
-def test_another_application_window_ends_where_its_own_do(
-    before: int, after: int, first: dict[int, str], second: dict[int, str]
-) -> None:
-    """What the open one has kept goes into the first that ends; no tuple is lost, none comes twice."""
-    storage, windows = MemoryStorage(), ["a", "b", "c", "d", "e", "f", "g"]
-    app = telling(windows, application_window_count=before)
-    assert stories(run_local(app, checkpoint=storage, windows=3)) == first
-    app = telling(windows, application_window_count=after)
-    assert stories(run_local(app, checkpoint=storage)) == second
-
-
-class Pauses(PushInput):
-    """Emits a letter a window; before the second it has nothing until somebody waits for it."""
-
-    letters = OutputPort(Letter)
-    position = State(0)
-    held: ClassVar[threading.Event]
-
-    def emit_tuples(self) -> None:
-        if self.position == 1 and not self.held.is_set():
-            return
-        self.letters.emit(Letter("xyz"[self.position]))
-        self.position += 1
-        if self.position == 3:
-            self.finish()
-
-    def handle_idle_time(self) -> None:
-        self.held.set()
-        self.wake()
-
-
-def test_windows_in_which_an_input_pauses_count() -> None:
-    Pauses.held = threading.Event()
-    app = Application("pausing", window="10ms")
-    source = app.add_operator("source", Pauses())
-    tell = app.add_operator("tell", Tell(), application_window_count=2)
-    sink = app.add_operator("sink", CollectorSink(Story))
-    app.add_stream("letters", source.letters, tell.letters)
-    app.add_stream("stories", tell.stories, sink.input)
-    told = stories(run_local(app))
-    begun = [int(text.split()[0][1:]) for text in told.values()]
-    assert begun == list(range(0, 2 * len(told), 2))
-    letters = [part for text in told.values() for part in text.split() if part[0] in "xyz"]
-    assert [part[0] for part in letters] == ["x", "y", "z"]
-    for text in told.values():
-        first = int(text.split()[0][1:])
-        assert all(int(part[1:]) in {first, first + 1} for part in text.split()[1:-1])

@@ -68,11 +68,6 @@ def test_a_time_beyond_its_day_is_refused(kind: Any, value: int, unit: str) -> N
         emitted(kind, times(kind, 0, value, unit=unit))
 
 
-def test_the_ends_of_a_day_and_nulls_are_taken() -> None:
-    assert [row.at for row in emitted(Opens, times(Opens, 0, None, DAY - 1))] == [time(0), None, time.max]
-    assert emitted(Opens, times(Opens, None)) == [Opens(None)]
-
-
 @pytest.mark.parametrize("kind", [Opens, Week, Shops])
 def test_in_parquet_files_too(kind: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"at": times(kind, DAY)}), tmp_path / "a.parquet")

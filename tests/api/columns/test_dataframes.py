@@ -8,14 +8,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputPort, Operator, OutputPort, SchemaError
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline import Operator, OutputPort, SchemaError
 
 
 class Pair(NamedTuple):
@@ -114,32 +112,6 @@ def test_a_frame_that_arrow_cannot_read_is_refused():
         emitted(FRAME.rename_axis("day"))
     with pytest.raises(SchemaError, match="cannot insert key, already exists"):
         emitted(FRAME.rename_axis("key"))
-
-
-class Odd(Operator):
-    """Emits what is odd of a batch, as a DataFrame of its rows."""
-
-    data = InputPort(Pair)
-    out = OutputPort(Pair)
-
-    @data.process_batch
-    def sift(self, batch: pa.RecordBatch) -> None:
-        frame = batch.to_pandas()
-        odd = (frame["key"] % 2 == 1).to_numpy()
-        self.out.emit_batch(frame[odd], rows=odd)
-        self.out.emit_batch(
-            pa.Table.from_pandas(frame[odd]).drop_columns("__index_level_0__"), rows=np.flatnonzero(odd)
-        )
-
-
-def test_frames_go_on_as_batches_do():
-    app = Application("app")
-    source = app.add_operator("source", ListInput(Pair, PAIRS))
-    odd = app.add_operator("odd", Odd())
-    sink = app.add_operator("sink", CollectorSink(Pair))
-    app.add_stream("all", source.output, odd.data)
-    app.add_stream("odd", odd.out, sink.input)
-    assert run_local(app).collected("sink") == [PAIRS[0], PAIRS[2]] * 2
 
 
 class Objects(NamedTuple):

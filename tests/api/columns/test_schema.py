@@ -125,29 +125,6 @@ def test_tuples_come_back_equal_and_of_the_same_types(kind, rows):
     check()
 
 
-@settings(deadline=None, max_examples=deep(20))
-@given(
-    st.lists(
-        st.builds(
-            Payment, INT64, st.floats() | INT64, st.text(), st.booleans(), st.binary(), TIMES | st.datetimes()
-        )
-    )
-)
-def test_canonical_tuples_are_those_that_encoding_gives_back(tuples):
-    schema = Schema(Payment)
-    try:
-        back = schema.decode(schema.encode(tuples))
-    except SchemaError:
-        with pytest.raises(SchemaError):
-            schema.settle(tuples)
-        return
-    canonical, settled = schema.settle(tuples)
-    if canonical:
-        assert repr(back) == repr(tuples)
-    assert repr(schema.decode(schema.assemble(tuples, settled))) == repr(back)
-    assert schema.settle(back)[0] or not back
-
-
 def test_canonical_knows_what_encoding_would_change():
     now = datetime(2026, 1, 1, tzinfo=UTC)
     good = Payment(1, 1.0, "a", True, b"", now)

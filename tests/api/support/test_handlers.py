@@ -1,11 +1,9 @@
 """A method that a port or timers call is found, whatever decorators make of it and of its name."""
 
 import functools
-import pickle
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import cloudpickle
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, State, Timers, ValidationError
@@ -141,12 +139,6 @@ def test_timers_find_theirs():
 
     assert operator_type(Later).states["timers"].handler == "other"
     assert operator_type(Late).states["timers"].handler == "expire"
-
-
-def test_the_class_is_pickled_by_value_as_before():
-    kind = made_by(plain, same)
-    copied = pickle.loads(cloudpickle.dumps(kind))
-    assert doubles(copied) == [N(2), N(4)]
 
 
 def test_one_function_may_take_from_several_ports():

@@ -55,17 +55,6 @@ def sinks(found: LogicalPlan, stream: str) -> list[str]:
 # Values -----------------------------------------------------------------------------------------------------
 
 
-def test_properties_are_decoded_checked_and_later_ones_win() -> None:
-    app = payments_app()
-    found = plan(app, SetProperty("source", "count", "12"), SetProperty("source", "count", 13))
-    assert found.operator("source").operator.count == 13  # type: ignore[attr-defined]
-    found = plan(app, SetProperty("source", "accounts", "[3, 4]"), properties={"source.accounts": [9]})
-    assert found.operator("source").operator.accounts == [3, 4]  # type: ignore[attr-defined]
-    assert faults(app, SetProperty("source", "count", -1), SetProperty("source", "cuont", 1))[0].startswith(
-        "`source.cuont`: `Source` has no property `cuont`; did you mean `count`?"
-    )
-
-
 def test_attributes_of_everything() -> None:
     app = payments_app()
     app.operators[1].attributes["application_window"] = "1s"

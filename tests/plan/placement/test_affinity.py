@@ -1,16 +1,12 @@
 """Affinity rules: what they mean for containers, and where they contradict each other or localities."""
 
-import itertools
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from ridgeline.api import AffinityRule, Application, ValidationError
+from ridgeline.api import AffinityRule, Application
 from ridgeline.plan import describe, find_faults, plan_application
-from support.depth import deep
-from support.plan.parts import Balances, Check, Follow, Source, Store
+from support.plan.parts import Balances, Check, Source, Store
 
 
 def chain(*rules: AffinityRule, localities: Any = None, **attributes: Any) -> Application:
@@ -216,57 +212,3 @@ def test_rules_from_mappings() -> None:
         AffinityRule.from_mapping({"type": "affinity", "operator": "a"})
     with pytest.raises(ValueError, match="has no `type`"):
         AffinityRule.from_mapping({"operators": ["a", "b"]})
-
-
-NAMES = ["source", "check", "balances", "store", "log", "again"]
-STREAMS = ["payments", "valid", "balances", "rejected"]
-LOCALITIES = ["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
-RULES = st.builds(
-    AffinityRule,
-    st.sampled_from(["AFFINITY", "ANTI_AFFINITY", "ANTI_AFFINITY"]),
-    st.lists(st.sampled_from(NAMES), min_size=2, max_size=3),
-    locality=st.sampled_from(LOCALITIES),
-    relax=st.booleans(),
-)
-
-
-@settings(max_examples=deep(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(RULES, max_size=4),
-    st.dictionaries(
-        st.sampled_from(["payments", "valid", "balances", "rejected"]), st.sampled_from(LOCALITIES)
-    ),
-    st.integers(1, 2),
-)
-def test_a_plan_keeps_all_strict_rules_or_names_those_that_contradict(
-    rules: list[AffinityRule], localities: dict[str, str], partitions: int
-) -> None:
-    def build(rules: list[AffinityRule]) -> Application:
-        app = chain(*rules, localities=localities, partitions=partitions)
-        again = app.add_operator("again", Follow())
-        app.streams[1].sinks += (again.payments,)
-        return app
-
-    if find_faults(build([])):
-        return  # the localities alone cannot be
-    faults = find_faults(build(rules))
-    if faults:
-        named = [int(fault.where.removeprefix("affinity ")) - 1 for fault in faults]
-        assert not any(rules[number].relax for number in named)
-        guilty = [rule for number, rule in enumerate(rules) if f"`affinity {number + 1}`" in str(faults)]
-        with pytest.raises(ValidationError):
-            plan_application(build(guilty))  # by themselves they contradict
-        return
-    plan = plan_application(build(rules))
-    homes = {op.id: op for op in plan.physical.operators if not op.unifier}
-    for box in plan.execution.containers:
-        inside = {homes[one].name for one in box.operators if one in homes}
-        for rule in plan.logical.affinity:
-            for first, second in itertools.combinations(dict.fromkeys(rule.operators), 2):
-                if rule.apart:
-                    assert not {first, second} <= inside
-                elif rule.locality.together:
-                    assert (first in inside) == (second in inside)
-    assert {rule.name for rule in plan.logical.affinity} >= {
-        f"affinity {number}" for number, rule in enumerate(rules, 1) if not rule.relax
-    }

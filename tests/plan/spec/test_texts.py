@@ -22,13 +22,6 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text(max_size=5), VALUES, min_size=1, max_size=4))
-@settings(max_examples=deep(16), deadline=None)
-def test_what_is_written_is_read(document):
-    for form in (Form.JSON, Form.YAML, Form.TOML):
-        assert read_document(write_document(document, form), form) == document, form
-
-
 @given(VALUES)
 @settings(max_examples=deep(16), deadline=None)
 def test_a_value_of_properties_is_read_as_it_was_written(value):

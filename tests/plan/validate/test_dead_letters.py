@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,11 +17,6 @@ from ridgeline.testing import CollectorSink, ListInput, run_local
 
 class Number(NamedTuple):
     value: int
-
-
-class Unprintable:
-    def __repr__(self) -> str:
-        raise RuntimeError
 
 
 class Count(Operator):
@@ -79,34 +73,6 @@ def test_each_tuple_is_a_result_or_a_dead_letter(values: list[int], partitions: 
         if v % 10 == 0 or v < 0
     )
     assert all("raise" in letter.traceback for letter in letters)
-
-
-def test_one_operator_may_send_its_dead_letters_elsewhere() -> None:
-    app, first, _ = _two_stages([10, -1], 2)
-    own = app.add_operator("own", CollectorSink(DeadLetter))
-    app.add_stream("refused", first.dead_letters, own.input)
-    app.dead_letters(CollectorSink(DeadLetter))
-    run = run_local(app)
-    assert [letter.operator for letter in run.collected("own")] == ["first"]
-    assert [letter.operator for letter in run.collected("dead_letters")] == ["count"]
-
-
-@pytest.mark.parametrize("hostile", [Unprintable(), "\ud800", "x" * 100_000, b"\0", "\x1b[2J"])
-def test_hostile_tuples_become_printable_texts(hostile: object) -> None:
-    app = Application("hostile")
-    source = app.add_operator("source", ListInput(object, [hostile]))
-    parse = app.add_operator("parse", Map(_fail, schema=object), on_error=OnError.SKIP)
-    sink = app.add_operator("sink", CollectorSink(object))
-    app.add_stream("raw", source.output, parse.data)
-    app.add_stream("parsed", parse.output, sink.input)
-    app.dead_letters(CollectorSink(DeadLetter))
-    [letter] = run_local(app).collected("dead_letters")
-    assert letter.tuple.encode().decode().isprintable()
-    assert len(letter.tuple) <= 1_000
-
-
-def _fail(value: object) -> object:
-    raise ValueError(repr(value))
 
 
 def test_dead_letters_that_cannot_come_are_a_fault() -> None:
