@@ -13,7 +13,7 @@ from ridgeline import PortInfo
 from ridgeline.api.balancing import BalancedPartitioner, balance, respread
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.build.partitioning import check_cover
-from ridgeline.plan.spec.partitioners import read_partitioner, write_partitioner
+from ridgeline.plan.spec.values import read_partitioner, write_partitioner
 
 PORTS = [PortInfo("data", keyed=True, connected=True), PortInfo("rates", keyed=False, connected=True)]
 TOLERANCE = 0.05

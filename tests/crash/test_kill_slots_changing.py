@@ -13,7 +13,7 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
-from ridgeline.testing.collector import collected
+from ridgeline.testing.sinks import collected
 from support.depth import deep
 from support.engine.on_spark import run_on_spark
 from support.testing.edited import RandomEdits, application, by_hand, unlike

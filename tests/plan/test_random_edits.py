@@ -11,7 +11,7 @@ from ridgeline.plan.change.editing import edited
 from ridgeline.plan.change.state_moves import plan_states
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import Repartition
-from ridgeline.plan.spec_changes import edits_between
+from ridgeline.plan.specification import edits_between
 from ridgeline.plan.transition import transition
 from support.plan.random_applications import applications, many, plan_of
 from support.plan.random_edits import edits

@@ -36,8 +36,7 @@ from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.planner import plan_logical
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.writer import document_text, specification_of
-from ridgeline.plan.spec_changes import edits_between
-from ridgeline.plan.specification import read_specification
+from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.validation import validate
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.settings.documents import read_file

@@ -22,9 +22,9 @@ from ridgeline import (
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.plan import plan_application
-from ridgeline.plan.change.divisions import divisions
+from ridgeline.plan.change.succession import divisions
 from ridgeline.plan.edits import Repartition
-from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 
 WINDOWS = 8

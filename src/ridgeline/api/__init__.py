@@ -3,7 +3,7 @@
 from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
-from ridgeline.api.cells.cache import Cache
+from ridgeline.api.cells.cell import Cache
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.list_state import ListCell
 from ridgeline.api.cells.migrations import (
@@ -23,7 +23,7 @@ from ridgeline.api.codec import StreamCodec, stable_hash
 from ridgeline.api.columns.dataframes import ArrowStream
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.columns.schema_types import ArrowSchema, SchemaType
+from ridgeline.api.columns.struct_types import ArrowSchema, SchemaType
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange

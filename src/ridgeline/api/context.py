@@ -16,7 +16,7 @@ from ridgeline.api.times import EARLIEST, NO_TIME, Mark, Microseconds, Times
 
 if TYPE_CHECKING:
     from ridgeline.api.columns.tuples import Tuples
-    from ridgeline.api.support.control import Control
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -277,3 +277,22 @@ class OperatorContext:
         operator's watermark. Raises nothing.
         """
         self.engine.late += records
+
+
+class Control(NamedTuple):
+    """A control tuple. `number`: of those that the `origin` has emitted in the window.
+
+    `origin`: the operator's physical id; of one that came through a queue, a number below 0. `at_end`:
+    delivered before `end_window`, else before the tuples of the window. `value`: pickled.
+
+    Example:
+        >>> import pickle
+        >>> from ridgeline.api.context import Control
+        >>> Control(3, 0, at_end=True, value=pickle.dumps("flush")).at_end
+        True
+    """
+
+    origin: int
+    number: int
+    at_end: bool
+    value: bytes

@@ -17,8 +17,8 @@ from ridgeline.api.columns.dataframes import ArrowStream, table_of
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.context import Control
 from ridgeline.api.errors import RidgelineError, SchemaError
-from ridgeline.api.support.control import Control
 from ridgeline.api.times import Processing, Times, check_timestamp, joined_times, to_times
 
 if TYPE_CHECKING:

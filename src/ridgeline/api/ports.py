@@ -12,7 +12,7 @@ import typing_extensions
 from ridgeline.api.cells.per_instance import PerInstance
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.columns.schema_types import ArrowSchema, Struct
+from ridgeline.api.columns.struct_types import ArrowSchema, Struct
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.handlers import Handlers

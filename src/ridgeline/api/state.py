@@ -24,10 +24,9 @@ from ridgeline.api.cells.cell import (
     differs,
     is_mutable,
 )
-from ridgeline.api.cells.keyed_declaration import KeyedState
+from ridgeline.api.cells.keyed_declaration import KeyedState, StateMoves, checked_moves
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.list_state import ListCell, ListState
-from ridgeline.api.cells.state_division import StateMoves, checked_moves
 
 __all__ = [
     "ENDED",

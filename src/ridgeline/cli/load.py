@@ -31,7 +31,7 @@ from ridgeline.cli.packages import is_package, unpack_application
 from ridgeline.cli.settings import COMMAND_OPTIONS
 from ridgeline.engine.process.hidden_modules import hidden_by, hides_needed, hint, keep_standard_modules
 from ridgeline.plan.spec.form import form_of
-from ridgeline.plan.spec.imports import APP_PREFIX
+from ridgeline.plan.spec.values import APP_PREFIX
 
 _OF_COMMAND = "is not an option of `ridgeline run` either"
 

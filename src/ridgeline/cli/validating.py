@@ -18,7 +18,7 @@ from ridgeline.cli.output import write
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
-    from ridgeline.plan.change.state_verdicts import StateVerdict
+    from ridgeline.plan.change.state_moves import StateVerdict
     from ridgeline.plan.execution import Plan
 
 

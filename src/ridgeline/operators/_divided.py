@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ridgeline.api import Operator, RidgelineError, Schema, SchemaError, StreamCodec, stable_hash
 from ridgeline.api.cells.cell import Declaration
-from ridgeline.api.cells.state_division import Owns
+from ridgeline.api.cells.keyed_declaration import Owns
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean

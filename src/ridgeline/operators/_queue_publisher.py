@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rich.text import Text
 
+from ridgeline.api.context import Control
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.support.control import Control
 from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses

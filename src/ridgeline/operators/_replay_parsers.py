@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from ridgeline.api.columns.casting import is_bytes, is_text
-from ridgeline.api.columns.changing_values import refuse_changing
+from ridgeline.api.columns.casting import is_bytes, is_text, refuse_changing
 from ridgeline.api.columns.nulls import MisplacedNullError, optional_columns, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker

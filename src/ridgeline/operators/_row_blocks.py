@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api import KeyedState, Operator
+from ridgeline.api.cells.keyed_declaration import Owns
 from ridgeline.api.cells.keyed_state import KeyedCell
-from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.codec import Hashes, hash_columns
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._window_parts import Index

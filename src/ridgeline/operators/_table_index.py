@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api.cells.keyed_state import KeyedCell
-from ridgeline.api.columns.nan import one
+from ridgeline.api.columns.nulls import one
 from ridgeline.operators._divided import row_keys
 from ridgeline.operators._joined import arrays_of, fitted, has_null
 from ridgeline.operators.key_value import Index, last_rows

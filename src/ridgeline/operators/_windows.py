@@ -10,8 +10,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.api.support.calls import names_call
 from ridgeline.api.support.duration import parse_duration
+from ridgeline.api.support.results import names_call
 from ridgeline.operators._calendar import (
     DAY,
     check_zone,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import port_schema
 from ridgeline.api.support.duration import duration_faults, parse_duration

@@ -18,7 +18,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from ridgeline.api.cells.cache import Cache
+from ridgeline.api.cells.cell import Cache
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.publisher import Publisher, PublisherContext

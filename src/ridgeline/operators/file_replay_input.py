@@ -14,8 +14,8 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.attributes import OnError
-from ridgeline.api.cells.cache import Cache
-from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.cells.cell import Cache
+from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import InputOperator, port_schema

@@ -12,8 +12,7 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct
-from ridgeline.api.columns.schema_types import SchemaType
-from ridgeline.api.columns.struct_types import struct_fields
+from ridgeline.api.columns.struct_types import SchemaType, struct_fields
 from ridgeline.api.errors import RidgelineError, SchemaError, shorten
 from ridgeline.connect._enumerating import Settings
 from ridgeline.connect.partitioned_input import PartitionedInput

@@ -21,7 +21,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import Operator, RidgelineError, SchemaError, SchemaType, StreamCodec, stable_hash
 from ridgeline.api.codec import hash_column
-from ridgeline.api.columns.nan import NAN
+from ridgeline.api.columns.nulls import NAN
 from ridgeline.api.columns.schema import is_named_tuple
 from ridgeline.api.columns.struct_types import struct_fields as record_fields
 from ridgeline.api.columns.tuples import Tuples

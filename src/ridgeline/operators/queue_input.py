@@ -13,12 +13,11 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api.columns.schema import PICKLED, holds_pickles
-from ridgeline.api.columns.schema_types import SchemaType
-from ridgeline.api.context import OperatorContext
+from ridgeline.api.columns.struct_types import SchemaType
+from ridgeline.api.context import Control, OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.files import waiting_for_store

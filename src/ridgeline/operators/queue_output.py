@@ -10,9 +10,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api.columns.schema import holds_pickles
-from ridgeline.api.context import OperatorContext
+from ridgeline.api.context import Control, OperatorContext
 from ridgeline.api.ports import InputPort
-from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.api.times import Mark

@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.duration import duration_faults, parse_duration

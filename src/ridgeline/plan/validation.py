@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
-from ridgeline.plan.build.key_sharing import check_sharing
+from ridgeline.plan.build.key_agreement import check_sharing
 from ridgeline.plan.build.property_values import settle
+from ridgeline.plan.change.edited_references import Rewrite
 from ridgeline.plan.change.editing import make_edits, of_modules
-from ridgeline.plan.change.replacing import Rewrite
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
@@ -21,18 +21,14 @@ from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import read_application, read_deciders, read_listeners
 from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes
-from ridgeline.plan.validate.dead_letters import connect_dead_letters, skip_for_dead_letters
-from ridgeline.plan.validate.graph import check_cycles, check_modes, ordered, resolve_schemas
-from ridgeline.plan.validate.loops import check_loops
-from ridgeline.plan.validate.metrics import check_metrics
-from ridgeline.plan.validate.operators import read_operators
+from ridgeline.plan.validate.graph import check_cycles, check_loops, check_modes, ordered, resolve_schemas
+from ridgeline.plan.validate.operators import check_metrics, read_operators
 from ridgeline.plan.validate.order import check_order
 from ridgeline.plan.validate.partitions import check_unused, divide_operators, settle_placement
 from ridgeline.plan.validate.ports import check_connections, check_declarations
 from ridgeline.plan.validate.regions import divide
-from ridgeline.plan.validate.slides import check_slides
-from ridgeline.plan.validate.streams import read_streams
-from ridgeline.plan.validate.times import check_times
+from ridgeline.plan.validate.streams import connect_dead_letters, read_streams, skip_for_dead_letters
+from ridgeline.plan.validate.times import check_slides, check_times
 
 _NONE: Mapping[str, object] = {}
 

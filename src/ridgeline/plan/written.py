@@ -19,9 +19,8 @@ from ridgeline.plan.modules.expanding import copied
 from ridgeline.plan.overrides import Overrides, divide_stream_attributes, key_splitter
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.writer import specification_of
-from ridgeline.plan.spec_changes import edits_between
-from ridgeline.plan.specification import read_specification
-from ridgeline.plan.validate.properties import set_properties
+from ridgeline.plan.specification import edits_between, read_specification
+from ridgeline.plan.validate.operators import set_properties
 
 _REMEDY = "write it into the application's code, or take it back"
 

@@ -11,7 +11,7 @@ from ridgeline.api.partitioner import Partitioner
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.plan import edits as plan_edits
 from ridgeline.plan.edits import Edit, edit_of, edit_to_json
-from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.plan.spec.values import write_partitioner
 
 ASKED, APPLIED, REFUSED, HELPED, MISSED = "ASKED", "APPLIED", "REFUSED", "HELPED", "MISSED"
 """The states of a decision."""

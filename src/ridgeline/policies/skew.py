@@ -13,7 +13,7 @@ from ridgeline.api.partitioner import Partitioner, StickyPartitioner, assign_key
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.edits import Repartition
-from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.policies.answers import Decision, Expectation
 from ridgeline.policies.model import MOSTLY, behind, busy_share
 from ridgeline.policies.steering import Seconds, SteeringPolicy

@@ -36,8 +36,7 @@ from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import origin_of
 from ridgeline.service.regions.running import run_regions
 from ridgeline.stram.changes import StartRecording, StopRecording
-from ridgeline.testing.collector import collected
-from ridgeline.testing.sinks import result_of
+from ridgeline.testing.sinks import collected, result_of
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application

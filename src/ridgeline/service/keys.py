@@ -5,7 +5,7 @@ from __future__ import annotations
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.keys import HeavyKeyAnswer, KeysAnswer, OperatorKeysAnswer
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
-from ridgeline.plan.build.key_division import KeyDivision, key_division
+from ridgeline.plan.build.key_agreement import KeyDivision, key_division
 from ridgeline.regions.joined_run import AnyRun
 
 _SECONDS = 60.0

@@ -28,8 +28,7 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
-from ridgeline.plan.spec.partitioners import write_partitioner
-from ridgeline.plan.spec.values import ValueFaultError
+from ridgeline.plan.spec.values import ValueFaultError, write_partitioner
 
 Op = TypeVar("Op", bound=Operator)
 Source = OutputPoint[Any] | str

@@ -13,7 +13,7 @@ import yaml
 
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.spec.form import LARGEST_BYTES, Document, Form, FormError, form_of
-from ridgeline.plan.spec.properties_form import read_pairs
+from ridgeline.plan.spec.guide_form import read_pairs
 from ridgeline.plan.spec.texts import decode, read_document
 
 _MOST_FILES = 50

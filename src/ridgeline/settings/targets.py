@@ -13,7 +13,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.spec.imports import path_of
+from ridgeline.plan.spec.values import path_of
 
 _WILD = frozenset("*?[")
 TEMPLATE = "template"

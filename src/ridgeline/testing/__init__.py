@@ -7,7 +7,6 @@ from ridgeline.testing.checks import (
     compare_runs,
 )
 from ridgeline.testing.clock import SteppingClock
-from ridgeline.testing.collector import CollectorSink
 from ridgeline.testing.comparing import Comparison, Difference
 from ridgeline.testing.connectors.outputs import connector_checks
 from ridgeline.testing.connectors.target import ConnectorReport, ConnectorRow, ConnectorTarget
@@ -15,7 +14,15 @@ from ridgeline.testing.faults import Fault, Faults
 from ridgeline.testing.list_input import ABORT, END_WINDOW, EOF, ListInput, recorded
 from ridgeline.testing.local_run import LocalRun
 from ridgeline.testing.run_local import run_local
-from ridgeline.testing.sinks import CountSink, ExpectedSink, FailOn, FirstLastSink, HashSink, NullSink
+from ridgeline.testing.sinks import (
+    CollectorSink,
+    CountSink,
+    ExpectedSink,
+    FailOn,
+    FirstLastSink,
+    HashSink,
+    NullSink,
+)
 
 __all__ = [
     "ABORT",

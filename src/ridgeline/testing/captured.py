@@ -1,22 +1,25 @@
-"""All tuples that the streams of a run carried, by window: what runs are compared by."""
+"""All tuples that the streams of a run carried, while outputs write nothing: what runs are compared by."""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
 from ridgeline.api.application import AddedOperator, AddedStream, Application
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher
+from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
-from ridgeline.testing.collector import Collector, CollectorSink
 from ridgeline.testing.matching import Row, row_of
+from ridgeline.testing.sinks import Collector, CollectorSink
 
 
 class Port(NamedTuple):
@@ -144,3 +147,65 @@ def _in_order(plan: Plan, upstream: Mapping[str, Sequence[Port]]) -> set[str]:
         ):
             kept.add(operator.name)
     return kept
+
+
+_LIFE = (
+    "setup",
+    "activate",
+    "begin_window",
+    "end_window",
+    "committed",
+    "deactivate",
+    "teardown",
+    "publisher",
+)
+
+
+def silence(plan: Plan) -> Plan:
+    """Let the output operators of a plan take their tuples and do nothing; returns the plan.
+
+    Those are the operators with a publisher and without output ports. Collecting sinks
+    stay, and queues between regions.
+    """
+    operators = [one.operator for one in plan.logical.operators]
+    operators += [one.operator for one in plan.physical.operators]
+    staying = (CollectorSink, QueueOutput) if plan.logical.region else CollectorSink
+    for operator in operators:
+        kind = type(operator)
+        if (
+            kind.publisher is not Operator.publisher
+            and not operator_type(kind).outputs
+            and not isinstance(operator, staying)
+            and not issubclass(kind, Muted)
+        ):
+            operator.__class__ = _silenced(cast("Hashable", kind))
+    return plan
+
+
+class Muted:
+    """Marks what `silence` has muted."""
+
+
+@cache
+def _silenced(kind: Any) -> type[Operator]:
+    """A class with the ports, properties and state of another, whose callbacks do nothing."""
+    names = {name for port in operator_type(kind).inputs.values() for name in port.methods}
+    body: dict[str, Any] = dict.fromkeys(names, _pass)
+    body |= {name: getattr(Operator, name) for name in _LIFE}
+    body |= {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__reduce__": _reduced}
+    return type(kind.__name__, (Muted, kind), body)
+
+
+def _pass(_self: Operator, _tuples: object) -> None:
+    """Take what comes."""
+
+
+def _reduced(self: Any) -> tuple[Any, ...]:
+    kind = next(base for base in type(self).__mro__[1:] if base is not Muted)
+    return _made, (kind,), self.__getstate__()
+
+
+def _made(kind: type[Operator]) -> Operator:
+    """A muted operator without properties, to be filled."""
+    made: Operator = object.__new__(_silenced(cast("Hashable", kind)))
+    return made

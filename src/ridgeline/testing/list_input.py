@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from typing_extensions import TypeVar
 
 from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct, struct_fields
-from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import ContainerAbortError, RidgelineError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.partitioner import SameStatePartitioner

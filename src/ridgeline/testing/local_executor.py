@@ -20,7 +20,7 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
-from ridgeline.testing.fault_injection import FaultInjector, KilledError
+from ridgeline.testing.faults import FaultInjector, KilledError
 from ridgeline.testing.inspection import Inspector
 
 ContainerClock = Callable[[int], tuple[str, Clock]]

@@ -23,8 +23,7 @@ from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.execution import Plan
 from ridgeline.testing.captured import Captured
-from ridgeline.testing.collector import Collector, collected
-from ridgeline.testing.sinks import ResultPublisher, result_of
+from ridgeline.testing.sinks import Collector, ResultPublisher, collected, result_of
 
 
 class LocalRun(MetricTables):

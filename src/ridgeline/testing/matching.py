@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from ridgeline.api.columns.schema import is_named_tuple
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.pickling import dumps
-from ridgeline.testing.fingerprint import is_users
+from ridgeline.testing.inspection import is_users
 
 _DEEPEST = 50
 

@@ -33,7 +33,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.observe.identity import run_info
 from ridgeline.observe.plan_topology import planned_event
-from ridgeline.plan.change.replacing import Replace, replace_operators
+from ridgeline.plan.change.edited_references import Replace, replace_operators
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.edits import Edit
@@ -42,15 +42,13 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.policies.deciding import Deciders
 from ridgeline.regions.planning import WHOLE, PlannedRegion, Scope, resume_of
 from ridgeline.stram.changes import EditPlan
-from ridgeline.testing.captured import tap
+from ridgeline.testing.captured import silence, tap
 from ridgeline.testing.clock import SteppingClock
-from ridgeline.testing.fault_injection import DriverGoneError, FaultInjector
-from ridgeline.testing.faults import Faults
+from ridgeline.testing.faults import DriverGoneError, FaultInjector, Faults
 from ridgeline.testing.list_input import ListInput
 from ridgeline.testing.local_executor import CommitLater, ContainerClock, LocalExecutor
 from ridgeline.testing.local_regions import run_regions
 from ridgeline.testing.local_run import LocalRun
-from ridgeline.testing.muting import silence
 
 
 def _refuse_spark(checkpoint: Checkpoint, window: Manifest) -> None:

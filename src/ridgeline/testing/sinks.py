@@ -1,21 +1,155 @@
-"""Sinks for tests: nothing, a count, a hash, the first and last tuples, expected ones, a condition."""
+"""Sinks for tests: all tuples, none, a count, a hash, the first and last, expected ones, a condition."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import pyarrow as pa
 from pydantic import Field
+from typing_extensions import TypeVar
 
-from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.schema import Schema, holds_pickles
+from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.api.operator import Operator, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.testing.collector import Collector, CollectorSink, schema_of
 from ridgeline.testing.matching import Tolerance, changes, match, row_of
+
+T = TypeVar("T", default=Any)
+
+
+class CollectorSink(Operator, Generic[T]):
+    """Keep the tuples of committed windows in the memory of the driver, for `run.collected(name)`.
+
+    That returns tuples of `schema`; without a schema dictionaries, or the values themselves of an `object`
+    stream.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), END_WINDOW, (2,)]))
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, sink.input)
+        >>> run = run_local(app)
+        >>> run.collected("sink")
+        [Number(value=1), Number(value=2)]
+        >>> run.collected("sink", window=1)
+        [Number(value=2)]
+    """
+
+    input = InputPort[T](Any)
+
+    if TYPE_CHECKING:  # rows of expressions are dictionaries, whose columns are checked with the plan
+
+        @overload
+        def _takes(self, value: T, /) -> Self: ...
+        @overload
+        def _takes(self, value: Mapping[str, Any], /) -> Self: ...
+        def _takes(self, value: Any, /) -> Self: ...
+
+    @overload
+    def __init__(self: CollectorSink[Any]) -> None: ...
+    @overload
+    def __init__(self, schema: SchemaType[T]) -> None: ...
+    def __init__(self, schema: object = Any) -> None:
+        super().__init__()
+        if schema is not Any:
+            self.declare_schema("input", schema)
+
+    @input.process_batch
+    def collect(self, batch: pa.RecordBatch) -> None:
+        """Hand a batch over to the driver."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        self.context.hand_over(sink.getvalue().to_pybytes())
+
+    def publisher(self) -> Collector:
+        """The part that runs on the driver."""
+        return Collector(port_schema(self, "input"))
+
+
+class Collector(Publisher):
+    """The batches of committed windows, by window."""
+
+    groups_windows = True
+    lasting = False
+
+    def __init__(self, schema: Schema | None) -> None:
+        self.schema = schema
+        self.windows: dict[int, list[pa.RecordBatch]] = {}
+        self._staged: dict[int, list[pa.RecordBatch]] = {}
+
+    def stage(self, window_id: int, values: Sequence[object]) -> None:
+        """Decode the batches."""
+        if batches := [batch for value in values for batch in pa.ipc.open_stream(value)]:
+            self._staged[window_id] = batches
+
+    def publish(self, window_id: int) -> None:
+        """Add the staged batches to the committed windows."""
+        self.windows |= self._staged
+        self._staged = {}
+
+    def rewind(self, window_id: int, state: object, at: int) -> None:
+        """Forget the windows after that one."""
+        self.windows = {one: batches for one, batches in self.windows.items() if one <= window_id}
+
+    def tuples(self, window: int | None) -> list[Any]:
+        """The tuples of one window, or of all in order."""
+        # `list` first: a running application may add windows meanwhile.
+        chosen = [window] if window is not None else sorted(list(self.windows))  # noqa: C414
+        batches = [batch for window_id in chosen for batch in self.windows.get(window_id, [])]
+        return [row for batch in batches for row in self._decode(batch)]
+
+    def ends(self, most: int) -> tuple[int, list[Any], list[Any]]:
+        """How many tuples there are, the first ones, and the last ones that are not among them.
+
+        `most`: of each. Only these are decoded.
+        """
+        batches = [batch for window_id in sorted(self.windows) for batch in self.windows[window_id]]
+        count = sum(batch.num_rows for batch in batches)
+        first: list[Any] = []
+        for batch in batches:
+            if len(first) < most:
+                first += self._decode(batch.slice(0, most - len(first)))
+        last: list[Any] = []
+        wanted = min(most, count - len(first))
+        for batch in reversed(batches):
+            if len(last) < wanted:
+                rows = min(batch.num_rows, wanted - len(last))
+                last[:0] = self._decode(batch.slice(batch.num_rows - rows))
+        return count, first, last
+
+    def _decode(self, batch: pa.RecordBatch) -> list[Any]:
+        return list((self.schema or schema_of(batch)).decode(batch))
+
+
+def collected(publishers: Mapping[str, Publisher], operator: str, window: int | None) -> list[Any]:
+    """The tuples that a CollectorSink of a run kept, of one window or of all.
+
+    Raises KeyError with the names of the collectors.
+    """
+    collectors = {
+        name: publisher for name, publisher in publishers.items() if isinstance(publisher, Collector)
+    }
+    if operator not in collectors:
+        none = "this application has none; connect one to the stream"
+        remedy = did_you_mean(operator, collectors) if collectors else none
+        raise KeyError(f"`{operator}` is not a `CollectorSink`; {remedy}")
+    return collectors[operator].tuples(window)
+
+
+def schema_of(batch: pa.RecordBatch) -> Schema:
+    """The schema of a batch on a port of `Any`: `object` for pickled values, else the batch's columns."""
+    return Schema(object) if holds_pickles(batch) else Schema(batch.schema)
+
 
 _MOST_SHOWN = 10
 

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ridgeline.api.columns.casting import cast_exactly
-from ridgeline.api.columns.changing_values import refuse_double_keys
+from ridgeline.api.columns.casting import cast_exactly, refuse_double_keys
 
 LISTS = [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 1), pa.list_view]
 BIG = 2**53 + 1

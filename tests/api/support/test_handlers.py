@@ -228,35 +228,6 @@ def test_what_operators_know_of_their_run_is_not_hidden(value):
     assert "`Named` declares `context`, which is what operators know of their run" in faults(kind)
 
 
-def test_what_is_set_on_an_operator_and_nearly_a_property_is_told():
-    class Limited(Operator):
-        numbers = InputPort(N)
-        limit: int = 3
-        seen: int = 0
-
-        def __init__(self, **properties):
-            super().__init__(**properties)
-            self.limits = [3]  # read below: a name of its own
-
-        @numbers.process
-        def take(self, number):
-            assert number.n < self.limits[0]
-
-    def misspelt():
-        one = Limited()
-        one.limitt = 5
-        return one
-
-    told = faults(misspelt)
-    assert (
-        "`limitt` was set on the `Limited`, which has no such property, and nothing reads it; did you" in told
-    )
-    app = Application("right")
-    source = app.add_operator("source", ListInput(N, [(1,)]))
-    app.add_stream("numbers", source.output, app.add_operator("one", Limited()).numbers)
-    run_local(app)
-
-
 def test_names_that_no_file_can_have_and_listeners_that_are_none_are_faults():
     class Take(Operator):
         numbers = InputPort(N)

@@ -12,7 +12,7 @@ import pytest
 from ridgeline.api.columns.schema import Schema
 from ridgeline.cli.running.run_command import Stopper, in_thread, results
 from ridgeline.testing import CountSink, FirstLastSink
-from ridgeline.testing.collector import Collector
+from ridgeline.testing.sinks import Collector
 from support.waiting import PATIENCE_SECONDS
 
 

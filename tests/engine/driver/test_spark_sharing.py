@@ -13,7 +13,7 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import CollectorSink
 from support.engine.on_spark import run_on_spark

@@ -13,7 +13,7 @@ from ridgeline.api.errors import ValidationError
 from ridgeline.plan.build.partitioning import PartitioningError, check_cover
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.policies import SkewPolicy
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 from support.plan.shared_words import SHARED, Count, Word, zipf

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.plan.spec.form import DEEPEST, Form, FormError
-from ridgeline.plan.spec.properties_form import text_of, value_of
+from ridgeline.plan.spec.guide_form import text_of, value_of
 from ridgeline.plan.spec.texts import decode, read_document, write_document
 from support.depth import deep
 

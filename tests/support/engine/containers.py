@@ -16,7 +16,7 @@ from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 from ridgeline.testing import CollectorSink, ListInput, SteppingClock
-from ridgeline.testing.collector import Collector
+from ridgeline.testing.sinks import Collector
 
 
 class CountingStorage(MemoryStorage):

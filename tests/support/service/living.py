@@ -20,8 +20,8 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.testing import CollectorSink
-from ridgeline.testing.collector import collected
 from ridgeline.testing.local_executor import LocalExecutor
+from ridgeline.testing.sinks import collected
 from support.waiting import PATIENCE_SECONDS
 
 

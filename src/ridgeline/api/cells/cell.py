@@ -7,11 +7,16 @@ restored to a version equals the cell that processed the windows up to there, th
 
 from __future__ import annotations
 
+import types
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, get_args, overload
+
+import numpy as np
+from typing_extensions import is_typeddict
 
 from ridgeline.api.cells.per_instance import OWN, PerInstance
 from ridgeline.api.errors import StateError, shorten
@@ -121,3 +126,140 @@ def differs(before: object, after: object) -> bool:
         return dumps(before) != dumps(after)
     except Exception:  # noqa: BLE001  if in doubt, it is written
         return True
+
+
+T = TypeVar("T")
+
+
+class Cache(PerInstance, Generic[T]):
+    """A value that windows may change and that may be lost between any two of them: `known = Cache(dict)`.
+
+    `make`, a callable without arguments, makes it when it is first read in a container, and again in another
+    one. It is never saved: no result may depend on what is in it. Raises TypeError if `make` is not callable.
+
+    Example:
+        >>> from ridgeline import Cache, Operator
+        >>> class Lookup(Operator):
+        ...     known = Cache(dict[str, int])
+        >>> lookup = Lookup()
+        >>> lookup.known["one"] = 1
+        >>> lookup.known
+        {'one': 1}
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        if not callable(make):
+            takes = "a callable without arguments that makes what is missing"
+            raise TypeError(f"`Cache` takes {takes}; got {make!r}; such as `Cache(dict)`")
+        self.make_one = make
+
+    def make(self, instance: Any) -> T:
+        """A new value for an operator instance."""
+        return self.make_one()
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __get__(self, instance: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> T: ...
+        def __get__(self, instance: object, owner: type) -> Self | T: ...
+
+    def __set__(self, instance: object, value: T) -> None:
+        vars(instance)[OWN + self.name] = value
+
+
+class Kind:
+    """A declared type.
+
+    `known`: the types of values that need no closer look; it grows. `state`: the state's name, for errors.
+
+    Of `list[int]` only the list is checked, of `int | None` both, of `Literal[1, 2]` the value; of `Any`, a
+    type variable or a protocol nothing.
+    """
+
+    __slots__ = ("_classes", "_literals", "_mixed", "known", "state", "type")
+
+    def __init__(self, declared: object, name: str) -> None:
+        self.type = declared
+        self.state = f"`{name}`" if name else "the state"
+        self._classes = _classes(declared)
+        self._literals = _literals(declared)
+        self._mixed = frozenset(kind for kind, _ in self._literals)
+        """The types of which some values fit only: each value is looked at."""
+        self.known: set[type] = set()
+
+    def fit(self, value: object, key: object = None) -> Any:
+        """The value, a numpy scalar as the Python value that it is.
+
+        Raises StateError if it is not of the type.
+        """
+        if type(value) in self.known:
+            return value
+        if isinstance(value, np.generic) and self._mixed and type(item := _item(value)) in self._mixed:
+            value = item
+        if type(value) in self._mixed:
+            if (type(value), value) in self._literals:
+                return value
+            raise self._misfit(value, key)
+        if self._classes is None or type(value) in self._classes:
+            self.known.add(type(value))
+            return value
+        if isinstance(value, np.generic) and isinstance(item := _item(value), self._classes):
+            return item
+        if isinstance(value, self._classes):
+            self.known.add(type(value))
+            return value
+        raise self._misfit(value, key)
+
+    def _misfit(self, value: object, key: object) -> StateError:
+        """The error for a value that is not of the type."""
+        name = self.type.__name__ if isinstance(self.type, type) else str(self.type)
+        where = "" if key is None else f" for the key {shorten(key)}"
+        what = f"{shorten(value)}, a `{type(value).__name__}`,{where}"
+        holds = f"{self.state} holds values of type `{name}`"
+        msg = f"{holds}; got {what.removesuffix(',')}; convert it, or declare another type"
+        return StateError(msg)
+
+
+def _item(value: Any) -> object:
+    """The Python value of a numpy scalar; of a time that would become a whole number itself."""
+    item = value.item()
+    return value if isinstance(value, (np.datetime64, np.timedelta64)) and isinstance(item, int) else item
+
+
+def _classes(declared: object) -> tuple[type, ...] | None:
+    """The classes of the values of a type; None if that is not known."""
+    origin = typing.get_origin(declared)
+    if origin is typing.Annotated:
+        return _classes(typing.get_args(declared)[0])
+    if origin is typing.Literal:
+        return ()
+    if origin in (typing.Union, types.UnionType):
+        parts = [_classes(part) for part in typing.get_args(declared)]
+        return None if None in parts else tuple(kind for part in parts for kind in part or ())
+    kind = origin or declared
+    if declared is None:
+        return (type(None),)
+    if not isinstance(kind, type) or kind in (object, Any) or getattr(kind, "_is_protocol", False):
+        return None
+    alike: dict[type, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
+    return (dict,) if is_typeddict(kind) else alike.get(kind, (kind,))
+
+
+def _literals(declared: object) -> frozenset[tuple[type, object]]:
+    """The values of the Literals of a type, each with its class, of which no other member takes all values.
+
+    >>> sorted(_literals(typing.Literal[1, 2] | None)), _literals(typing.Literal[1] | int)
+    ([(<class 'int'>, 1), (<class 'int'>, 2)], frozenset())
+    """
+    origin, parts = typing.get_origin(declared), typing.get_args(declared)
+    if origin is typing.Annotated:
+        return _literals(parts[0])
+    if origin is typing.Literal:
+        return frozenset((type(value), value) for value in parts)
+    if origin not in (typing.Union, types.UnionType):
+        return frozenset()
+    classes = _classes(declared)
+    found: frozenset[tuple[type, object]] = frozenset().union(*map(_literals, parts))
+    return frozenset(one for one in found if classes is not None and not issubclass(one[0], classes))

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cells.cell import IMMUTABLE, MISSING, is_mutable
-from ridgeline.api.cells.keyed_arrays import listed, whole_numbers
-from ridgeline.api.cells.keyed_table import NumberTable
+from ridgeline.api.cells.keyed_table import NumberTable, listed, whole_numbers
 
 Mask = npt.NDArray[np.bool_]
 _ONE_OF_MANY, _FEW = 10, 1_000

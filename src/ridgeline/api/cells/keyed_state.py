@@ -26,23 +26,23 @@ from ridgeline.api.cells.cell import (
     IMMUTABLE,
     MISSING,
     Change,
+    Kind,
     StateCell,
     differs,
     is_mutable,
 )
-from ridgeline.api.cells.keyed_arrays import (
+from ridgeline.api.cells.keyed_overlay import KeyedBase, Overlay
+from ridgeline.api.cells.keyed_table import (
     ARRAY_TYPES,
     Arrays,
+    NumberTable,
     array_of,
     listed_keys,
     listed_values,
     numbers_of,
     whole_numbers,
 )
-from ridgeline.api.cells.keyed_overlay import KeyedBase, Overlay
-from ridgeline.api.cells.keyed_table import NumberTable
-from ridgeline.api.cells.kind import Kind
-from ridgeline.api.columns.nan import odd_tuple, one, one_nan
+from ridgeline.api.columns.nulls import odd_tuple, one, one_nan
 from ridgeline.api.errors import StateError, shorten
 
 K = typing_extensions.TypeVar("K", default=Any)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from typing_extensions import TypeVar
 
-from ridgeline.api.cells.cell import Change, Declaration, StateCell, StateScope, cell_of, checked_scope
-from ridgeline.api.cells.kind import Kind
-from ridgeline.api.cells.state_division import MovesTo, StateMoves, checked_key, checked_moves
+from ridgeline.api.cells.cell import Change, Declaration, Kind, StateCell, StateScope, cell_of, checked_scope
+from ridgeline.api.cells.keyed_declaration import MovesTo, StateMoves, checked_key, checked_moves
 
 T = TypeVar("T", default=Any)
 

@@ -15,10 +15,9 @@ from typing import Any, Generic, NamedTuple
 
 import typing_extensions
 
-from ridgeline.api.cells.cell import MISSING, Change
+from ridgeline.api.cells.cell import MISSING, Change, Kind
 from ridgeline.api.cells.keyed_state import KeyedCell
-from ridgeline.api.cells.kind import Kind
-from ridgeline.api.columns.nan import one
+from ridgeline.api.columns.nulls import one
 from ridgeline.api.errors import StateError, shorten
 
 K = typing_extensions.TypeVar("K", default=Any)

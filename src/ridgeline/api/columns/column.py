@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api.columns.casting import to_python
-from ridgeline.api.columns.nan import NAN, nan_places
-from ridgeline.api.columns.nulls import check_nulls, is_optional
+from ridgeline.api.columns.nulls import NAN, check_nulls, is_optional, nan_places
 from ridgeline.api.columns.plain_values import from_plain, to_plain
 from ridgeline.api.columns.restoring import restorer
 from ridgeline.api.columns.struct_types import TIMESTAMP, is_record, is_struct, struct_fields, without_none

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.columns.casting import cast_exactly
-from ridgeline.api.columns.changing_values import is_checked, refuse_changing
+from ridgeline.api.columns.casting import cast_exactly, is_checked, refuse_changing
 from ridgeline.api.columns.column import Column
 from ridgeline.api.columns.nulls import is_optional
 from ridgeline.api.columns.restoring import is_plain, restorer

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from ridgeline.api.columns.casting import (
     cast_exactly,
+    double_key,
     is_bytes,
     is_list,
     is_text,
@@ -27,7 +28,6 @@ from ridgeline.api.columns.casting import (
     maps_of,
     narrow_floats,
 )
-from ridgeline.api.columns.changing_values import double_key
 from ridgeline.api.columns.restoring import further_attributes
 from ridgeline.api.columns.struct_types import is_named_tuple, is_struct, struct_fields
 

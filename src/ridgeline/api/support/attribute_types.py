@@ -13,7 +13,7 @@ from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
 
 if TYPE_CHECKING:
-    from ridgeline.api.columns.schema_types import SchemaType
+    from ridgeline.api.columns.struct_types import SchemaType
     from ridgeline.operators import Sliding
     from ridgeline.streams.queried import Queried
     from ridgeline.streams.stream import Stream

@@ -1,4 +1,4 @@
-"""The results of Python functions: their types, from annotations, and whether they are values at all."""
+"""The results of Python functions: types, whether they are values at all, errors of a call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from ridgeline.api.errors import shorten
 
 _MANY = (
     list,
@@ -79,3 +82,30 @@ def _called(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     return function if hasattr(function, "__annotations__") else type(function).__call__
+
+
+P = ParamSpec("P")
+Made = TypeVar("Made")
+
+
+def names_call(function: Callable[P, Made]) -> Callable[P, Made]:
+    """A function whose ValueError begins with its call: such values are made before any step has a name.
+
+    >>> @names_call
+    ... def share(q: float) -> float:
+    ...     raise ValueError("it is more than 1")
+    >>> share(q=1.5)
+    Traceback (most recent call last):
+    ValueError: `share(q=1.5)`: it is more than 1
+    """
+
+    @wraps(function)
+    def call(*values: P.args, **named: P.kwargs) -> Made:
+        try:
+            return function(*values, **named)
+        except ValueError as error:
+            given = [shorten(value) for value in values]
+            given += [f"{name}={shorten(value)}" for name, value in named.items()]
+            raise ValueError(f"`{function.__name__}({', '.join(given)})`: {error}") from None
+
+    return call

@@ -32,8 +32,7 @@ from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan.execution import Plan
 from ridgeline.service.notifying import Notifier, manager
 from ridgeline.service.probes import why_unready
-from ridgeline.testing.collector import Collector
-from ridgeline.testing.sinks import FirstLast, ResultPublisher, result_of
+from ridgeline.testing.sinks import Collector, FirstLast, ResultPublisher, result_of
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Timeline
-from ridgeline.api.columns.pending import can_hand_pending, can_take_pending
+from ridgeline.api.columns.combined import can_hand_pending, can_take_pending
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import Lent
 from ridgeline.api.operator import InputOperator

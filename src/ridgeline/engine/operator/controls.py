@@ -10,8 +10,8 @@ import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ridgeline.api.context import Control
 from ridgeline.api.operator import operator_type
-from ridgeline.api.support.control import Control
 from ridgeline.api.support.pickling import dumps
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Turn, TurnPart

@@ -8,8 +8,7 @@ from operator import length_hint
 
 import numpy as np
 
-from ridgeline.api.columns.combined import Combined
-from ridgeline.api.columns.pending import PendingError
+from ridgeline.api.columns.combined import Combined, PendingError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples, concatenate
 from ridgeline.api.errors import RidgelineError, shorten

@@ -12,8 +12,7 @@ import pyarrow as pa
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.cell import StateCell
 from ridgeline.api.cells.per_instance import OWN
-from ridgeline.api.columns.combined import Combined
-from ridgeline.api.columns.pending import PendingError
+from ridgeline.api.columns.combined import Combined, PendingError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext

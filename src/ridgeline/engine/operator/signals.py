@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from ridgeline.api.support.control import Control
+from ridgeline.api.context import Control
 from ridgeline.api.times import Mark
 
 Marks: TypeAlias = dict[int, Mark]

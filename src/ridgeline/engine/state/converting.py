@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api.cells.cell import Change, StateCell
-from ridgeline.api.cells.kind import Kind
+from ridgeline.api.cells.cell import Change, Kind, StateCell
 from ridgeline.api.cells.migrations import Former
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described

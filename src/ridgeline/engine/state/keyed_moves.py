@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cells.cell import Change, StateCell
+from ridgeline.api.cells.keyed_declaration import MovesTo
 from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.cells.keyed_state import KeyedCell
-from ridgeline.api.cells.state_division import MovesTo
 from ridgeline.api.cells.timer_cell import TimerCell
 from ridgeline.api.codec import Hashes
-from ridgeline.api.columns.nan import one_nan
+from ridgeline.api.columns.nulls import one_nan
 from ridgeline.api.errors import StateError, described, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
@@ -24,7 +24,7 @@ from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.shared_segments import belong, both, either, routed, routed_segment
 from ridgeline.engine.state.versions import attach
-from ridgeline.plan.change.divisions import is_by_value
+from ridgeline.plan.change.succession import is_by_value
 from ridgeline.plan.physical import PhysicalOperator
 
 Owners = npt.NDArray[np.int64]

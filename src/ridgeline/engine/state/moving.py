@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.api.cells.cell import Change, StateCell, differs
-from ridgeline.api.cells.state_division import StateMoves, divide
+from ridgeline.api.cells.keyed_declaration import StateMoves, divide
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api.support.calls import names_call
+from ridgeline.api.support.results import names_call
 from ridgeline.operators.aggregates.rules import Rules, plain
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import distinct

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.support.calls import names_call
+from ridgeline.api.support.results import names_call
 from ridgeline.operators.aggregates.rules import Bounds, Rules, plain, rules_of
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.support.calls import names_call
+from ridgeline.api.support.results import names_call
 from ridgeline.operators.aggregates.rules import Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 

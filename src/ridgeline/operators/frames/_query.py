@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api.columns.pending import PendingError, PendingQuery
+from ridgeline.api.columns.combined import PendingError, PendingQuery
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import Lent
 from ridgeline.operators.frames._columns import Plan

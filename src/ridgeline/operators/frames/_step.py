@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
-from ridgeline.api.columns.pending import PendingTuples, hands_pending, takes_pending
+from ridgeline.api.columns.combined import PendingTuples, hands_pending, takes_pending
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.points import OutputPoint

@@ -8,7 +8,7 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort
-from ridgeline.api.columns.pending import PendingTuples, takes_pending
+from ridgeline.api.columns.combined import PendingTuples, takes_pending
 from ridgeline.operators.frames._predicate import PredicateStep
 from ridgeline.operators.frames._step import time_column
 from ridgeline.operators.frames._types import filtered

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.support.masking import masked_and_shortened

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ridgeline.api.support.calls import names_call
+from ridgeline.api.support.results import names_call
 from ridgeline.operators.patterns.pattern import Found, NumberPattern, at_least
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ridgeline.api.support.calls import names_call
+from ridgeline.api.support.results import names_call
 from ridgeline.operators.patterns.pattern import Found, NumberPattern
 
 

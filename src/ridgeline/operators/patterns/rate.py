@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.support.calls import names_call
+from ridgeline.api.support.results import names_call
 from ridgeline.operators.patterns.pattern import (
     NO_DEADLINE,
     Deadline,

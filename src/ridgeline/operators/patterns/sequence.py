@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ridgeline.api import SchemaError
 from ridgeline.api.errors import shorten
-from ridgeline.api.support.calls import names_call
+from ridgeline.api.support.results import names_call
 from ridgeline.operators.patterns.pattern import NO_DEADLINE, Deadline, Found, Pattern, microseconds
 
 Condition = Any

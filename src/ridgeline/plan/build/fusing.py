@@ -11,8 +11,7 @@ from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.execution import Container, ExecutionPlan, Stage
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
-from ridgeline.plan.placement.affinity import joins_of
-from ridgeline.plan.placement.colocation import Edge, Node, find_groups, one_to_one
+from ridgeline.plan.placement.colocation import Edge, Node, find_groups, joins_of, one_to_one
 from ridgeline.plan.placement_rule import limits_of
 
 

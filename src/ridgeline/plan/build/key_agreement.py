@@ -1,15 +1,27 @@
-"""Find out whether equal keys on several ports of an operator reach the same partition."""
+"""Keys of an operator: whether its ports agree, whether partitions share one, how they are divided."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
+from ridgeline.measure.deciding.key_load import KEY_BITS
+from ridgeline.plan.build.partitioning import parallel_ports
+from ridgeline.plan.build.unifiers import merges_by_key
+from ridgeline.plan.draft import Draft, Faults
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
 
 _KINDS = (
     ("numbers", (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)),
@@ -111,3 +123,145 @@ def _how(port: KeyedPort) -> str:
 
 def _columns(count: int) -> str:
     return f"{count} column{'' if count == 1 else 's'}"
+
+
+def why_alone(
+    operator: Operator,
+    attributes: Mapping[str, Any],
+    inputs: Collection[str],
+    outputs: Iterable[str],
+    followers: Iterable[str],
+) -> str:
+    """Why no two partitions of an operator may have tuples of one key; "" if they may.
+
+    `inputs`, `outputs`: its connected ports. `followers`: input ports that follow its partitions one by one.
+    """
+    declared = operator_type(type(operator))
+    keyed = {name: port.codec for name, port in declared.inputs.items() if name in inputs and port.codec}
+    if len(keyed) > 1:
+        names = " and ".join(f"`{name}`" for name in keyed)
+        return f"tuples of one key must meet that come in at {names}"
+    lasting = [name for name, state in declared.states.items() if getattr(state, "scope", "") != "window"]
+    if lasting:
+        return f"state `{lasting[0]}` is kept for longer than an application window"
+    if attributes["slide_by_window_count"] is not None:
+        return "its application windows slide"
+    results = [port for port in outputs if not declared.every_output[port].error]
+    follower = next(iter(followers), None)
+    parallel = (
+        ""
+        if follower is None
+        else f"`{follower}` follows its partitions one by one, so nothing is merged before it"
+    )
+    return _unmerged(operator, results, keyed.values()) or parallel
+
+
+def _unmerged(operator: Operator, results: Collection[str], keyed: Iterable[StreamCodec]) -> str:
+    """Why what several partitions make of a key is not merged at these output ports; "" if it is."""
+    if not results:
+        return "it has no connected output port, so nothing merges what several partitions make of a key"
+    for port in results:
+        if operator.unifier_of(port) is None:
+            return f"output port `{port}` has no unifier that merges what several partitions make of a key"
+        merged = merges_by_key(operator, port)
+        if not all(merged is not None and _keeps_apart(merged[1], codec) for codec in keyed):
+            return (
+                f"the unifier of output port `{port}` does not say that it merges by the same key; "
+                "if it does, declare its input port with the `key` of the operator"
+            )
+    return ""
+
+
+def _keeps_apart(merged: StreamCodec, divided: StreamCodec) -> bool:
+    """True if tuples of several keys by which an operator is divided never meet where results are merged."""
+    if isinstance(merged, ColumnCodec) and isinstance(divided, ColumnCodec):
+        return set(divided.columns) <= set(merged.columns)
+    return type(merged) is type(divided) and vars(merged) == vars(divided)
+
+
+def alone(plan: Plan, operator: str) -> str:
+    """`why_alone` of a logical operator of a plan."""
+    logical = plan.logical.operator(operator)
+    followers = []
+    for stream in plan.logical.streams:
+        if stream.source.operator == operator:
+            for sink in stream.sinks:
+                other = plan.logical.operator(sink.operator)
+                if sink.port in parallel_ports(other.operator, other.ports, other.inputs):
+                    followers.append(f"{sink.operator}.{sink.port}")
+    return why_alone(logical.operator, logical.attributes, logical.inputs, logical.outputs, followers)
+
+
+def check_sharing(draft: Draft, faults: Faults) -> None:
+    """Refuse partitioners that share keys where that would give wrong results."""
+    for operator in draft.operators:
+        if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
+            continue
+        followers = [
+            str(sink)
+            for stream in draft.streams
+            if stream.source is not None and stream.source.operator is operator
+            for sink in stream.sinks
+            if sink.port in parallel_ports(sink.operator.operator, sink.operator.ports, sink.operator.touched)
+        ]
+        outputs = [port for port in operator.declared.every_output if port in operator.touched]
+        inputs = [port for port in operator.declared.inputs if port in operator.touched]
+        why = why_alone(operator.operator, operator.attributes, inputs, outputs, followers)
+        if why:
+            what = f"its partitioner lets partitions share keys, but {why}"
+            faults.add(operator.name, what, "give each key to one partition: leave `shared` out")
+
+
+_MEANT = (StickyPartitioner, KeyedPartitioner, BalancedPartitioner)
+"""Partitioners that give equal keys to the same partition, and mean nothing else by it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyDivision:
+    """The cells of an operator: `owners`, `shared`, `fixed` and `alone` as of `KeyLoad`."""
+
+    bits: int
+    partitions: int
+    owners: npt.NDArray[np.intp]
+    shared: Mapping[int, tuple[int, ...]]
+    partitioner: Partitioner
+    fixed: str
+    alone: str
+
+
+def key_division(plan: Plan, operator: str, bits: int = KEY_BITS) -> KeyDivision | None:
+    """How a logical operator is divided, by `bits` bits of the hashes at least; None if not by key."""
+    parts = [one for one in plan.physical.operators if one.name == operator and not one.unifier]
+    if len(parts) < 2 or not parts[0].keys:  # noqa: PLR2004  one partition is not divided
+        return None
+    parts.sort(key=lambda one: one.partition)
+    ports = [[part.keys[port] for part in parts] for port in parts[0].keys]
+    divided = ports[0]
+    bits = max(bits, *(keys.mask.bit_length() for keys in divided))
+    owners, shared = _owners(divided, bits)
+    partitioner = _partitioner(parts[0])
+    fixed = ""
+    if any(port != divided for port in ports):
+        fixed = "its ports are divided in different ways"
+    elif not (type(partitioner) in _MEANT and not getattr(partitioner, "ports", ())):
+        fixed = f"its partitioner is the author's, `{partitioner}`"
+    return KeyDivision(bits, len(parts), owners, shared, partitioner, fixed, alone(plan, operator))
+
+
+def _partitioner(part: PhysicalOperator) -> Partitioner:
+    given: Partitioner | None = part.attributes["partitioner"] or part.operator.partitioner_default
+    return given or StickyPartitioner()
+
+
+def _owners(
+    divided: list[PartitionKeys], bits: int
+) -> tuple[npt.NDArray[np.intp], Mapping[int, tuple[int, ...]]]:
+    """The first owner of each cell, and the partitions that share one."""
+    cells = np.arange(1 << bits)
+    owners = np.zeros(1 << bits, np.intp)
+    sharers: dict[int, list[int]] = {}
+    for partition, keys in reversed(list(enumerate(divided))):
+        owners[np.isin(cells & keys.mask, sorted(keys.keys | keys.shared))] = partition
+        for cell in np.flatnonzero(np.isin(cells & keys.mask, sorted(keys.shared))).tolist():
+            sharers.setdefault(cell, []).insert(0, partition)
+    return owners, {cell: tuple(several) for cell, several in sharers.items()}

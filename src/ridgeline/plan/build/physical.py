@@ -12,8 +12,7 @@ from ridgeline.api.columns.combined import Combiner, Combines
 from ridgeline.api.operator import Operator, operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.build.key_agreement import determines, key_of
-from ridgeline.plan.build.partition_values import prototype
-from ridgeline.plan.build.partitioning import parallel_ports
+from ridgeline.plan.build.partitioning import parallel_ports, prototype
 from ridgeline.plan.build.port_attributes import attributes_of_unifier
 from ridgeline.plan.build.unifiers import cascade, make_unifier, merges_by_key, unifier_ports
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream

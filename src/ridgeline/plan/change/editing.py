@@ -24,7 +24,7 @@ from ridgeline.plan.edits import (
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overrides
 from ridgeline.plan.spec.writer import operator_spec
-from ridgeline.plan.validate.properties import set_properties
+from ridgeline.plan.validate.operators import set_properties
 
 _NOTHING: Mapping[str, Any] = {}
 

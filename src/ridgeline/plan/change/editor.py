@@ -15,9 +15,8 @@ from ridgeline.plan.change.edited_references import Named, forget_operators, ope
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.overrides import Overrides
-from ridgeline.plan.spec.partitioners import read_partitioner
 from ridgeline.plan.spec.reader import read_operator
-from ridgeline.plan.spec.values import ValueFaultError, read_value
+from ridgeline.plan.spec.values import ValueFaultError, read_partitioner, read_value
 from ridgeline.plan.validate.application import check_name
 
 ONE_OF_TWO = {

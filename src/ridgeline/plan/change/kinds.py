@@ -1,17 +1,196 @@
-"""The kinds of edits: all that asks for, shows, makes or finds edits goes through these rows."""
+"""The kinds of edits: all that asks for, shows, makes or finds edits goes through these rows.
+
+Those of operators are here, too: add, remove, replace and rename one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.change.kind import Difference, EditKind, OperatorDifference, Verb
-from ridgeline.plan.change.operators import ADD_OPERATOR, REMOVE_OPERATOR, RENAME_OPERATOR, REPLACE_OPERATOR
+from ridgeline.plan.change.edited_references import put_in_place, rename_references
+from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
+from ridgeline.plan.change.kind import (
+    Difference,
+    EditKind,
+    OperatorDifference,
+    Step,
+    Verb,
+    class_text,
+    masked_spec,
+)
 from ridgeline.plan.change.plan_pair import PlanPair
 from ridgeline.plan.change.streams import ADD_SINK, ADD_STREAM, REMOVE_SINK, REMOVE_STREAM
 from ridgeline.plan.change.values import REPARTITION, SET_ATTRIBUTE, SET_PROPERTY
-from ridgeline.plan.edits import Edit
+from ridgeline.plan.edits import (
+    AddOperator,
+    Edit,
+    RemoveOperator,
+    RenameOperator,
+    Repartition,
+    ReplaceOperator,
+)
+from ridgeline.plan.logical import module_of
+
+
+def _add(editor: Editor, edit: AddOperator) -> None:
+    if not editor.is_free(edit.name):
+        return
+    made = editor.made(edit.name, edit.spec)
+    if made is not None:
+        editor.app.operators.append(made.operators[0])
+        editor.app.attributes_set += made.attributes_set
+
+
+def _added(pair: PlanPair) -> Iterator[Edit]:
+    """The operators that are new."""
+    for name in pair.after:
+        if name not in pair.before and pair.is_outside(name, "added"):
+            yield AddOperator(name, pair.specs[name])
+            partitioner = pair.after[name].attributes["partitioner"]
+            if partitioner is not None:
+                yield Repartition(name, None, pair.partitioner(name, partitioner))
+
+
+ADD_OPERATOR = EditKind(
+    edit=AddOperator,
+    text=lambda edit: f"add the operator `{edit.name}`, {class_text(edit.spec)}",
+    make=_add,
+    masked=lambda edit, _: replace(edit, spec=masked_spec(edit.spec)),
+    verbs=(
+        Verb(
+            "create-operator",
+            "NAME CLASS",
+            "add an operator of a class, by its import path",
+            lambda name, kind: AddOperator(name, {"class": kind}),
+            ("operatorName", "operatorFQCN"),
+        ),
+    ),
+    differences=(Difference(Step.ADD_OPERATORS, _added),),
+    keeps_all=True,
+)
+
+
+def _remove(editor: Editor, edit: RemoveOperator) -> None:
+    """Remove an operator, or all of a module, with all that is said of it."""
+    if edit.name in editor.modules:
+        editor.forget([name for name in editor.names if name.startswith(f"{edit.name}.")])
+    elif editor.find(edit.name) is not None and not editor.is_end_of_delay(edit.name):
+        editor.forget([edit.name])
+
+
+def _removed(pair: PlanPair) -> Iterator[Edit]:
+    """The operators and modules that are gone."""
+    modules = {one.name for one in pair.old.modules} - {one.name for one in pair.new.modules}
+    whole = [name for name in sorted(modules) if module_of(name) not in modules]
+    yield from map(RemoveOperator, whole)
+    for name in pair.before:
+        if name not in pair.after and not any(name.startswith(f"{module}.") for module in whole):
+            yield RemoveOperator(name)
+
+
+REMOVE_OPERATOR = EditKind(
+    edit=RemoveOperator,
+    text=lambda edit: f"remove the operator `{edit.name}`",
+    make=_remove,
+    verbs=(
+        Verb(
+            "remove-operator",
+            "NAME",
+            "remove an operator, its state, and the ends of streams at it",
+            RemoveOperator,
+            ("operatorName",),
+        ),
+    ),
+    differences=(Difference(Step.REMOVE_OPERATORS, _removed),),
+)
+
+
+def _replace(editor: Editor, edit: ReplaceOperator) -> None:
+    """Put another operator in the place of one, with the attributes that are not given again."""
+    added = editor.find(edit.name)
+    if added is not None and editor.is_end_of_delay(edit.name):
+        return
+    made = None if added is None else editor.made(edit.name, edit.spec)
+    if added is None or made is None:
+        editor.spoilt.discard(edit.name)
+        return
+    (new,) = made.operators
+    overrides = editor.overrides
+    overrides.properties.pop(edit.name, None)
+    lost = put_in_place(editor.draft, editor.app, added.operator, new.operator)
+    for stream, port in lost:
+        kind = type(new.operator).__name__
+        what = f"`{kind}` has no port `{port}`, where stream `{stream}` {'ends or begins'}"
+        remedy = "remove the stream, or this sink of it, in the same change"
+        editor.faults.add(f"{edit.name}.{port}", what, remedy)
+    attributes: Any = {**added.attributes, **new.attributes}
+    given = overrides.attributes.get(edit.name, {})
+    for name in new.attributes:
+        given.pop(name, None)
+        other = ONE_OF_TWO.get(name, "")
+        given.pop(other, None)
+        if other not in new.attributes:
+            attributes.pop(other, None)
+    editor.put(added, replace(added, operator=new.operator, attributes=attributes))
+    editor.app.attributes_set += made.attributes_set
+    for one in made.attributes_set:
+        kept = overrides.unifiers if one.unifier else overrides.ports
+        for name in one.attributes:
+            kept.get(edit.name, {}).get(one.target.name, {}).pop(name, None)
+
+
+def _replaced(pair: PlanPair) -> Iterator[Edit]:
+    """The operators that are of another class."""
+    for name in pair.after:
+        if name in pair.replaced and pair.is_outside(name, "replaced"):
+            yield ReplaceOperator(name, pair.specs[name])
+
+
+REPLACE_OPERATOR = EditKind(
+    edit=ReplaceOperator,
+    text=lambda edit: f"replace the operator `{edit.name}` by {class_text(edit.spec)}",
+    make=_replace,
+    masked=lambda edit, _: replace(edit, spec=masked_spec(edit.spec)),
+    verbs=(
+        Verb(
+            "replace-operator",
+            "NAME CLASS",
+            "put an operator of another class in the place of one",
+            lambda name, kind: ReplaceOperator(name, {"class": kind}),
+        ),
+    ),
+    differences=(Difference(Step.REPLACE_OPERATORS, _replaced),),
+)
+
+
+def _rename(editor: Editor, edit: RenameOperator) -> None:
+    """Give an operator another name; all that is said of it is said of that name."""
+    inside = module_of(edit.name) if edit.name in editor.names else ""
+    if inside or edit.name in editor.modules:
+        what = f"it is inside of module `{inside}`" if inside else "it is a module"
+        remedy = "give it another name where the module is written"
+        editor.faults.add(edit.name, f"{what}, whose names are its own", remedy)
+        return
+    added = editor.find(edit.name)
+    if added is None or edit.new == edit.name or not editor.is_free(edit.new):
+        return
+    editor.put(added, replace(added, name=edit.new))
+    rename_references(editor.app, edit.name, edit.new)
+    for kept in editor.outside:
+        if edit.name in kept:
+            kept[edit.new] = kept.pop(edit.name)
+
+
+RENAME_OPERATOR = EditKind(
+    edit=RenameOperator,
+    text=lambda edit: f"rename the operator `{edit.name}` to `{edit.new}`",
+    make=_rename,
+    verbs=(Verb("rename-operator", "NAME NEW", "give an operator another name", RenameOperator),),
+)
+"""No difference has it: an operator of another name is another one there."""
+
 
 KINDS: tuple[EditKind[Any], ...] = (
     ADD_OPERATOR,

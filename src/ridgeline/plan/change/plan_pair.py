@@ -14,8 +14,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.plan.logical import LogicalPlan, LogicalStream, locality_name, module_of
 from ridgeline.plan.region import PortRef
-from ridgeline.plan.spec.partitioners import write_partitioner
-from ridgeline.plan.spec.values import ValueFaultError, write_value
+from ridgeline.plan.spec.values import ValueFaultError, write_partitioner, write_value
 from ridgeline.plan.spec.writer import operator_specs
 
 

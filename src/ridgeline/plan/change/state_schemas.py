@@ -15,6 +15,7 @@ from typing import Any
 from ridgeline.api.cells.migrations import Former
 from ridgeline.api.errors import Fault, did_you_mean
 from ridgeline.api.support.pickling import class_name, class_of, class_within
+from ridgeline.plan.change.state_moves import Outcome, StateVerdict, refused, shape_changes
 from ridgeline.plan.change.state_shapes import (
     ANY,
     DONE,
@@ -37,9 +38,7 @@ from ridgeline.plan.change.state_shapes import (
     with_inner,
     without_literals,
 )
-from ridgeline.plan.change.state_steps import Steps, chained, classes_in
-from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, refused, shape_changes
-from ridgeline.plan.change.state_widening import WIDER, looks, narrower, widener
+from ridgeline.plan.change.state_steps import WIDER, Steps, chained, classes_in, looks, narrower, widener
 from ridgeline.plan.physical import PhysicalOperator
 
 

@@ -20,8 +20,8 @@ from ridgeline.api.support.attribute_types import OperatorAttributes
 from ridgeline.plan.draft import DraftModule, Faults, ModuleScope
 from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
 from ridgeline.plan.validate.application import check_name
+from ridgeline.plan.validate.operators import set_properties
 from ridgeline.plan.validate.ports import declared_schema
-from ridgeline.plan.validate.properties import set_properties
 
 _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""

@@ -14,7 +14,7 @@ from ridgeline.plan.build.key_agreement import key_columns
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
-from ridgeline.plan.validate.loops import loop_notes
+from ridgeline.plan.validate.graph import loop_notes
 
 
 @dataclass(frozen=True, slots=True)

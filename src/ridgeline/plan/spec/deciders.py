@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from ridgeline.api import policy
 from ridgeline.api.errors import described, did_you_mean, shorten
 from ridgeline.api.policy import Kind, Promise
-from ridgeline.plan.spec.imports import ImportPathError, import_path, path_of
-from ridgeline.plan.spec.values import ValueFaultError, write_value
+from ridgeline.plan.spec.values import ImportPathError, ValueFaultError, import_path, path_of, write_value
 
 _PROMISES: dict[Kind, Callable[..., Promise]] = {
     "latency": policy.latency,

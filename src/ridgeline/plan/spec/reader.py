@@ -14,7 +14,6 @@ from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.build.property_values import decoded
 from ridgeline.plan.spec.deciders import make_decider, make_promise
-from ridgeline.plan.spec.imports import ImportPathError, import_path
 from ridgeline.plan.spec.model import (
     DeciderSpec,
     ModuleSpec,
@@ -25,8 +24,13 @@ from ridgeline.plan.spec.model import (
     StreamSpec,
     check_document,
 )
-from ridgeline.plan.spec.partitioners import read_partitioner
-from ridgeline.plan.spec.values import ValueFaultError, read_value
+from ridgeline.plan.spec.values import (
+    ImportPathError,
+    ValueFaultError,
+    import_path,
+    read_partitioner,
+    read_value,
+)
 
 _NOTHING: Mapping[str, str] = {}
 

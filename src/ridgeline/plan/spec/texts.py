@@ -1,17 +1,221 @@
-"""Documents from texts and back, in the four forms."""
+"""Documents from texts and back, in the four forms; YAML is read from its events, as plain data only.
+
+Plain scalars of YAML are read by the core schema of 1.2: `no`, `on` and `1:30` are texts. Keys are texts.
+Tags, merge keys and several documents are refused; aliases are read as often as they stand there, up to a
+limit.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tomli_w
+import yaml
 
-from ridgeline.plan.spec.form import Document, Form, FormError, check_tree, too_deep
-from ridgeline.plan.spec.properties_form import read_properties, write_properties
-from ridgeline.plan.spec.yaml_form import read_yaml, write_yaml
+from ridgeline.plan.spec.form import DEEPEST, MOST_VALUES, Document, Form, FormError, check_tree, too_deep
+from ridgeline.plan.spec.guide_form import read_properties, write_properties
+
+_NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
+_BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_NO_NUMBER = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
+_OLD = re.compile(
+    r"(?:y|n|yes|no|on|off)\Z|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+|[0-9]{4}-|<<\Z|=\Z", re.IGNORECASE
+)
+"""Texts that YAML 1.1 reads as other values; written in quotes for readers of that version."""
+_LONGEST_NUMBER = 400
+_PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(text: str) -> object:
+    """Read one YAML document as plain data. Raises FormError."""
+    try:
+        return _Reader(yaml.parse(text, Loader=_PARSER)).read()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else None
+        raise FormError(f"this is no YAML: {error.problem}", "mend the line", line) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise FormError(
+            f"this is no YAML: {error.reason} (`\\u{ord(str(error.character)[:1] or chr(0)):04x}`)",
+            "remove the character",
+            line,
+        ) from None
+    except yaml.YAMLError as error:
+        raise FormError(f"this is no YAML: {error}", "mend the file") from None
+
+
+class _Reader:
+    """Makes values of events. `_sizes`: how many values each anchor stands for."""
+
+    def __init__(self, events: Iterator[Any]) -> None:
+        self._events = events
+        self._anchors: dict[str, tuple[object, int, int]] = {}
+        self._count = 0
+
+    def read(self) -> object:
+        """The only document; an empty text is None."""
+        document: object = None
+        seen = False
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if seen:
+                    raise _error(event, "a second document begins here", "keep one document in a file")
+                seen = True
+                document = self._value(next(self._events), 0)[0]
+        return document
+
+    def _value(self, event: Any, depth: int) -> tuple[object, int]:
+        """The value that begins with this event, and how many levels it has."""
+        self._count += 1
+        if self._count > MOST_VALUES:
+            raise _error(
+                event,
+                f"the document has more than {MOST_VALUES:,} values with its aliases written out",
+                "write it smaller",
+            )
+        if depth > DEEPEST:
+            raise too_deep()
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        if event.tag is not None:
+            raise _error(event, f"the tag `{event.tag}` is not read", "leave it out: values are plain data")
+        before = self._count
+        value: object
+        levels = 0
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value, levels = self._list(depth)
+        else:
+            value, levels = self._mapping(depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._count - before + 1, levels
+        return value, levels
+
+    def _alias(self, event: Any, depth: int) -> tuple[object, int]:
+        """A value that was read before; it counts as if it were written out."""
+        if event.anchor not in self._anchors:
+            raise _error(
+                event,
+                f"`*{event.anchor}` stands for nothing, or for what it is part of",
+                f"put `&{event.anchor}` before it",
+            )
+        value, size, levels = self._anchors[event.anchor]
+        self._count += size - 1  # aliases of aliases would else make gigabytes of a few lines
+        if self._count > MOST_VALUES:
+            raise _error(
+                event,
+                f"the document has more than {MOST_VALUES:,} values with its aliases written out",
+                "write it smaller",
+            )
+        if depth + levels > DEEPEST:
+            raise too_deep()
+        return value, levels
+
+    def _list(self, depth: int) -> tuple[list[object], int]:
+        found = []
+        deepest = 0
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            value, levels = self._value(event, depth + 1)
+            found.append(value)
+            deepest = max(deepest, levels)
+        return found, deepest + 1
+
+    def _mapping(self, depth: int) -> tuple[Document, int]:
+        """A mapping up to its end, and how many levels it has."""
+        found: Document = {}
+        deepest = 0
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            if not isinstance(event, yaml.ScalarEvent):
+                raise _error(event, "a key is no text", "write a text before the colon")
+            key = event.value
+            if key == "<<" and event.implicit[0]:
+                raise _error(event, "merge keys (`<<`) are not read", "write the keys out, or use `include`")
+            if key in found:
+                raise _error(event, f"the key `{key}` is there twice", "keep one of them")
+            found[key], levels = self._value(next(self._events), depth + 1)
+            deepest = max(deepest, levels)
+        return found, deepest + 1
+
+
+def _scalar(event: Any) -> object:  # noqa: PLR0911  a case each
+    """A plain scalar by the core schema; one in quotes is a text."""
+    text: str = event.value
+    if not event.implicit[0]:
+        return text
+    if _NULL.match(text):
+        return None
+    if _BOOL.match(text):
+        return text.lower() == "true"
+    if _NO_NUMBER.match(text):
+        raise _error(event, f"`{text}` is no number", "give a finite number, or a text in quotes")
+    number = _INT.match(text) or _BASED.match(text) or _FLOAT.match(text)
+    if number is not None and len(text) > _LONGEST_NUMBER:
+        raise _error(event, f"a number of {len(text):,} digits", "give a shorter one, or a text in quotes")
+    if _INT.match(text):
+        return int(text)
+    if _BASED.match(text):
+        return int(text[2:], 8 if text[1] == "o" else 16)
+    if number is None:
+        return text
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise _error(event, f"`{text}` is too great for a number", "give a smaller one, or a text in quotes")
+    return value
+
+
+def _error(event: Any, what: str, remedy: str) -> FormError:
+    return FormError(what, remedy, event.start_mark.line + 1)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes in quotes what a reader would not take for a text."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's way
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything out."""
+        return True
+
+
+for _tag, _pattern in (
+    ("null", _NULL),
+    ("bool", _BOOL),
+    ("int", _INT),
+    ("int", _BASED),
+    ("float", _FLOAT),
+    ("float", _NO_NUMBER),
+    ("old", _OLD),
+):
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, None)
+
+
+def _text(dumper: _Dumper, text: str) -> Any:
+    """In double quotes, with escapes, what PyYAML would write as a line break or cannot write."""
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def write_yaml(document: Document) -> str:
+    """The document as YAML."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
 
 _MOST_PARTS = 32
 _TOML_KEY = re.compile(

@@ -5,20 +5,117 @@ A mapping with one of these keys alone stands for something else:
 - `{$import: payments.Quote}`: a class or function,
 - `{$env: NAME}`: a text from the environment,
 - `{$json: "null"}`: a value of JSON that the form of the file lacks.
+
+Partitioners are data, too: class, positional arguments, properties.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import inspect
 import json
 import math
+import sys
 import warnings
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import pydantic
 
+from ridgeline.api.errors import described, did_you_mean, shorten
+from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.masking import is_secret_type, secrets_in
-from ridgeline.plan.spec.imports import ImportPathError, import_path, path_of
+from ridgeline.plan.same_values import same_value
+
+_SCRIPT = "__main__"
+APP_PREFIX = "ridgeline_app_"
+"""Of the module that an application's file becomes, if something else has the name of the file."""
+
+
+class ImportPathError(Exception):
+    """An import path names nothing that can be had: what is wrong, and what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what}; {remedy}")
+        self.what = what
+        self.remedy = remedy
+
+
+def import_path(path: str) -> Any:
+    """The object that `package.module.Name` names; its module is imported, nothing else is run.
+
+    Raises ImportPathError.
+    """
+    parts = path.split(".")
+    if len(parts) < 2 or not all(part.isidentifier() for part in parts):  # noqa: PLR2004  module and name
+        what = f"`{path}` is no import path"
+        raise ImportPathError(what, "write `package.module.Name`")
+    found: Any = _module(parts[0], path)
+    for number, part in enumerate(parts[1:], 2):
+        if isinstance(found, ModuleType) and not hasattr(found, part):
+            if number < len(parts) and hasattr(found, "__path__"):
+                found = _module(".".join(parts[:number]), path)
+                continue
+            names = [name for name in vars(found) if not name.startswith("_")]
+            what = f"the module `{found.__name__}` has no `{part}`"
+            if found.__name__ == _SCRIPT:
+                what = f"the script that runs has no `{part}`"
+                raise ImportPathError(what, "run the script that defines it, or put it into a module")
+            raise ImportPathError(what, did_you_mean(part, names) if names else "look at the module")
+        if not hasattr(found, part):
+            raise ImportPathError(f"`{'.'.join(parts[: number - 1])}` has no `{part}`", "look at the module")
+        found = getattr(found, part)
+    return found
+
+
+def _module(name: str, path: str) -> ModuleType:
+    """Import a module. Raises ImportPathError."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name == name:
+            what = f"there is no module `{name}`, which `{path}` names"
+            if name.startswith(APP_PREFIX):
+                what = f"there is no file `{name.removeprefix(APP_PREFIX)}.py`, which `{path}` names"
+                raise ImportPathError(what, "put it beside the specification, or on PYTHONPATH") from None
+            raise ImportPathError(
+                what, f"put it beside the specification, on PYTHONPATH, or install what has it{_near(name)}"
+            ) from None
+        what = f"the module `{name}` needs `{error.name}`, which is not installed"
+        raise ImportPathError(what, f"install what has `{error.name}`") from None
+    except (Exception, SystemExit) as error:
+        what = f"the module `{name}` fails when it is imported: {type(error).__name__}: {error}"
+        raise ImportPathError(what, "mend the module") from error
+
+
+def _near(name: str) -> str:
+    known = {loaded.partition(".")[0] for loaded in sys.modules.copy()}
+    hint = did_you_mean(name, known)
+    return f"; {hint}" if hint.startswith("did you mean") else ""
+
+
+def path_of(thing: Any, *, of_script: bool = False) -> str | None:
+    """The import path of a class or function; None if it has none that leads back to it.
+
+    `of_script`: what the script that runs defines has one too, for this process: `__main__.Name`.
+    """
+    # a class that the library made for a key is made again by its base
+    thing = vars(thing).get("_undivided", thing) if isinstance(thing, type) else thing
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or (module == _SCRIPT and not of_script):
+        return None
+    parents = module.split(".")
+    for end in range(1, len(parents) + 1):  # the shortest: `ridgeline.operators.FileOutput`
+        shorter = ".".join(parents[:end])
+        found: Any = sys.modules.get(shorter)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is thing:
+            return f"{shorter}.{name}"
+    return None
+
 
 IMPORT, ENVIRONMENT, JSON = "$import", "$env", "$json"
 _SAFE_INTEGER = 2**63
@@ -154,3 +251,57 @@ def without_null(value: object) -> object:
     if isinstance(value, list):
         return [without_null(part) for part in value]
     return {key: without_null(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+
+_KEYS = {"class", "arguments", "properties"}
+
+
+def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
+    """A partitioner from its `class`, `arguments` and `properties`. Raises ValueFaultError.
+
+    Example:
+        >>> read_partitioner({"class": "ridgeline.StickyPartitioner", "arguments": ["payments"]})
+        StickyPartitioner(ports=('payments',))
+    """
+    path, arguments, properties = spec.get("class"), spec.get("arguments", []), spec.get("properties", {})
+    sound = isinstance(path, str) and isinstance(arguments, (list, tuple)) and isinstance(properties, Mapping)
+    if spec.keys() - _KEYS or not sound:
+        raise ValueFaultError(
+            f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}",
+            "name its class: `payments.ByRegion`",
+        )
+    try:
+        kind = import_path(str(path))
+    except ImportPathError as error:
+        raise ValueFaultError(error.what, error.remedy) from error
+    if not (isinstance(kind, type) and issubclass(kind, Partitioner)):
+        raise ValueFaultError(f"`{path}` is no `Partitioner`", "name a subclass of `Partitioner`")
+    try:
+        return kind(*arguments, **properties)
+    except Exception as error:
+        raise ValueFaultError(
+            f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
+        ) from error
+
+
+def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
+    """Plain values from which `read_partitioner` makes an equal partitioner. Raises ValueFaultError."""
+    kind, values = type(partitioner), vars(partitioner)
+    path = path_of(kind)
+    if path is None:
+        raise ValueFaultError(
+            f"`{kind.__name__}` cannot be imported by name",
+            "define it at the top of a module that can be imported",
+        )
+    found: dict[str, Any] = {"class": path}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if name in values and parameter.kind is parameter.VAR_POSITIONAL:
+            found["arguments"] = [write_value(name, one, Any) for one in values[name]]
+        elif name in values:
+            found.setdefault("properties", {})[name] = write_value(name, values[name], Any)
+    if not same_value(read_partitioner(found), partitioner):
+        raise ValueFaultError(
+            f"a `{kind.__name__}` is not made anew by what it was given",
+            "keep the arguments of `__init__` under their names",
+        )
+    return found

@@ -15,10 +15,8 @@ from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.properties import property_types
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document, Form
-from ridgeline.plan.spec.imports import path_of
-from ridgeline.plan.spec.partitioners import write_partitioner
 from ridgeline.plan.spec.texts import write_document
-from ridgeline.plan.spec.values import ValueFaultError, without_null, write_value
+from ridgeline.plan.spec.values import ValueFaultError, path_of, without_null, write_partitioner, write_value
 
 _OWN = {"_given", "_migrations", "_schemas"}
 

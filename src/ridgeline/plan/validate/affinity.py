@@ -11,8 +11,7 @@ from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.support.patterns import Pattern
 from ridgeline.plan.draft import Draft, Faults
-from ridgeline.plan.placement.affinity import find_contradiction
-from ridgeline.plan.placement.colocation import Edge, Node, find_groups
+from ridgeline.plan.placement.colocation import Edge, Node, find_contradiction, find_groups
 from ridgeline.plan.placement_rule import PlacementRule
 
 _LEAST = 2

@@ -1,17 +1,25 @@
-"""Check what was added as operators: names, instances, properties, attributes."""
+"""Check what was added as operators: names, instances, properties, attributes, metrics."""
 
 from __future__ import annotations
 
 import copy
+import math
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, get_args
 
 from ridgeline.api.application import AddedOperator, Application
 from ridgeline.api.cells.migrations import faults_of
-from ridgeline.api.errors import listed, shorten
+from ridgeline.api.errors import did_you_mean, listed, shorten
+from ridgeline.api.metric import AGGREGATES, MetricKind, MetricOptions
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.support.attribute import Scope
+from ridgeline.measure.topology import MetricNode
+from ridgeline.plan.build.entries import NoEntryError
 from ridgeline.plan.build.port_attributes import inherited_by_operator
+from ridgeline.plan.build.property_values import decoded, decoded_entry, property_faults
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.validate.application import check_name
@@ -20,7 +28,53 @@ from ridgeline.plan.validate.attributes import (
     check_attributes,
     count_application_window,
 )
-from ridgeline.plan.validate.properties import set_properties
+
+_DIGITS_A_BIT = math.log10(2)
+
+
+def set_properties(
+    faults: Faults,
+    owner: str,
+    component: Any,
+    overrides: Mapping[str, object],
+    remedies: Mapping[str, str] = MappingProxyType({}),
+) -> bool:
+    """Apply overrides to an operator or a module of the draft, called `owner`; validate its properties.
+
+    `remedies`: what to do about properties that are missing, by their names. Returns False with a fault.
+    """
+    known = set(operator_type(type(component)).properties) - {"context"}
+    values = vars(component)
+    for name, value in sorted(
+        overrides.items(), key=lambda given: given[0] not in known
+    ):  # entries after whole properties
+        if name in known:
+            values[name] = decoded(component, name, value)
+            continue
+        try:
+            values.update([decoded_entry(component, owner, name, value)])
+        except NoEntryError as error:
+            faults.add(f"{owner}.{name}", error.what, error.remedy)
+    found = property_faults(component, remedies)
+    for name, what, remedy in found:
+        option = f" or with `-D {owner}.{name}=...`" if name in known else ""
+        faults.add(f"{owner}.{name}" if name else owner, what, f"{remedy}{option}")
+    for name in overrides:
+        if (digits := _digits_beyond(values.get(name.partition(".")[0]))) and name.partition(".")[0] in known:
+            what = f"a number that is given from outside has at most 64 bits; got one of {digits} digits"
+            faults.add(f"{owner}.{name}", what, "give one between -2**63 and 2**63 - 1")
+    return not found
+
+
+def _digits_beyond(value: object) -> int:
+    """How many digits a whole number has that does not fit into 64 bits, or one within; 0: there is none."""
+    if isinstance(value, (list, tuple, set)):
+        return max(map(_digits_beyond, value), default=0)
+    if isinstance(value, Mapping):
+        return max(map(_digits_beyond, value.values()), default=0)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return int(value.bit_length() * _DIGITS_A_BIT) + 1
+    return 0
 
 
 def read_operators(
@@ -121,3 +175,93 @@ def _read(
     operator.attributes, operator.doubtful = check_attributes(faults, where, Scope.OPERATOR, given, inherited)
     count_application_window(draft, faults, where, operator.attributes, given, operator.doubtful)
     return operator
+
+
+MOST_OF_AN_OPERATOR = 50
+MOST_OF_ALL = 1_000
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,99}")
+_UNIT = re.compile(r"[a-z][a-z0-9_]{0,29}")
+_SUFFIXES = ("_total", "_bucket", "_count", "_sum", "_info", "_created")
+"""Suffixes to which Prometheus gives a meaning of its own."""
+
+
+def check_metrics(draft: Draft, faults: Faults) -> None:
+    """Add the faults of all declared metrics."""
+    exported: dict[str, tuple[str, MetricOptions]] = {}
+    count = 0
+    for operator in draft.operators:
+        declared = operator.declared.metrics
+        count += len(declared)
+        if len(declared) > MOST_OF_AN_OPERATOR:
+            what = f"`{operator.kind}` declares {len(declared)} metrics, the most is {MOST_OF_AN_OPERATOR}"
+            faults.add(operator.name, what, "leave some out, or make several operators")
+            continue
+        for name, options in declared.items():
+            where, wrong = operator.port(name), False
+            for what, remedy in _faults(options):
+                faults.add(where, f"metric `{name}` of `{operator.kind}`: {what}", remedy)
+                wrong = True
+            if not wrong:
+                _check_exported(faults, where, options, exported)
+    for module in draft.modules:
+        for name in operator_type(type(module.module)).metrics:
+            what = f"the module `{module.kind}` declares the metric `{name}`, which nothing would read"
+            faults.add(module.name, what, "declare it in an operator of the module")
+    if count > MOST_OF_ALL:
+        what = f"the operators declare {count} metrics, the most is {MOST_OF_ALL}"
+        faults.add(draft.application, what, "leave some out: each is kept for 1,000 windows")
+
+
+def _check_exported(
+    faults: Faults, where: str, options: MetricOptions, exported: dict[str, tuple[str, MetricOptions]]
+) -> None:
+    """Add a fault if another metric has the same name on `/metrics` and means something else there."""
+    name = _exported_name(options)
+    family = name.removesuffix("_total")
+    other, known = exported.setdefault(family, (where, options))
+    alike = (options.name, options.kind, options.unit) == (known.name, known.kind, known.unit)
+    if not alike:
+        what = (
+            f"metrics `{other}` and `{where}` are both `{family}` on `/metrics`, and differ in kind or unit"
+        )
+        faults.add(where, what, "call one of them something else, or declare both alike")
+
+
+def _exported_name(options: MetricOptions) -> str:
+    return MetricNode("", options.name, options.kind, "", unit=options.unit).exported_name
+
+
+def _faults(options: MetricOptions) -> Iterator[tuple[str, str]]:
+    """The faults of a declaration, each with its remedy."""
+    if hasattr(Operator, options.name):
+        yield "every operator has something of this name", "call it something else"
+    ending = next((suffix for suffix in _SUFFIXES if options.name.endswith(suffix)), "")
+    if not _NAME.fullmatch(options.name):
+        yield "its name cannot be one of Prometheus", "use letters, digits and `_`, at most 100"
+    elif ending:
+        yield f"names that end in `{ending}` have a meaning in Prometheus", "leave the ending out"
+    unit: object = options.unit
+    if not isinstance(options.help, str):
+        yield f"its help is {shorten(options.help)}", "give a text"
+    if not isinstance(unit, str) or (unit and not _UNIT.fullmatch(unit)):
+        yield f"its unit {shorten(unit)} cannot be part of a name", "give a word such as `seconds`"
+    if type(options.default) not in {int, float} or not math.isfinite(options.default):
+        yield f"its default is {shorten(options.default)}", "give a finite `int` or `float`"
+    yield from _faults_of_kind(options)
+
+
+def _faults_of_kind(options: MetricOptions) -> Iterator[tuple[str, str]]:
+    """The faults of kind and aggregate."""
+    if isinstance(options.aggregate, str):
+        if options.aggregate not in AGGREGATES:
+            hint = did_you_mean(options.aggregate, AGGREGATES)
+            yield f"there is no aggregate {shorten(options.aggregate)}", f"{hint}; or give a function"
+    elif not callable(options.aggregate):
+        known = ", ".join(AGGREGATES)
+        yield f"its aggregate is {shorten(options.aggregate)}", f"give one of {known}, or a function"
+    if options.kind not in get_args(MetricKind):
+        yield f"there is no kind {shorten(options.kind)}", "give `gauge` or `counter`"
+    elif options.cumulative and options.kind != "counter":
+        yield "only counters can be `cumulative`", 'add `kind="counter"`'
+    elif options.kind == "counter" and isinstance(options.aggregate, str) and options.aggregate != "sum":
+        yield f"a counter adds up, but its aggregate is `{options.aggregate}`", "leave `aggregate` out"

@@ -14,8 +14,7 @@ from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.shown_properties import holds_secret
-from ridgeline.plan.spec_changes import edits_between
-from ridgeline.plan.specification import read_specification
+from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.regions.joined_run import JoinedRun

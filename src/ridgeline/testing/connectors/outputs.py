@@ -20,14 +20,17 @@ from ridgeline.connect.sink import SinkUnavailableError
 from ridgeline.engine.files.storage import DriverStorage, MemoryStorage
 from ridgeline.measure.events import StateWarning
 from ridgeline.plan.edits import Edit, Repartition
-from ridgeline.testing.connectors.strikes import (
+from ridgeline.testing.connectors.target import (
     CONTAINER_POINTS,
     DRIVER_POINTS,
     LINES,
     SINK_POINTS,
+    ConnectorReport,
+    ConnectorRow,
+    ConnectorTarget,
+    Outcome,
     Strikes,
 )
-from ridgeline.testing.connectors.target import ConnectorReport, ConnectorRow, ConnectorTarget, Outcome
 from ridgeline.testing.list_input import END_WINDOW, ListInput
 from ridgeline.testing.local_run import LocalRun
 from ridgeline.testing.run_local import run_local

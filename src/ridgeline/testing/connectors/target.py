@@ -1,11 +1,320 @@
-"""The place at the other side that an author gives to the conformance tests, and their report."""
+"""The place of an author that is tested, and the points at which a conformance test strikes an output."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
 from typing import Any, NamedTuple
+from unittest import mock
 
+import pyarrow as pa
+
+from ridgeline.api.errors import ContainerAbortError, RidgelineError
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.connect import partitioned_output
+from ridgeline.connect.partitioned_output import PartitionedOutput
+from ridgeline.connect.segment_store import SegmentStore
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+from ridgeline.connect.sink_publisher import SinkPublisher
 from ridgeline.connect.window_output import WindowOutput
+
+CONTAINER_POINTS = ("encode: before", "encode: after", "segment: before", "segment: after")
+"""Points at which a container is killed."""
+SINK_POINTS = (
+    "open: before",
+    "open: after",
+    "mark: before",
+    "mark: after",
+    "write: before",
+    "write: in",
+    "write: after",
+)
+"""Points at which the driver is killed in the thread of a sink."""
+DRIVER_POINTS = (
+    "stage: before",
+    "commit: before",
+    "commit: after",
+    "publish: after",
+    *SINK_POINTS,
+    "close: before",
+    "close: after",
+)
+"""Points at which the driver is killed."""
+LINES = "write: line"
+"""The point before each line of a sink's file, once in a call of `prepare` or `write`."""
+_DRAIN_SECONDS, _PREPARE_SECONDS = 60.0, 5.0
+
+
+class DriverKilledError(RidgelineError):
+    """A check killed the driver."""
+
+
+class Strikes:
+    """Reaches a point of a run, and strikes there: at the `number`th time (from 0), once.
+
+    `strike` is called in the thread that reaches the point. `sink_error`: raised by each call of the sink for
+    which it returns an exception, in place of the call.
+    """
+
+    def __init__(
+        self,
+        point: str = "",
+        number: int = 0,
+        strike: Callable[[], None] | None = None,
+        sink_error: Callable[[], Exception | None] = lambda: None,
+    ) -> None:
+        self._point, self._number, self._strike = point, number, strike
+        self.one_by_one = point.startswith("write")
+        """Each window is written alone, so that there are as many writes as windows."""
+        self.settled = number if point in ("write: before", "write: after") else 0
+        """The number of windows that are written before the next is staged, whose commit then says so."""
+        self.sink_error = sink_error
+        self._times: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.struck = False
+        self.killed = False
+        """The driver is dead: its other threads must not do anything any more."""
+        self.by_line = point == LINES
+        """Lines of the sink are points."""
+        self.commits: Callable[[int], None] = lambda _window: None
+        """Called before the commit of each window."""
+        self.prepared: Callable[[Sequence[int]], None] = lambda _windows: None
+        """Called with windows that the sink has prepared, before it is asked to write them."""
+        self.holds = False
+        """A commit waits until a sink that prepares has prepared its window."""
+        self.has_prepared = threading.Event()
+
+    def at(self, point: str) -> None:
+        """A point is reached."""
+        with self._lock:
+            number = self._times[point]
+            self._times[point] += 1
+            strikes = point == self._point and number == self._number and not self.struck
+            self.struck = self.struck or strikes
+        if strikes and self._strike is not None:
+            self._strike()
+        elif strikes and point in CONTAINER_POINTS:
+            raise ContainerAbortError(f"killed {point}")
+        elif strikes:
+            self.kill(point)
+
+    def kill(self, point: str) -> None:
+        """End the driver: at once in its own thread, else in this one and soon in its own."""
+        self.killed = True
+        if threading.current_thread().name.startswith("ridgeline-output-"):
+            raise SystemExit
+        raise DriverKilledError(f"killed {point}")
+
+    def reached(self, point: str) -> int:
+        """How often a point was reached."""
+        return self._times[point]
+
+    def live(self) -> None:
+        """Raise DriverKilledError if another thread has killed the driver."""
+        if self.killed:
+            raise DriverKilledError("killed in the thread of the output")
+
+    @contextmanager
+    def in_place(self, kind: type[WindowOutput] = PartitionedOutput) -> Iterator[None]:
+        """Strike what outputs of a class do in this process meanwhile."""
+        with ExitStack() as patches:
+            for target, name, struck in self._patches(kind):
+                patches.enter_context(mock.patch.object(target, name, struck))
+            yield
+
+    def _patches(self, kind: Any) -> Iterator[tuple[Any, str, Any]]:
+        """The replacements: target, name, and what stands there meanwhile."""
+        if issubclass(kind, PartitionedOutput):
+            publisher = type("StruckPublisher", (_StruckPublisher,), {"strikes": self})
+            yield partitioned_output, "SinkPublisher", publisher
+            yield PartitionedOutput, "take", self._around(PartitionedOutput.take, "encode")
+            yield SegmentStore, "write", self._around(SegmentStore.write, "segment")
+            return
+        yield kind, "publisher", self._publishing(kind.publisher)
+        yield kind, "take", self._around(kind.take, "encode")
+        yield kind, "write", self._around(kind.write, "segment")
+
+    def _publishing(self, publisher: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The method `publisher` of an output without a sink, whose publisher is struck."""
+
+        def struck(output: Any) -> Any:
+            made = publisher(output)
+            made.__class__ = type("StruckPublisher", (_Points, type(made)), {"strikes": self})
+            return made
+
+        return struck
+
+    def _around(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def struck(this: Any, *arguments: Any) -> Any:
+            self.at(f"{name}: before")
+            found = function(this, *arguments)
+            self.at(f"{name}: after")
+            return found
+
+        return struck
+
+
+class _Points(Publisher):
+    """The points of a publisher at which it is struck; mixed in before its class."""
+
+    strikes: Strikes
+
+    def open(self, context: PublisherContext, state: Any) -> None:
+        super().open(context, state)
+        self.strikes.live()
+
+    def stage(self, window_id: int, values: Sequence[Any]) -> Any:
+        self.strikes.live()
+        self.strikes.at("stage: before")
+        state = super().stage(window_id, values)
+        self.strikes.commits(window_id)
+        self.strikes.at("commit: before")
+        return state
+
+    def publish(self, window_id: int) -> None:
+        self.strikes.live()
+        self.strikes.at("commit: after")
+        super().publish(window_id)
+        self.settle(window_id)
+        self.strikes.at("publish: after")
+
+    def settle(self, window_id: int) -> None:
+        """Wait for what is to be written before the next window is staged."""
+
+    def idle(self) -> None:
+        self.strikes.live()
+        super().idle()
+
+    def close(self) -> None:
+        self.strikes.live()
+        self.strikes.at("close: before")
+        super().close()
+        self.strikes.at("close: after")
+
+
+class _StruckPublisher(_Points, SinkPublisher):
+    """A publisher that is struck, with a sink that is."""
+
+    def __init__(self, sink: Sink, settings: Any) -> None:
+        super().__init__(_StruckSink(sink, self.strikes), settings)
+
+    def committing(self) -> None:
+        """Let the sink prepare the window before its commit, if that is to be looked at."""
+        self.strikes.has_prepared.clear()
+        super().committing()
+        if self.strikes.holds and self._sink.prepares and self._staged:
+            self.strikes.has_prepared.wait(_PREPARE_SECONDS)
+
+    def settle(self, window_id: int) -> None:
+        """Let the first windows be written, as many as `settled` says."""
+        if window_id < self.strikes.settled:
+            self._running.drain(_DRAIN_SECONDS)
+
+
+class _StruckSink(Sink):
+    """A sink around the author's, which is struck."""
+
+    def __init__(self, sink: Sink, strikes: Strikes) -> None:
+        self._sink, self._strikes = sink, strikes
+        self.appends = sink.appends
+        self.first_retry_seconds = min(0.02, sink.first_retry_seconds)
+        self.most_retry_seconds = min(0.1, sink.most_retry_seconds)
+
+    @property
+    def protocol(self) -> Any:  # type: ignore[override]
+        return self._sink.protocol
+
+    @property
+    def most_bytes(self) -> int:  # type: ignore[override]
+        return 1 if self._strikes.one_by_one else self._sink.most_bytes
+
+    @property
+    def prepares(self) -> bool:  # type: ignore[override]
+        return self._sink.prepares
+
+    def place(self) -> str:
+        return self._sink.place()
+
+    def open(self, context: SinkContext) -> None:
+        self._call("open", self._sink.open, context)
+
+    def mark(self) -> Mark | None:
+        found: Mark | None = self._call("mark", self._sink.mark)
+        return found
+
+    def prepare(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self._call("prepare", self._sink.prepare, [self._watched(batch) for batch in batches], mark)
+        self._strikes.prepared([batch.window for batch in batches])
+        self._strikes.has_prepared.set()
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self._call("write", self._sink.write, [self._watched(batch) for batch in batches], mark)
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def is_unavailable(self, error: Exception) -> bool:
+        return self._sink.is_unavailable(error)
+
+    def _watched(self, batch: Batch) -> Batch:
+        """The batch; to read it is a point within the write, or before it if the sink prepares."""
+
+        def read() -> tuple[Any, pa.Schema]:
+            self._strikes.at("write: in")
+            return batch.data, batch.schema
+
+        return Batch(
+            window=batch.window, partition=batch.partition, rows=batch.rows, size=batch.size, read=read
+        )
+
+    def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the author's method, with the points around it. A kill lets go of its connection."""
+        if self._strikes.killed:
+            with suppress(Exception):
+                self._sink.close()
+            raise SystemExit
+        if (error := self._strikes.sink_error()) is not None:
+            raise error
+        try:
+            self._strikes.at(f"{name}: before")
+            with self._lines(name):
+                found = function(*arguments)
+            self._strikes.at(f"{name}: after")
+        except SystemExit:
+            with suppress(Exception):
+                self._sink.close()
+            raise
+        return found
+
+    @contextmanager
+    def _lines(self, name: str) -> Iterator[None]:
+        """Make the lines of the sink's file points, if they are asked for."""
+        code = getattr(type(self._sink).write, "__code__", None)
+        if code is None or not self._strikes.by_line or name not in {"prepare", "write"}:
+            yield
+            return
+        seen: set[tuple[str, int]] = set()
+
+        def at_line(frame: FrameType, event: str, _argument: Any) -> Any:
+            place = frame.f_code.co_name, frame.f_lineno
+            if event == "line" and place not in seen:
+                seen.add(place)
+                self._strikes.at(LINES)
+            return at_line
+
+        def enter(frame: FrameType, _event: str, _argument: Any) -> Any:
+            return at_line if frame.f_code.co_filename == code.co_filename else None
+
+        before = sys.gettrace()
+        sys.settrace(enter)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
 
 
 class ConnectorRow(NamedTuple):

@@ -21,17 +21,19 @@ from ridgeline.engine.state.converting import convert
 from ridgeline.engine.state.moving import MoveSource, held_in, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.measure.wording.units import plural
-from ridgeline.plan.change.divisions import redivided
 from ridgeline.plan.change.state_moves import (
+    Outcome,
     StateMove,
     StatePlan,
+    StateVerdict,
     check_boundary,
     check_dropped,
     plan_states,
+    refused,
     settle_states,
 )
 from ridgeline.plan.change.state_schemas import Comparison, Conversion, Schemas, held_states
-from ridgeline.plan.change.state_verdicts import Outcome, StateVerdict, refused
+from ridgeline.plan.change.succession import redivided
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion

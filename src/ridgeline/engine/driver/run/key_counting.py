@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange.key_counts import unpacked_cells
 from ridgeline.measure.deciding.key_load import KEY_BITS, KeyLoad
-from ridgeline.plan.build.key_division import key_division
+from ridgeline.plan.build.key_agreement import key_division
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import KeyCounts, WindowReport, WindowRequest
 

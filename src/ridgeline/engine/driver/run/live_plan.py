@@ -33,11 +33,10 @@ from ridgeline.engine.driver.run.reporter import Reporter
 from ridgeline.engine.process.plan_files import PLAN_FILES
 from ridgeline.measure.events import RunEvent
 from ridgeline.plan.change.difference import PlanDifference
-from ridgeline.plan.change.divisions import divisions
 from ridgeline.plan.change.edit_texts import refusal_text
 from ridgeline.plan.change.state_moves import staying
 from ridgeline.plan.change.state_schemas import Schemas
-from ridgeline.plan.change.succession import changed_properties, following_ids
+from ridgeline.plan.change.succession import changed_properties, divisions, following_ids
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator

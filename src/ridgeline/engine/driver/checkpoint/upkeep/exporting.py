@@ -17,8 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ridgeline.api.cells.cell import MISSING, StateCell
-from ridgeline.api.cells.kind import Kind
+from ridgeline.api.cells.cell import MISSING, Kind, StateCell
 from ridgeline.api.cells.list_state import ListCell
 from ridgeline.api.errors import CheckpointError, StateError, did_you_mean
 from ridgeline.api.state import KeyedCell, ValueCell
