@@ -104,6 +104,7 @@ lint: $(VENV)/.dev ## Check style, format, layers, rooms, docstrings, sentences 
 	$(BIN)/python scripts/check_docstrings.py
 	$(BIN)/python scripts/check_sentences.py
 	$(BIN)/python scripts/check_tests.py
+	$(BIN)/python scripts/check_mutants.py --check
 	$(BIN)/pytest -q -m lint $(call OF,lint)
 	$(BIN)/vulture
 

@@ -15,6 +15,8 @@ from tests.connect.memory_source import LOGS, START, Entry, Log, MemoryInput, Me
 
 from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, ValidationError
 from ridgeline.connect import SourceContext
+from ridgeline.connect._enumerating import _Losses
+from ridgeline.connect.reader import Lost
 from ridgeline.operators import Windowed, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.edits import Repartition
@@ -290,3 +292,15 @@ def test_the_memory_of_a_source_is_asked_for_again_once_it_was_opened_again(
     for _ in range(2):
         run_local(application(log), checkpoint=tmp_path)
     assert opened == [None, None, 2]
+
+
+def test_losses_are_said_at_once_and_then_once_a_minute_and_at_the_end():
+    losses = _Losses()
+    losses.add([Lost("orders-0", 5, "records 10 to 14 are gone")])
+    assert losses.text(100.0).startswith("5 records so far were gone")
+    losses.add([Lost("orders-0", 1, "record 20 is gone")])
+    assert losses.text(101.0) == ""
+    assert losses.text(160.5).startswith("6 records so far were gone")
+    assert losses.text(230.0) == "", "nothing came since"
+    losses.add([Lost("orders-0", 1, "record 21 is gone")])
+    assert losses.text().endswith("record 21 is gone")

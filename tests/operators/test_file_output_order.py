@@ -95,3 +95,32 @@ def test_names_are_synced_before_what_relies_on_them(tmp_path: Path, monkeypatch
     assert order.index("sync hidden") < order.index("commit 0")
     assert order.index("move out") < order.index("sync folder") < order.index("move published")
     assert json.loads(store.manifests[0])["window"] == 0
+
+
+def test_the_name_of_a_file_whose_driver_died_before_the_marker_is_synced_before_it_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first driver may have died before it synced the name: the marker must not outlive it."""
+    steps = Steps(monkeypatch)
+    store = Store(tmp_path / "out")
+    output = FileOutput(path=store.folder, format="jsonl", roll_seconds=0)
+    order: list[str] = []
+    sync = OutputFiles.sync
+
+    def dies(_number: int, what: str) -> None:
+        if what.startswith("move") and "published-" in what:
+            raise KilledError(what)
+
+    def synced(files: OutputFiles, folder: str) -> None:
+        order.append("sync hidden" if "/.ridgeline/" in folder else "sync folder")
+        sync(files, folder)
+
+    driver = Driver(store, output, steps)
+    steps.each = dies
+    with pytest.raises(KilledError):
+        driver.window()
+    monkeypatch.setattr(OutputFiles, "sync", synced)
+    steps.each = lambda _number, what: order.append(what.split()[0] + " " + what.split()[-1].split("-")[0])
+    Driver(store, output, steps)
+    assert visible(store.folder) == store.rows(0)
+    assert order.index("sync folder") < order.index("move published")

@@ -18,7 +18,7 @@ from ridgeline.stram.slots import EmptySlot, Member, SendAssignments, Slots, Sta
 from ridgeline.stram.speculation import LEAST_WINDOWS, Speculation
 from support.engine.applications import Number, Sum, sink
 from support.engine.in_slots import two_stages
-from support.stram.flying import begin, commit, report
+from support.stram.flying import RAISED, begin, commit, fail, report
 
 
 def planned(**attributes):
@@ -142,6 +142,20 @@ def test_a_container_that_a_change_of_the_plan_has_made_may_take_longer_than_any
     assert (found.slot, found.limit_seconds) == (7, pytest.approx(15.0))
 
 
+def test_a_new_container_may_take_as_long_as_the_slowest_of_those_before_and_longer():
+    story = Story()
+    for window in range(LEAST_WINDOWS):
+        story.speculation.begin(window, story.now, restores=False)
+        for number, stage in enumerate(story.stages):
+            story.now += 1.0 + number
+            for container in stage:
+                story.speculation.ended(window, container, story.now)
+    limits = [past.limit(0.9, 1.5) for past in story.speculation.pasts.values()]
+    assert min(limits) < max(limits)
+    changed = Speculation(planned(**{"total.partitions": "3"}), story.speculation)
+    assert changed.longest == pytest.approx(10 * max(limits))
+
+
 def test_windows_that_take_longer_for_good_are_late_no_more():
     story = Story()
     window, hedges = story.past(), 0
@@ -254,6 +268,15 @@ def test_complete_windows_are_committed_and_only_others_begin_again():
     assert again.request.states is not None
     assert report(master, second) == []
     assert report(master, again)
+
+
+def test_a_failure_that_waits_for_windows_that_begin_again_waits_no_longer():
+    master = Master(planned(), epoch=1, capacity=4)
+    begin(master)
+    second = begin(master)
+    assert fail(master, second, RAISED) == [], "it waits until the window before is committed"
+    again = master.handle(ContainersMoved("late"))
+    assert [one.request.window_id for one in again][:1] == [0]
 
 
 def test_attempts_that_are_begun_before_stram_hears_of_it_are_void():

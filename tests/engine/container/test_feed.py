@@ -128,6 +128,13 @@ def test_rows_without_room_wait_on_disk():
     assert kept(fed, 1 << 20) == (fed, sum(row.size for row in fed.rows))
 
 
+def test_rows_of_any_size_come_back_from_the_disk():
+    fed = Fed(0, 0, 0, 0, IPC, tuple(pa.py_buffer(bytes([size]) * size) for size in (3, 8, 1, 65)))
+    held, size = kept(fed, 0)
+    assert size == 0
+    assert [bytes(row) for row in held.rows] == [bytes(row) for row in fed.rows]
+
+
 def test_a_disk_that_cannot_be_written_to_costs_memory_only(monkeypatch):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/nowhere")
     fed = Fed(0, 0, 0, 0, IPC, (rows(1),))

@@ -12,6 +12,7 @@ from ridgeline.api.support.pickling import loads
 from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.exchange.network import LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.slot.attempts import BusyTimes
 from ridgeline.engine.slot.messages import (
     Awake,
     Blocks,
@@ -587,3 +588,17 @@ def test_the_width_of_a_window_is_over_after_it_was_begun(waiting):
     slot._clock.advance(5.0)
     work(slot)
     assert seen == [1.0, 1.0]
+
+
+def test_work_that_is_too_short_to_delay_anything_is_no_stretch_of_work():
+    clock = SteppingClock()
+    busy = BusyTimes(clock)
+    clock.advance(0.0001)
+    busy.rest()
+    clock.advance(1.0)
+    busy.resume()
+    assert busy.arrival()[1] == ()
+    clock.advance(0.0001)
+    assert busy.arrival()[1] == ()
+    clock.advance(0.5)
+    assert busy.arrival()[1] == pytest.approx((0.5001, 0.0))

@@ -379,6 +379,21 @@ def test_a_folder_that_is_removed_under_a_driver_stops_it(local):
     driver.checkpoint.close()
 
 
+class AnswersLost(MemoryStorage):
+    """Creates a file, gets no answer, and tries again: as a store's client does."""
+
+    def create(self, name, data, *, settled=""):
+        super().create(name, data, settled=settled)
+        return super().create(name, data, settled=settled)
+
+
+def test_a_record_whose_answer_was_lost_is_created_once():
+    storage = AnswersLost()
+    assert journal.create(storage, "journal/1", b"ours")
+    assert not journal.create(storage, "journal/1", b"another driver's")
+    assert storage.read("journal/1") == b"ours"
+
+
 def test_a_sync_that_fails_is_no_commit_and_the_next_record_begins_a_file(local, monkeypatch):
     driver = Driver(local)
     driver.commit(windows=2)

@@ -3,10 +3,14 @@
 import contextlib
 import math
 import os
+import pickle
 import signal
+from types import SimpleNamespace
 
 import pytest
 
+from ridgeline.engine.driver.slots.executor import SlotExecutor
+from ridgeline.engine.slot.messages import Reported
 from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated, StateWarning, WindowCommitted
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import run_local
@@ -187,3 +191,12 @@ def test_without_a_core_for_it_there_is_no_spare(run):
 def test_without_speculation_there_is_no_spare(run):
     found = run(two_stages(Sum(), partitions=3), places=4, speculation=None)
     assert {one.containers > 0 for one in found.of_type(SlotJoined)} == {True}
+
+
+def test_what_a_slot_reports_that_was_late_is_void_once_it_is_the_spare():
+    """Another slot runs its windows: a report of it must not count beside that one's."""
+    taken = []
+    executor = SimpleNamespace(_slots=SimpleNamespace(spare=2), _reported=taken.append)
+    for slot in (2, 0):
+        SlotExecutor._take_message(executor, None, slot, Reported(pickle.dumps([f"of slot {slot}"])))
+    assert taken == ["of slot 0"]
