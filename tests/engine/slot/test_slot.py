@@ -592,6 +592,7 @@ def test_the_width_of_a_window_is_over_after_it_was_begun(waiting):
 
 def test_work_that_is_too_short_to_delay_anything_is_no_stretch_of_work():
     clock = SteppingClock()
+    clock.advance(5.0)
     busy = BusyTimes(clock)
     clock.advance(0.0001)
     busy.rest()
