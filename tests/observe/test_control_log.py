@@ -73,16 +73,6 @@ def test_the_oldest_events_go_first() -> None:
     assert log.dropped == events[0]["at"]
 
 
-def test_memory_is_bounded_too() -> None:
-    few, _ = logged(200, most_bytes=20_000)
-    assert 10 <= len(few.events()) <= 50
-    failure = Failure("app", "step1", 0, 0, "process", "x" * 100_000, tuple="y" * 100_000)
-    for attempt in range(50):
-        few.handle(AttemptFailed(0, attempt, failure), lambda _event: ())
-    assert len(few.events()) < 10
-    assert len(json.dumps(few.events())) < 20_000
-
-
 def test_secrets_are_masked_and_tuples_left_out() -> None:
     log = ControlLog(lambda: 0.0)
     error = "x" * 390 + " password=hunter2"

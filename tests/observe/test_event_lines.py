@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline import Application, InputPort, Operator
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
@@ -28,8 +27,6 @@ from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.measure.topology import chain
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch
-from ridgeline.testing import ListInput, run_local
-from support.engine.applications import Number
 
 PLANNED = ApplicationPlanned(0.0, "payments", "run-1", 1, 1.0, chain("source", "balances[1]"))
 
@@ -127,32 +124,6 @@ def test_a_source_that_does_not_answer_is_a_line_not_one_a_second(lines):
         ("WARNING", "the source does not answer: timed out"),
         ("INFO", "the source answers again"),
     ]
-
-
-class Picky(Operator):
-    """Fails on odd numbers."""
-
-    numbers = InputPort(Number)
-
-    @numbers.process
-    def take(self, number: Number) -> None:
-        if number.value % 2:
-            raise ValueError(number.value)
-
-
-def test_skipped_tuples_are_logged_with_their_operator(caplog):
-    app = Application("picky")
-    source = app.add_operator("source", ListInput(Number, [Number(1), Number(2), Number(3)]))
-    picky = app.add_operator("picky", Picky(), on_error="SKIP")
-    app.add_stream("numbers", source.output, picky.numbers)
-    with caplog.at_level(logging.INFO, "ridgeline"):
-        run_local(app)
-    (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert line.name == "ridgeline.observe.event_lines"
-    assert line.getMessage().startswith(
-        "2 tuples skipped or rejected in window 0; Number(value=1): ValueError"
-    )
-    assert (line.application, line.operator, line.partition, line.window) == ("picky", "picky", 0, 0)
 
 
 def test_a_subscriber_that_fails_is_logged_once_and_counted(caplog):

@@ -215,16 +215,6 @@ def test_what_cannot_be_folded_is_raised_by_the_next_report_and_left_out():
     assert watch.progress()["windowId"] == 1
 
 
-def test_no_more_than_some_windows_wait_to_be_folded():
-    watch = watched()
-    for event in windows(200):
-        watch.observe(event)
-    left = 0
-    while watch.settle():
-        left += 1
-    assert 0 < left < 100
-
-
 @pytest.mark.parametrize("settled", [1, pytest.param(3, marks=deeper), 6, pytest.param(9, marks=deeper)])
 def test_a_large_window_is_folded_in_steps_and_no_answer_has_half_of_one(settled):
     topology = chain(*(f"step{number}" for number in range(1_100)))
@@ -240,38 +230,6 @@ def test_a_large_window_is_folded_in_steps_and_no_answer_has_half_of_one(settled
     assert not watch.settle()
 
 
-def test_a_large_application_folds_what_waits_for_too_long_in_pieces_though_there_is_no_time():
-    topology = chain(*(f"step{number}" for number in range(1_100)))
-    watch, busy, other = Watch(lambda: 9.0), Watch(lambda: 9.0), Watch(lambda: 9.0)
-    reported = windows(6, topology=topology, busy=0.0001)
-    size = len(reported) // 6
-    for each in (watch, busy, other):
-        each.observe(planned(topology=topology))
-        each.settle()
-        for event in reported[:size]:
-            each.observe(event)
-    whole = pieces(other)
-    watch.settle(late=True)
-    assert pieces(watch) == whole  # one window may wait
-
-    for number, event in enumerate(reported[size:]):
-        busy.observe(event)
-        other.observe(event)
-        if number % 50 == 0:
-            busy.settle(late=True)
-    assert pieces(busy) <= 3 * whole < pieces(other)
-    assert busy.windows() == other.windows()
-    assert busy.operator_totals() == other.operator_totals()
-
-
-def pieces(watch):
-    """Folds all that waits; in how many pieces."""
-    count = 1
-    while watch.settle():
-        count += 1
-    return count
-
-
 def test_events_of_the_kinds_that_a_subscriber_wants_are_all_that_it_gets():
     watch, few, all_of_them = watched(), [], []
     end = watch.subscribe(few.append, (WindowCommitted,))
@@ -284,24 +242,3 @@ def test_events_of_the_kinds_that_a_subscriber_wants_are_all_that_it_gets():
     for event in windows(3)[len(windows(2)) :]:
         watch.observe(event)
     assert len(few) == 2
-
-
-def test_a_reader_who_reads_for_long_does_not_hold_up_who_reports(monkeypatch):
-    topology = chain(*(f"step{number}" for number in range(300)))
-    watch = watched()
-    watch.observe(planned(topology=topology))
-    reads, goes_on = threading.Event(), threading.Event()
-
-    def read_for_long(_measurement, _now):
-        reads.set()
-        goes_on.wait(60)
-
-    monkeypatch.setattr(Measurement, "info", read_for_long)
-    reader = threading.Thread(target=watch.info)
-    reader.start()
-    reads.wait(60)
-    for event in windows(3, topology=topology, busy=0.0001):
-        watch.observe(event)
-    goes_on.set()
-    reader.join(60)
-    assert watch.windows()[-1]["windowId"] == 2

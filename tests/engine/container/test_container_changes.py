@@ -7,7 +7,7 @@ import pytest
 from ridgeline import InputPort, KeyedState, Operator, OperatorError, OutputPort
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.container_spec import container_specs
-from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, SetAttribute, SetProperty
+from ridgeline.plan.edits import SetAttribute, SetProperty
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import END_WINDOW
 from support.engine.containers import ByHand, application
@@ -51,16 +51,6 @@ class SetUp(Totals):
             raise ValueError("it does not end")
 
 
-class Other(Operator):
-    """A further reader."""
-
-    data = InputPort(Item)
-
-    @data.process
-    def take(self, item: Item) -> None:
-        pass
-
-
 ITEMS = [one for number in range(1, 6) for one in (Item("a", number), END_WINDOW)]
 
 
@@ -81,24 +71,6 @@ class Changing(ByHand):
         return container.change(spec)
 
 
-def add_other():
-    add = AddOperator("other", {"class": f"{__name__}.Other"})
-    return add, AddSink("in", "other.data")
-
-
-def test_what_is_not_touched_goes_on_with_its_instance_and_loads_nothing():
-    hand = Changing(Totals())
-    assert hand.window() == [1]
-    before = hand.operator("step")
-    hand.storage.reads.clear()
-    for edits in (add_other(), (RemoveOperator("other"),)) * 2:
-        assert not hand.change(*edits)
-        got = hand.window()
-        assert hand.operator("step") is before
-    assert not hand.storage.reads
-    assert got == [15]
-
-
 @pytest.mark.parametrize("kind", [Totals, SetUp])
 def test_a_property_is_set_on_the_instance_which_is_set_up_again_if_it_may_have_used_it(kind):
     hand = Changing(kind())
@@ -107,15 +79,6 @@ def test_a_property_is_set_on_the_instance_which_is_set_up_again_if_it_may_have_
     assert not hand.change(SetProperty("step", "factor", 10))
     assert hand.operator("step") is before
     assert hand.window() == [30]
-
-
-def test_another_attribute_makes_another_instance_over_the_same_state():
-    hand = Changing(Totals())
-    hand.window()
-    before = hand.operator("step")
-    assert not hand.change(SetAttribute("step", "recovery_attempts", 9))
-    assert hand.operator("step") is not before
-    assert hand.window() == [3]
 
 
 def test_what_fails_in_the_teardown_of_the_old_is_told_and_does_not_stop_the_new():

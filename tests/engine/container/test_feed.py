@@ -2,15 +2,12 @@
 
 import io
 import struct
-from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.api.errors import Failure, OperatorError
-from ridgeline.engine.container.feed import Fed, FedRows, Reading, container_of, fed_by, kept
+from ridgeline.engine.container.feed import Fed, FedRows, Reading, kept
 from ridgeline.engine.exchange.network import FEEDER, LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.process.plan_distribution import PlanFile
@@ -20,10 +17,8 @@ from ridgeline.engine.slot.messages import Blocks, Host, RunAttempt, Taken, deco
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import SteppingClock
-from support.depth import deep
 from support.engine.slots import specs_of
 
-TASKS, RUNS = 3, 3
 SCHEMA = pa.schema([pa.field("value", pa.int64())])
 IPC = SCHEMA.serialize().to_pybytes()
 
@@ -59,52 +54,6 @@ def hosting():
     slot = Slot(0, containers, SteppingClock())
     slot.from_stram(Host("m", PlanFile("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
     return slot, containers
-
-
-def messages_of(task, run, attempt, *, whole):
-    """What a run of a task sends; its values say whose they are."""
-    sent = [Fed(0, attempt, 0, task, IPC, (rows(100 * attempt + 10 * task + n),)) for n in range(3)]
-    return [(run, fed) for fed in sent] + (
-        [(run, Fed(0, attempt, 0, task, IPC, (), Reading(0.5, 1.0)))] if whole else [(run, None)]
-    )
-
-
-@settings(deadline=None, max_examples=deep(25))
-@given(st.randoms(use_true_random=False))
-def test_each_task_counts_once_however_often_it_is_run(luck: Random):
-    slot, containers = hosting()
-    queues, run = [], 0
-    for attempt in (0, 1):
-        for task in range(TASKS):
-            for number in range(luck.randint(1, RUNS)):
-                run += 1
-                whole = (attempt == 1 and number == 0) or luck.random() < 0.5
-                queues.append(messages_of(task, run, attempt, whole=whole))
-    queues += [[(0, RunAttempt(WindowRequest(0, attempt, 0, states={}), None, {0: tuple(range(TASKS))}))]
-               for attempt in (0, 1)]  # fmt: skip
-    begun = set()
-    while queues:
-        queue = luck.choice(queues)
-        run, message = queue[0]
-        if isinstance(message, RunAttempt) and message.request.attempt and 0 not in begun:
-            continue  # STRAM begins them in order
-        queue.pop(0)
-        queues = [queue for queue in queues if queue]
-        if isinstance(message, RunAttempt):
-            begun.add(message.request.attempt)
-            slot.from_stram(message)
-        elif message is None:
-            slot.feeder_lost(run)
-        else:
-            slot.from_feeder(run, message, 8)
-        while slot.ready:
-            slot.step()
-    expected = {
-        attempt: [100 * attempt + 10 * task + n for task in range(TASKS) for n in range(3)]
-        for attempt in (0, 1)
-    }
-    assert all(found == expected[attempt] for attempt, found in containers.got)
-    assert [attempt for attempt, _ in containers.got] in ([1], [0, 1])
 
 
 def test_what_is_not_needed_is_said_so():
@@ -146,19 +95,6 @@ def test_rows_travel_without_a_copy():
     assert len(buffers) == 2
     frame = Received(Peer(FEEDER, 1), kind, memoryview(head), [memoryview(one) for one in buffers])
     assert values_of(FedRows((decode(frame),))) == [1, 2]
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(0, 12))
-def test_every_task_feeds_one_container_of_each_source(sizes, tasks):
-    first = [sum(sizes[:n]) for n in range(len(sizes))]
-    sources = [tuple(range(begin, begin + size)) for begin, size in zip(first, sizes, strict=True)]
-    found = fed_by(sources, tasks)
-    for task in range(tasks):
-        for number, containers in enumerate(sources):
-            assert [one for one in containers if task in found.get(one, ())] == [
-                container_of(sources, number, task)
-            ]
 
 
 def test_input_that_breaks_off_is_no_end():

@@ -9,7 +9,7 @@ import pytest
 from ridgeline.api.errors import ApplicationKilledError
 from ridgeline.engine.driver.run.changes import Asked
 from ridgeline.measure.events import ApplicationChanged, WindowCommitted, WindowPlanned, WindowStarted
-from ridgeline.stram.changes import EditPlan, Kill, Pause, Resume, Shutdown, What
+from ridgeline.stram.changes import Kill, Pause, Resume, Shutdown, What
 from support.engine.driven import WIDTH, Driven, Tick
 
 
@@ -88,12 +88,3 @@ def test_a_paused_application_can_be_shut_down_and_killed():
         else:
             driven.drive()
         assert {one.state for one in driven.asked} == {"APPLIED"}
-
-
-def test_a_run_that_was_given_a_plan_refuses_to_change_it():
-    driven = Controlled()
-    driven.asks[2] = [EditPlan(())]
-    assert driven.drive(windows=8) == list(range(8))
-    driven.run.close(orderly=True)
-    assert driven.asked[0].state == "REFUSED"
-    assert driven.run.changes.ask(Pause(), "late").reason == "the application has ended"

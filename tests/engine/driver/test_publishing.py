@@ -11,7 +11,7 @@ import pytest
 from ridgeline import Application
 from ridgeline.api import InputPort, Operator, Publisher
 from ridgeline.api.errors import OperatorError, RidgelineError
-from ridgeline.measure.events import ApplicationEnded, OutputAsked, OutputPublished, WindowCommitted
+from ridgeline.measure.events import OutputAsked
 from ridgeline.testing import END_WINDOW, ListInput, SteppingClock, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -81,35 +81,11 @@ def application(window: str, **properties: Any) -> Application:
     return app
 
 
-def published(app: Application, windows: int | None = None) -> list[tuple[float, int]]:
-    run = run_local(app, windows=windows, clock=SteppingClock(START))
-    assert isinstance(run.events[-1], ApplicationEnded)
-    return [
-        (event.at - START.timestamp(), event.window_id)
-        for event in run.events
-        if isinstance(event, OutputPublished)
-    ]
-
-
-def test_a_window_that_is_published_at_once_is_visible_with_its_commit() -> None:
-    run = run_local(application("1s"), windows=3)
-    kinds = [
-        (type(event), event.window_id)
-        for event in run.events
-        if isinstance(event, (WindowCommitted, OutputPublished))
-    ]
-    assert kinds == [(kind, window) for window in range(3) for kind in (OutputPublished, WindowCommitted)]
-
-
 def test_what_hinders_an_output_is_an_event_until_it_is_over() -> None:
     run = run_local(application("10s", seconds=3.0), windows=2, clock=SteppingClock(START))
     asked = [event for event in run.events if isinstance(event, OutputAsked)]
     found = [(event.at - START.timestamp(), event.problem) for event in asked]
     assert found == [(0.0, "stuck: it is slow"), (3.0, ""), (10.0, "stuck: it is slow"), (10.0, "")]
-
-
-def test_results_are_published_between_long_windows_when_they_are_due() -> None:
-    assert published(application("10s", seconds=3.0), windows=3) == [(3.0, 0), (13.0, 1), (20.0, 2)]
 
 
 def test_what_a_publisher_raises_between_windows_ends_the_run() -> None:

@@ -11,8 +11,6 @@ from ridgeline.plan.edits import (
     AddSink,
     RemoveOperator,
     Repartition,
-    SetAttribute,
-    SetProperty,
 )
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
 from support.engine.slot_platform import kill, run_in_processes
@@ -71,21 +69,6 @@ def test_what_a_change_does_not_touch_keeps_process_instance_and_connection(run,
     assert states(found) == [APPLIED] * 20
     assert len(list(folder.glob("setup-*"))) == len(list(folder.glob("teardown-*"))) == 1
     assert len(list(folder.glob("lives-*"))) == 1
-
-
-def test_an_operator_gets_properties_where_it_is_and_attributes_by_a_new_instance(run, tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    changes = {
-        10: [SetProperty("holder", "mark", "second")],
-        60: [SetAttribute("holder", "recovery_attempts", 7)],
-    }
-    found = run(staying(folder), places=4, changes=changes)
-    assert states(found) == [APPLIED, APPLIED]
-    assert len(list(folder.glob("setup-*"))) == 3  # it has used its properties in `setup`
-    assert len({path.name.split("-")[1] for path in folder.glob("setup-*")}) == 1
-    marks = {path.name.split("-")[3] for path in folder.glob("lives-*")}
-    assert marks == {"first", "second"}
 
 
 def test_code_of_a_new_operator_reaches_the_slots(run, tmp_path, monkeypatch):
@@ -201,11 +184,3 @@ def test_a_change_whose_first_window_fails_is_taken_back(run):
     (first, reason), second = states(found)
     assert (first, second) == ("REFUSED", APPLIED)
     assert "it never works" in reason
-
-
-def test_the_teardown_of_what_is_removed_is_called(run, tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    found = run(staying(folder), places=4, changes={10: [RemoveOperator("holder")]})
-    assert states(found) == [APPLIED]
-    assert len(list(folder.glob("setup-*"))) == len(list(folder.glob("teardown-*"))) == 1

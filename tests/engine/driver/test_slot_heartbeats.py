@@ -21,8 +21,6 @@ from support.engine.applications import InputPort, Number, Sum
 from support.engine.in_slots import two_stages
 from support.engine.slot_platform import run_in_processes
 
-INTERVAL = "50ms"
-
 
 class LongSum(Sum):
     """At the number 13 it works until the file `go` is there; the file `waits` says that it does."""
@@ -59,20 +57,6 @@ def long(events):
     """Heartbeats of the partition that works at the number 13."""
     beats = [event for event in events if isinstance(event, ContainerHeartbeat)]
     return [beat for beat in beats if "in crunch" in beat.stack]
-
-
-def test_a_long_window_tells_what_it_does_while_it_does_it(tmp_path, heard):
-    app = two_stages(LongSum(folder=str(tmp_path)), count=60)
-    run = run_in_processes(app, tmp_path / "checkpoint", heartbeats=heard, heartbeat_interval=INTERVAL)
-    alike = run_local(two_stages(Sum(), count=60))
-    assert sorted(run.collected("store")) == sorted(alike.collected("store"))
-    beats = long(heard.events)
-    assert len({(beat.pid, beat.window_id, beat.container) for beat in beats}) == 1
-    assert {beat.pid for beat in beats} < {joined.pid for joined in run.of_type(SlotJoined)}
-    assert all(beat.began <= beat.sent <= beat.at for beat in beats)
-    assert all("ridgeline/engine" not in beat.stack for beat in beats)
-    assert not any(heard.refused.values())
-    assert heard.workers() == []
 
 
 def test_a_driver_that_reads_nothing_is_not_sent_more_and_more():

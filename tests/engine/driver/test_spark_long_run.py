@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.engine.state import state_files
 from ridgeline.testing import run_local
-from support.engine import ledger
 from support.engine.applications import Sum, payments_application, sum_application
 from support.engine.on_spark import run_on_spark
 
@@ -48,23 +46,6 @@ def test_files_do_not_pile_up(spark_context, spark_folder, tmp_path, wait_until)
     wait_until(lambda: not shuffle_files(spark_folder), "the files of shuffles to go")
 
 
-def test_state_is_restored_from_what_was_merged_and_deltas(spark_context, tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-    here = run_local(ledger.application(), windows=30)
-    first = run_on_spark(ledger.application(snapshot_interval=4), spark_context, checkpoint, windows=25)
-    # Another property is another plan: no worker has its state in memory.
-    second = run_on_spark(
-        ledger.application(snapshot_interval=4),
-        spark_context,
-        checkpoint,
-        properties={"entries.windows": "30"},
-    )
-
-    assert first.ids + second.ids == list(range(30))
-    assert first.collected("sink") + second.collected("sink") == here.collected("sink")
-    assert any(map(state_files.base_of, second.run.master.states.values()))
-
-
 SUMS = [sum(range(10 * window + 10)) for window in range(5)]
 
 
@@ -75,17 +56,6 @@ class Listening(Sum):
 
     def committed(self, window_id):
         Path(self.folder, f"{window_id}").write_text(str(self.total))
-
-
-def test_operators_in_slots_hear_of_the_last_commit_at_least(spark_context, tmp_path):
-    folder = tmp_path / "heard"
-    folder.mkdir()
-    app = sum_application(Listening(folder=str(folder)), count=50)
-    run_on_spark(app, spark_context, tmp_path / "checkpoint")
-
-    heard = {int(path.name): int(path.read_text()) for path in folder.iterdir()}
-    assert max(heard) == 4
-    assert all(total in SUMS[window:] for window, total in heard.items())  # later ones may have run
 
 
 def test_commit_is_reported_again_after_a_restart(spark_context, tmp_path):

@@ -12,7 +12,6 @@ from ridgeline.measure.events import WindowCommitted
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
-from ridgeline.policies.advice import advise
 from ridgeline.testing import CollectorSink
 from support.engine.on_spark import run_on_spark
 
@@ -153,47 +152,3 @@ def test_a_sibling_is_wait_and_has_no_slack(partitions, spark_context, tmp_path)
     assert spent <= useful < spent + 0.8 * partitions * sum(sibling.values())
     busiest = figures.operators["work"].busiest
     assert busiest.utilization == pytest.approx(busiest.useful_seconds / figures.seconds, rel=0.05)
-
-
-def test_with_windows_in_flight_the_queue_is_no_time_of_the_operator(spark_context, tmp_path):
-    folder = str(tmp_path)
-    app = Application("queued", window=0, windows_in_flight=4)
-    feed = app.add_operator("feed", Ticks())
-    slow = app.add_operator("slow", Timed(milliseconds=60, folder=folder))
-    sink = app.add_operator("sink", CollectorSink(Tick))
-    app.add_stream("a", feed.output, slow.data, locality="NODE_LOCAL")
-    app.add_stream("b", slow.out, sink.input)
-    watch = watched(app, spark_context, tmp_path)
-
-    mine = really(folder, "slow")
-    rows = {window: by_title(watch, window)["slow"] for window in SETTLED}
-    assert half(own(row) <= 1.05 * mine[window] + 0.005 for window, row in rows.items())
-    # several windows waited before it
-    assert half(row["waitMs"] / 1e3 >= 0.9 * mine[window] for window, row in rows.items())
-    blame = [watch.critical_path(window)["blame"] for window in SETTLED]
-    waited = [sum(step["ms"] for step in steps if step["what"] == "slot") / 1e3 for steps in blame]
-    assert half(seconds >= 0.9 * mine[window] for window, seconds in zip(SETTLED, waited, strict=True))
-    operator = watch.application_figures(60.0).operators["slow"]
-    useful = operator.by_partition[0].useful_seconds
-    assert sum(mine.values()) <= useful <= 1.5 * sum(mine.values())
-    assert operator.true_rate == pytest.approx(len(mine) / useful, rel=0.01)
-
-
-def test_it_is_said_who_holds_the_results_of_a_fast_branch(spark_context, tmp_path):
-    folder = str(tmp_path)
-    app = Application("tied", window=0)
-    feed = app.add_operator("feed", Ticks())
-    quick = app.add_operator("quick", Timed(milliseconds=1, folder=folder))
-    slow = app.add_operator("slow", Timed(milliseconds=60, folder=folder))
-    app.add_stream("numbers", feed.output, quick.data, slow.data, locality="NODE_LOCAL")
-    watch = watched(app, spark_context, tmp_path)
-
-    mine = really(folder, "slow")
-    for window in SETTLED:
-        [one] = watch.critical_path(window)["held"]
-        assert (one["output"], one["by"]) == ("quick", "slow")
-    held = {window: watch.critical_path(window)["held"][0]["ms"] / 1e3 for window in SETTLED}
-    assert half(seconds >= 0.9 * mine[window] for window, seconds in held.items())
-    [said] = [one for one in advise(watch.application_figures(60.0)) if one.figure == "held_seconds"]
-    assert "`slow` holds the results of `quick` for" in said.what
-    assert "stream `numbers`" in said.why

@@ -6,15 +6,11 @@ import threading
 
 import pytest
 
-from ridgeline.api.errors import OperatorError
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import run_local
 from support.engine.applications import (
-    FailingSum,
     Sum,
     payments_application,
-    skipping_application,
-    sum_application,
 )
 from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
 from support.engine.on_spark import run_on_spark
@@ -43,23 +39,6 @@ def test_results_are_those_of_the_in_process_runner(run_in_slots):
     assert everything(run, *sinks) == everything(run_local(payments_application()), *sinks)
     assert not run.retries
     assert run.outcome.ended
-
-
-def test_blocks_pass_a_stage_that_they_skip(run_in_slots):
-    run = run_in_slots(skipping_application())
-    assert everything(run, "store") == everything(run_local(skipping_application()), "store")
-
-
-def test_a_run_continues_from_its_checkpoint(run_in_slots):
-    def app():
-        return two_stages(Sum())
-
-    first = run_in_slots(app(), windows=6)
-    second = run_in_slots(app(), windows=6)
-    third = run_in_slots(app())
-    assert first.ids + second.ids + third.ids == list(range(20))
-    found = sorted(number for run in (first, second, third) for number in everything(run, "store")["store"])
-    assert found == everything(run_local(app()), "store")["store"]
 
 
 def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run_in_slots, tmp_path):
@@ -105,34 +84,6 @@ def test_an_operator_that_ends_its_process_is_named_and_its_window_runs_again(ru
     assert "operator `total`" in run.retries[0].reason
     assert "its worker process died: it was killed" in run.retries[0].reason
     assert everything(run, "store") == everything(run_local(two_stages(Sum())), "store")
-
-
-def test_an_operator_that_always_ends_its_process_fails_the_application(run_in_slots, tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    dying = DyingSum(folder=str(folder), bad=5, how="exit")
-    run, error = run_in_slots(two_stages(dying, recovery_attempts=2), expect=OperatorError)
-    assert (error.failure.operator, error.failure.window_id) == ("total", 5)
-    assert "ended by `os._exit`" in error.failure.error
-    assert len(list(folder.iterdir())) >= 3
-    assert run.ids == [0, 1, 2, 3, 4]
-
-
-def test_an_operator_that_raises_runs_again_from_the_last_commit(run_in_slots, tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    run = run_in_slots(sum_application(FailingSum(bad=55, failures=1, folder=str(folder))))
-    assert run.retries[0].window_id == 5
-    assert "cannot add 55" in run.retries[0].reason
-    assert run.collected("store") == run_local(sum_application()).collected("store")
-
-
-def test_an_operator_that_raises_twice_alike_fails_the_application(run_in_slots):
-    run, error = run_in_slots(sum_application(FailingSum(bad=55)), expect=OperatorError)
-    assert (error.failure.operator, error.failure.window_id) == ("total", 5)
-    assert error.failure.tuple == "Number(value=55)"
-    assert run.ids == [0, 1, 2, 3, 4]
-    assert not run.of_type(SlotLost)
 
 
 @pytest.mark.slow

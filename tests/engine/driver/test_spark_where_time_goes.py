@@ -59,31 +59,3 @@ def test_separate_containers(spark_context, tmp_path):
     for window in watch.windows():
         blame = watch.critical_path(window["windowId"])["blame"]
         assert sum(step["ms"] for step in blame) == pytest.approx(window["latencyMs"], abs=5)
-
-
-def test_the_path_moves_with_the_work(spark_context, tmp_path):
-    watch = measure(busy_application(tmp_path, locality="NODE_LOCAL", moved_at=20), spark_context, tmp_path)
-
-    assert_paths(watch, range(20), "ACE")
-    assert_paths(watch, range(22, WINDOWS), "ABD")
-
-
-def test_fused_into_one_container(spark_context, tmp_path):
-    watch = measure(busy_application(tmp_path, locality="CONTAINER_LOCAL"), spark_context, tmp_path)
-
-    assert len(watch.containers()) == 1
-    operators = {
-        window: {found["operator"]: found for found in watch.latency(window)["operators"]}
-        for window in range(WINDOWS)
-    }
-    for name in BUSY:
-        assert almost_all(
-            abs(operators[w][name]["computeMs"] / 1e3 - really(tmp_path, name, w)) < 0.005 for w in operators
-        ), name
-    # Whoever ran last of the siblings waited for all others that are not upstream of it.
-    waits = sum(found["waitMs"] for found in operators[20].values())
-    assert waits > 100
-    assert_paths(watch, range(WINDOWS), "ACE")
-    what = {step["what"] for step in watch.critical_path(20)["blame"]}
-    assert "sibling" in what
-    assert "barrier" not in what

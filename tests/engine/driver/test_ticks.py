@@ -10,15 +10,6 @@ from ridgeline.measure.events import WindowCommitted, WindowPlanned
 from support.engine.driven import WIDTH, Driven, Tick
 
 
-@pytest.mark.guide("004", "Window Generator")
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3])
-def test_exactly_so_many_windows_begin_and_are_committed(seconds):
-    driven = Driven(seconds)
-    assert driven.drive(windows=7) == list(range(7))
-    assert [event.window_id for event in driven.of(WindowPlanned)] == list(range(7))
-    assert driven.run.publishers["sink"].tuples(None) == [Tick(number) for number in range(7)]
-
-
 def test_what_has_begun_when_the_run_is_stopped_is_committed_and_nothing_else():
     driven = Driven(seconds=0.3)
     driven.stop_at = 5
@@ -34,35 +25,6 @@ def test_windows_are_due_by_the_clock_whatever_is_under_way():
     dues = [event.due - planned[0].due for event in planned]
     assert dues == pytest.approx([number * WIDTH for number in range(6)])
     assert all(event.at >= event.due for event in planned)
-
-
-def test_the_times_of_a_window_are_in_order_though_others_are_under_way():
-    driven = Driven(seconds=0.25)
-    driven.drive(windows=6)
-    begins = {event.window_id: event.at for event in driven.of(WindowPlanned)}
-    over = 0.0
-    for event in driven.of(WindowCommitted):
-        times = [event.began, event.planned, event.launched, event.returned, event.staged]
-        times += [event.committed, event.published]
-        assert times == sorted(times)
-        assert event.began == begins[event.window_id]
-        assert event.committed >= over
-        over = event.committed
-    assert max(under_way for under_way, _, _ in driven.seen) == 3
-
-
-def test_figures_speak_of_the_oldest_window_under_way():
-    driven = Driven(seconds=0.25)
-    driven.drive(windows=6)
-    assert all(current == window for _, current, window in driven.seen if current is not None)
-    assert {current for under_way, current, _ in driven.seen if under_way == 3} >= {0, 1, 2}
-    rows = {row["windowId"]: row for row in driven.measurement.windows(6)}
-    planned = {event.window_id: event for event in driven.of(WindowPlanned)}
-    for event in driven.of(WindowCommitted):
-        row = rows[event.window_id]
-        assert sum(row["phases"].values()) == pytest.approx(row["latencyMs"], abs=0.01)
-        late = event.began - planned[event.window_id].due
-        assert row["lateMs"] == pytest.approx(1000 * late, abs=1e-3)
 
 
 def test_windows_in_which_nothing_moves_cost_no_commit():
@@ -89,10 +51,3 @@ def test_windows_in_which_nothing_moves_cost_no_commit():
     assert len(held) > 30
     assert max(event.published - event.began for event in held) < 2 * WIDTH  # the times are without it
     assert all(event.at >= event.published + event.held_seconds - 1e-6 for event in held)
-
-
-def test_one_window_at_a_time_is_committed_at_once_though_it_is_empty():
-    driven = Driven(0.0, every=25)
-    for window_id in range(4):
-        driven.run.window(window_id)
-        assert driven.run.next_window == window_id + 1

@@ -191,12 +191,6 @@ def test_a_callback_that_sleeps_is_found_with_its_stack_though_heartbeats_come()
     assert (stuck.failure.operator, stuck.failure.traceback) == ("total", "in users_code")
 
 
-def test_the_callbacks_own_limit_comes_first():
-    made, ids = in_slots(**{"total.callback_timeout": "5s"})
-    found = looks_in_slots(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 120)
-    assert "the attribute `callback_timeout` allows 5 s" in next(filter(None, found)).failure.error
-
-
 def test_a_slot_that_takes_in_tuples_is_not_stuck_however_long_its_window():
     made, ids = in_slots()
 

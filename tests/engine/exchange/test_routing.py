@@ -80,23 +80,6 @@ def test_in_turn_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, 
     assert list(map(numbers, taken)) == [list(range(index, total, count)) for index in range(count)]
 
 
-@settings(deadline=None)
-@given(PARTS, st.integers(1, 9), st.integers(0, 100))
-def test_dealing_may_begin_with_any_partition(keys, count, start):
-    routes = [route(RoundRobin(index, count)) for index in range(count)]
-    taken = list(map(numbers, split(made(keys, batches=True), routes, start)))
-    assert taken[start % count][:1] == [0][: sum(map(len, keys))]
-    assert sorted(number for selected in taken for number in selected) == list(range(sum(map(len, keys))))
-    assert max(map(len, taken)) - min(map(len, taken)) <= 1
-
-
-@settings(deadline=None)
-@given(PARTS)
-def test_broadcast_takes_all(keys):
-    (taken,) = split(made(keys, batches=False), [route(None)])
-    assert numbers(taken) == list(range(sum(map(len, keys))))
-
-
 def test_the_masks_of_partitions_may_differ():
     """As after a split: one partition kept its key, the other's was halved."""
     keys = [

@@ -137,31 +137,6 @@ def test_what_an_operator_keeps_outlives_the_file(place):
     assert kept.column(0).to_pylist() == list(range(9_990, 10_000))
 
 
-def test_without_room_blocks_go_by_value(tmp_path):
-    free = shared_blocks.free_bytes(str(tmp_path))
-    writer = SharedWriter(SharedPlace(str(tmp_path), free), "file")
-    packed = writer.pack(numbers())
-    assert opened(numbers().schema, packed).rows == numbers().rows
-    assert not isinstance(packed[0], Reference)
-    assert names(tmp_path) == []
-
-
-def test_room_is_asked_for_again_as_it_is_used_up(place, monkeypatch):
-    left = 1_000_000
-    monkeypatch.setattr(
-        SharedPlace,
-        "room_bytes",
-        lambda _place: left - sum(file.stat().st_size for file in Path(place.folder).iterdir()),
-    )
-    writer = SharedWriter(place, "file")
-    packed = [writer.pack(numbers()) for _ in range(20)]
-    writer.close()
-    kinds = [isinstance(payload, Reference) for payload, _ in packed]
-    assert kinds == sorted(kinds, reverse=True)
-    assert 8 <= sum(kinds) <= 12
-    assert all(opened(numbers().schema, one).rows == numbers().rows for one in packed)
-
-
 class FullFile:
     """A file whose disk is full in the middle of a block."""
 

@@ -1,14 +1,12 @@
 """Partitions on Spark: joins by key, and the order of a key's tuples from a Spark source on."""
 
-from collections import Counter as Counts
 from typing import NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
-from ridgeline.api.errors import OperatorError
+from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.operators import SparkInput
-from support.engine.applications import FailingSum, sink, sum_application
+from support.engine.applications import sink
 from support.engine.on_spark import run_on_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -21,12 +19,6 @@ class Row(NamedTuple):
     value: int
 
 
-class Joined(NamedTuple):
-    key: int
-    left: int
-    right: int
-
-
 class Pass(Operator):
     rows = InputPort(Row, key="key")
     out = OutputPort(Row)
@@ -34,26 +26,6 @@ class Pass(Operator):
     @rows.process
     def one(self, row):
         self.out.emit(row)
-
-
-class Join(Operator):
-    """Pairs the n-th tuples of a key on both ports."""
-
-    left = InputPort(Row, key="key")
-    right = InputPort(Row, key="key")
-    joined = OutputPort(Joined)
-
-    lefts = KeyedState(tuple, default=())
-
-    @left.process
-    def note(self, row):
-        self.lefts[row.key] = (*self.lefts[row.key], row.value)
-
-    @right.process
-    def join(self, row):
-        first, *rest = self.lefts[row.key]
-        self.lefts[row.key] = tuple(rest)
-        self.joined.emit(Joined(row.key, first, row.value))
 
 
 def by_spark_partition(frame):
@@ -79,30 +51,3 @@ def test_order_per_key_from_spark_to_the_sink(spark_context, tmp_path, partition
     found = run.collected("store")
     for key in range(SPARK_PARTITIONS):
         assert [row.value for row in found if row.key == key] == list(range(key, 90, SPARK_PARTITIONS))
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_a_self_join_pairs_each_row_with_itself(spark_context, tmp_path, partitions):
-    app = Application("join", window="1ms")
-    join = app.add_operator("join", Join(), partitions=partitions)
-    app.add_stream("in", rows(app, partitions=2), join.left, join.right)
-    app.add_stream("out", join.joined, sink(app, "store", Joined))
-
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=2)
-
-    assert Counts(run.collected("store")) == Counts(
-        Joined(value % SPARK_PARTITIONS, value, value) for value in range(60)
-    )
-
-
-def test_no_recovery_attempts_is_one_attempt(spark_context, tmp_path):
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    app = sum_application(FailingSum(bad=35, failures=1, folder=str(notes)), recovery_attempts=0)
-
-    run, error = run_on_spark(app, spark_context, tmp_path / "checkpoint", expect=OperatorError)
-
-    assert len(list(notes.iterdir())) == 1
-    assert run.retries == []
-    assert run.ids == [0, 1, 2]
-    assert error.failure.operator == "total"

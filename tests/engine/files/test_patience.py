@@ -129,20 +129,6 @@ def test_parts_that_are_gone_are_written_by_nobody_else() -> None:
         PatientStorage(Cut(1), SteppingClock()).write_parts("state/a", iter([b"1"]))
 
 
-def test_the_driver_waits_some_seconds_at_its_start_and_without_a_limit_later() -> None:
-    clock = SteppingClock()
-    below = Cut(10_000)
-    storage = PatientDriverStorage(below, clock)
-    with pytest.raises(UnavailableError):
-        storage.names("journal")
-    assert clock.monotonic() < 13
-    storage.be_patient(threading.Event().is_set)
-    below.failures = 10_000
-    began = clock.monotonic()
-    assert storage.create("journal/1", b"1")
-    assert clock.monotonic() - began > 10_000
-
-
 @pytest.mark.parametrize("end", ["stopped", "failed"])
 def test_a_run_that_ends_waits_some_seconds_more(end: str) -> None:
     clock, stop = SteppingClock(), threading.Event()

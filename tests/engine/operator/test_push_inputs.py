@@ -7,12 +7,12 @@ import threading
 import pytest
 
 import socket_lines
-from ridgeline import Application, OperatorError
+from ridgeline import Application
 from ridgeline.engine.driver.run import triggers
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import CollectorSink, run_local
 from support.engine.applications import Number
-from support.engine.pushed import Failing, Fed, FedByTwos, Sender, Slow, fed
+from support.engine.pushed import Failing, FedByTwos, Sender, Slow, fed
 from support.engine.slot_platform import run_in_processes
 from support.ports import free_port
 
@@ -34,45 +34,6 @@ def test_a_window_has_no_more_than_it_may_have():
     feed.put(1, 2, 3, 4, 5, None)
     run = run_local(app)
     assert [numbers(run, window) for window in run.window_ids] == [[1, 2], [3, 4], [5]]
-
-
-@pytest.mark.guide("004", "Interface IdleTimeHandeler")
-def test_idle_time_is_for_what_can_wait():
-    app, feed = fed()
-    feed.put(1)
-    feed.put_when_idle(2, None)
-    run = run_local(app)
-    assert numbers(run) == [1, 2]
-    assert feed.heard[1] == "idle in 1"
-    assert "idle in 0" not in feed.heard
-
-
-def test_after_a_failure_it_is_set_up_again():
-    class Once(Fed):
-        numbers = Fed.numbers
-
-        def end_window(self):
-            if self.feed.idle.is_set() and self.feed.heard.count("setup") == 1:
-                raise ValueError("once")
-
-    app, feed = fed(Once)
-    feed.put(1)
-    feed.put_when_idle(2, None)
-    run = run_local(app)
-    assert len(run.retries) == 1
-    assert [heard for heard in feed.heard if "idle" not in heard] == [
-        "setup",
-        "teardown",
-        "setup",
-        "teardown",
-    ]
-
-
-def test_what_its_thread_raises_can_be_raised_in_the_window():
-    with socket_lines.socket.create_server(("127.0.0.1", 0)) as taken:
-        app = lines(taken.getsockname()[1], Slow())
-        with pytest.raises(OperatorError, match=r"Address already in use"):
-            run_local(app)
 
 
 def lines(port, behind, window="20ms", **attributes):

@@ -1,6 +1,5 @@
 """Operators with `on_error=SKIP`: the run is as if the tuples on which they fail had never come."""
 
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -160,18 +159,6 @@ def test_the_result_is_that_of_the_other_tuples(kind, windows):
     assert run.retries == []
 
 
-@pytest.mark.parametrize("kind", DOUBLES)
-@pytest.mark.parametrize("partitions", [2, 3, 5])
-def test_in_several_partitions(kind, partitions):
-    values = [value if value % 7 else -value - 1 for value in range(100)]
-    run = run_local(application(kind(), [Number(value) for value in values], partitions=partitions))
-
-    assert sorted(out.value for out in run.collected("store")) == sorted(
-        2 * value for value in values if value >= 0
-    )
-    assert run.errors("step") == sum(value < 0 for value in values)
-
-
 class Divided(Plain):
     """Has error ports; the first of the tuples' schema gets them."""
 
@@ -220,24 +207,6 @@ def test_one_of_a_window_is_shown_even_if_none_are_kept():
     assert text.startswith("Number(value=-1, ")
     assert text.endswith("): ValueError: -1 is negative")
     assert run.errors("step") == 2
-
-
-class Leaving(Plain):
-    input = InputPort(Number)
-    output = OutputPort(Out)
-
-    @input.process
-    def double(self, number):
-        if number.value < 0:
-            sys.exit(1)
-        self.output.emit(Out(number.value))
-
-
-def test_an_exit_counts_as_a_failure_on_its_tuple():
-    run = run_local(application(Leaving(), [Number(1), Number(-1), Number(2)]))
-
-    assert run.collected("store") == [Out(1), Out(2)]
-    assert run.errors("step") == 1
 
 
 class Ending(Plain):

@@ -24,7 +24,6 @@ from ridgeline.api import (
     Schema,
     StreamCodec,
     Tuples,
-    stable_hash,
 )
 from ridgeline.engine.exchange import coded
 from ridgeline.plan import find_faults
@@ -56,13 +55,6 @@ class Json(StreamCodec):
         return Sale(product, cents, datetime.fromisoformat(time))
 
 
-class ByProduct(Json):
-    """Divides too."""
-
-    def hash(self, tuple: Sale) -> int:
-        return stable_hash(tuple.product)
-
-
 class Columns(StreamCodec):
     """A run at once, of any schema: as an application takes it."""
 
@@ -90,22 +82,6 @@ class Totals(Operator):
     def end_window(self) -> None:
         for _, total in self.held.changed():
             self.totals.emit(total)
-
-
-class TotalsByCodec(Totals):
-    sales = InputPort(Sale, codec=ByProduct())
-
-    @sales.process
-    def add_by_codec(self, sale: Sale) -> None:
-        self.add(sale)
-
-
-class TotalsInJson(Totals):
-    sales = InputPort(Sale, key="product", codec=Json())
-
-    @sales.process
-    def add_in_json(self, sale: Sale) -> None:
-        self.add(sale)
 
 
 def application(
@@ -146,43 +122,6 @@ sales = st.lists(
     min_size=1,
     max_size=3,
 )
-
-
-@pytest.mark.guide("002", "Stream Codec")
-@pytest.mark.guide("004", "StreamCodec")
-@settings(deadline=None, max_examples=deep(6))
-@given(
-    windows=sales,
-    options=st.sampled_from(
-        [
-            {"totals": TotalsByCodec()},
-            {"totals": TotalsInJson()},
-            {"codec": Columns()},
-            {"port_codec": Json()},
-            {"codec": Columns(), "port_codec": Json()},
-        ]
-    ),
-    partitions=st.sampled_from([1, 2, 3, 5]),
-    limit=st.sampled_from([None, 2]),
-    fails=st.booleans(),
-)
-def test_results_are_those_without_a_codec(
-    windows: list[list[Sale]], options: dict[str, Any], partitions: int, limit: int | None, *, fails: bool
-) -> None:
-    plain = run_local(application(windows))
-    run = run_local(application(windows, **options, partitions=partitions, unifier_limit=limit, fails=fails))
-    for name, number in itertools.product(("sink", "beside"), run.window_ids):
-        assert sorted(run.collected(name, number)) == sorted(plain.collected(name, number))
-
-
-def test_only_what_goes_to_the_port_is_serialised_and_only_between_containers() -> None:
-    Json.calls.clear()
-    windows = [[Sale("tea", 1, START), Sale("milk", 2, START)]]
-    run_local(application(windows, TotalsInJson(), partitions=2))
-    assert sorted(Json.calls) == ["decode"] * 2 + ["encode"] * 2
-    Json.calls.clear()
-    run_local(application(windows))
-    assert not Json.calls
 
 
 class Held:

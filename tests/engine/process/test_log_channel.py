@@ -39,15 +39,6 @@ def lines(tmp_path):
     return opened
 
 
-def test_nothing_is_written_unless_asked_for():
-    code = (
-        "import logging, ridgeline; logging.getLogger('ridgeline.stram').error('text'); "
-        "logging.getLogger('mine').error('text')"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "text\n"), "that of `mine` only, by Python's last resort"
-
-
 def test_lines_for_people(lines):
     channel, read = lines()
     with channel:

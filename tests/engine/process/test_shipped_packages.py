@@ -108,14 +108,6 @@ def test_a_folder_that_others_could_have_written_is_refused(place, monkeypatch):
         plan_distribution.receive(storage, plan)
 
 
-def test_a_package_is_in_the_checkpoint_once(place):
-    storage = MemoryStorage()
-    _, plan = _shipped(place, storage)
-    assert plan_distribution.distribute(storage, []).packages == plan.packages
-    names = {plan.name, *(place_of(one.sha256, 0) for one in (*plan.packages, plan.files))}
-    assert {f"plans/{name}" for name in storage.names("plans")} == names
-
-
 def test_what_is_no_package_is_an_error_on_the_worker_too(place, monkeypatch):
     storage = MemoryStorage()
     data = b"no zip file"

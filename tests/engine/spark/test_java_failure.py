@@ -41,13 +41,6 @@ def started(files=None, **variables):
     return done.stdout, done.stderr
 
 
-def test_too_few_open_files():
-    out, err = started(files=(128, 128))
-    assert out.startswith("Spark cannot start: this process may open 128 files; Spark needs 512 or more")
-    assert "`ulimit -n 1024`" in out
-    assert err == ""
-
-
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
@@ -63,25 +56,6 @@ def test_java_itself_does_not_start(option, expected):
     assert out.startswith(f"Spark did not start on `local[1]`: {expected}"), (out, err)
     assert "\tat " not in out + err
     assert "RIDGELINE_DEBUG=1 shows what Java said" in out
-
-
-def test_all_that_java_said_is_shown_if_asked_for():
-    out, err = started(SPARK_SUBMIT_OPTS="-XX:NewRatio=x", RIDGELINE_DEBUG="1")
-    assert "Improperly specified" in out + err
-    assert "Spark did not start on `local[1]`" in out
-
-
-def test_a_java_that_only_says_its_version(tmp_path):
-    (tmp_path / "bin").mkdir()
-    java = tmp_path / "bin" / "java"
-    java.write_text(
-        '#!/bin/sh\n[ "$1" = -version ] && { echo \'openjdk version "17.0.1"\' >&2; exit 0; }\n'
-        "echo 'Error: library libjli.so is broken' >&2\nexit 1\n"
-    )
-    java.chmod(0o755)
-    out, err = started(JAVA_HOME=str(tmp_path))
-    assert out.startswith("Spark did not start on `local[1]`: Error: library libjli.so is broken; check")
-    assert err == ""
 
 
 @pytest.mark.parametrize(

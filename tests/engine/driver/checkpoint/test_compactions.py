@@ -8,8 +8,7 @@ from ridgeline import CheckpointError, StateError
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import StateCompactor
-from ridgeline.measure.events import StateCompacted, StateWarning
-from ridgeline.stram import compaction
+from ridgeline.measure.events import StateWarning
 from ridgeline.testing import run_local
 from support.engine.ledger import application
 from support.manifests import last_of
@@ -38,14 +37,6 @@ def warnings(run):
     return [event.text for event in run.events if isinstance(event, StateWarning)]
 
 
-def test_after_so_many_deltas_they_are_compacted():
-    storage, lengths = MemoryStorage(), []
-    for _ in range(9):
-        run_local(application(snapshot_interval=3), windows=1, checkpoint=storage)
-        lengths.append(len([name for name in version(storage) if not state_files.is_compacted(name)]))
-    assert lengths == [1, 2, 3, 1, 2, 3, 1, 2, 3]
-
-
 @pytest.mark.parametrize("interval", [1, 2, 7])
 @pytest.mark.parametrize("windows_a_run", [WINDOWS, 33, 1])
 def test_compaction_changes_nothing(expected, interval, windows_a_run):
@@ -61,19 +52,6 @@ def test_compaction_changes_nothing(expected, interval, windows_a_run):
         assert warnings(run) == []
     assert got == expected[:windows]
     assert state_files.segments_of(version(storage))
-
-
-@pytest.mark.guide("002", "Checkpointing")
-def test_hundreds_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda _file: None)
-    storage, counts = LocalStorage(str(tmp_path)), []
-    app = application(snapshot_interval=4, windows_kept=2)
-    for _ in range(3):
-        run_local(app, windows=70, checkpoint=storage, properties={"entries.per_window": "3"})
-        counts.append(sum(1 for path in tmp_path.rglob("*") if path.is_file()))
-    assert max(counts) < 30
-    named = {name for name in version(storage) if state_files.slice_place(name) is None}
-    assert named <= set(storage.names("state"))
 
 
 # Broken files -----------------------------------------------------------------------------------------------
@@ -177,17 +155,3 @@ def test_where_nothing_can_be_compacted_the_run_ends_before_the_chain_has_no_end
     run = run_local(application(snapshot_interval=2), windows=10, checkpoint=storage)
     assert run.collected("sink") == expected[20:30]
     assert len(version(storage)) < 6
-
-
-def test_large_deltas_are_compacted_sooner(monkeypatch):
-    monkeypatch.setattr(compaction, "COMPACT_BYTES", 500)
-    storage = MemoryStorage()
-    run_local(application(snapshot_interval=1_000), windows=30, checkpoint=storage)
-    assert state_files.segments_of(version(storage))
-
-
-def test_each_compaction_that_is_installed_is_an_event():
-    run = run_local(application(snapshot_interval=4), windows=9)
-    compacted = [event for event in run.events if isinstance(event, StateCompacted)]
-    assert [event.files for event in compacted] == [4, 6]
-    assert all(event.size_bytes for event in compacted)

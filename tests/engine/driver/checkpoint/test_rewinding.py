@@ -28,14 +28,13 @@ from ridgeline import (
 from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
-from ridgeline.engine.driver.checkpoint.rewinding import look, rewindable
+from ridgeline.engine.driver.checkpoint.rewinding import look
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import ConsoleOutput, FileOutput
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
     Edit,
-    RemoveOperator,
     RenameOperator,
     Repartition,
     ReplaceOperator,
@@ -72,17 +71,6 @@ def test_a_run_goes_on_from_a_kept_window_as_if_nothing_had_come_after_it(
     assert again.window_ids[0] == (LAST + 1 if window == LAST else LAST + 2)
 
 
-def test_an_ended_run_is_rewound_twice_and_goes_on_after_each_of_them(tmp_path: Path) -> None:
-    run_local(application(), checkpoint=tmp_path)
-    first = run_local(application(), windows=1, checkpoint=tmp_path, from_window=7)
-    assert first.window_ids == [WINDOWS + 1]
-    second = run_local(application(), checkpoint=tmp_path, from_window=WINDOWS)
-    assert second.windows_committed == first.windows_committed + 1
-    with pytest.raises(CheckpointError, match=r"cannot be rewound to window 8: it can be rewound to .*7, 1"):
-        run_local(application(), checkpoint=tmp_path, from_window=8)
-    assert run_local(application(), checkpoint=tmp_path, from_window=7).windows_committed == 2
-
-
 def test_application_windows_keep_their_place(tmp_path: Path) -> None:
     app = Application("slow")
     numbers = app.add_operator("numbers", Numbers())
@@ -103,16 +91,6 @@ def test_published_files_are_taken_back_and_cut(tmp_path: Path, format: str, rol
     expected = wanted(tmp_path / "straight")
     app = application(FileOutput(path=str(tmp_path / "out"), format=format, roll_seconds=roll))
     run_local(app, windows=LAST + 1, checkpoint=tmp_path / "state")
-    run_local(app, checkpoint=tmp_path / "state", from_window=4)
-    assert sorted(rows(tmp_path / "out")) == expected
-
-
-def test_files_that_wait_are_published_once_after_a_rewind(tmp_path: Path) -> None:
-    expected = wanted(tmp_path / "straight")
-    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=1000))
-    for _ in range(2):
-        run_local(app, windows=4, checkpoint=tmp_path / "state")
-    run_local(app, windows=1, checkpoint=tmp_path / "state", from_window=5)
     run_local(app, checkpoint=tmp_path / "state", from_window=4)
     assert sorted(rows(tmp_path / "out")) == expected
 
@@ -152,14 +130,6 @@ def test_the_console_says_what_does_not_count(tmp_path: Path) -> None:
     run_local(app, windows=4, checkpoint=tmp_path, console=Console(file=text))
     run_local(app, windows=1, checkpoint=tmp_path, console=Console(file=text, width=200), from_window=2)
     assert "rewound: what was printed after window 2 does not count" in text.getvalue()
-
-
-def test_a_window_whose_state_is_gone_is_not_offered(tmp_path: Path) -> None:
-    run_local(application(), windows=LAST + 1, checkpoint=tmp_path)
-    owned = Checkpoint(LocalStorage(str(tmp_path)), "rewound")
-    kept = [manifest.window_id for manifest in rewindable(owned)]
-    owned.close()
-    assert kept[:5] == [6, 5, 4, 3, 2]
 
 
 def test_the_command_lists_the_windows_that_can_be_gone_back_to(tmp_path: Path) -> None:
@@ -271,23 +241,6 @@ def test_an_output_without_a_state_counts(tmp_path: Path, versions: list[str | N
     assert run_local(
         version(versions[-1]), windows=1, checkpoint=tmp_path / "state", from_window=4
     ).window_ids == [7]
-
-
-def test_queries_are_no_obstacle(tmp_path: Path) -> None:
-    expected = wanted(tmp_path / "straight")
-    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=0))
-    spec = {
-        "class": "ridgeline.operators.SqlQuery",
-        "properties": {"sql": "select count(*) as n from totals", "tables": ["totals"]},
-    }
-    ask = [AddOperator("query", spec), AddSink("totals", "query.first")]
-    changes = {2: ask, 4: [RemoveOperator("query")]}
-    run = run_local(app, windows=LAST + 1, checkpoint=tmp_path / "state", changes=changes)
-    assert [one.state for one in run.changes] == ["APPLIED", "APPLIED"], run.changes
-    for window in (5, 3, 1):
-        run_local(app, windows=1, checkpoint=tmp_path / "state", from_window=window)
-    run_local(app, checkpoint=tmp_path / "state")
-    assert sorted(rows(tmp_path / "out")) == expected
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -195,13 +195,3 @@ def test_a_sync_that_fails_ends_the_run_and_nothing_is_published(beside):
     one.run.close(orderly=False)
     one.storage.fail = False
     assert Checkpoint(one.storage, "slow").last() is None
-
-
-def test_outputs_publish_between_windows_once_the_commit_is_over(beside):
-    one = Run(groups=False, committer=beside)
-    one.go_on(lambda: len(one.committed) >= 2)
-    while beside.under_way:
-        one.run.turn(0)
-    one.run.idle()
-    assert one.seen[-1] == ("idle",)
-    one.run.close(orderly=False)

@@ -3,8 +3,6 @@
 import os
 import signal
 
-import pytest
-
 from ridgeline.api.errors import OperatorError
 from ridgeline.measure.events import SlotJoined
 from support.engine.fed_slots import Batch, UntilNext, fed_application, of_numbers
@@ -13,21 +11,6 @@ from support.engine.slot_platform import run_in_processes
 
 def values(run, operator):
     return [number.value for number in run.collected(operator)]
-
-
-def test_rows_come_task_by_task_in_their_order(tmp_path):
-    batches = [
-        Batch([[of_numbers(1, 2), of_numbers(3)], [of_numbers(4)]]),
-        Batch([]),
-        Batch([[of_numbers(5)]]),
-        Batch([[], [of_numbers(6)]]),
-    ]
-    run = run_in_processes(fed_application(2), tmp_path, batches=batches)
-    assert values(run, "seen") == [1, 2, 3, 4, 5, 6]
-    assert values(run, "store") == [10, 10, 15, 21]
-    assert run.retries == []
-    sources = [report for window in range(4) for report in run.reports("numbers", window)]
-    assert all(report.compute_seconds > 0 for report in sources)
 
 
 def test_a_task_that_dies_half_way_is_run_again(tmp_path):
@@ -86,35 +69,3 @@ def test_a_source_that_fails_again_and_again_is_named(tmp_path):
     assert run.ids == []
     assert error.failure.operator == "numbers"
     assert "in `the Spark job that reads its rows`: the broker is away" in str(error)
-
-
-def test_rows_that_are_no_arrow_fail_the_attempt_only(tmp_path):
-    class Broken:
-        schema = of_numbers(1).schema
-
-        def serialize(self):
-            class Bytes:
-                def to_pybytes(self):
-                    return b"this is no Arrow"
-
-            return Bytes()
-
-    batch = Batch([[Broken()]])
-
-    def mend(feed, _task, _attempt):
-        batch.tasks = [[of_numbers(7)]]
-
-    batch.act = mend
-    run = run_in_processes(fed_application(1), tmp_path, batches=[batch])
-    assert values(run, "seen") == [7]
-    assert len(run.retries) == 1
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_a_micro_batch_of_many_rows(tmp_path, partitions):
-    many = [list(range(20_000 * n, 20_000 * (n + 1))) for n in range(12)]
-    rows = [[of_numbers(*some) for some in many[task::4]] for task in range(partitions)]
-    run = run_in_processes(fed_application(partitions), tmp_path, batches=[Batch(rows)])
-    assert values(run, "seen") == [
-        value for task in range(partitions) for some in many[task::4] for value in some
-    ]

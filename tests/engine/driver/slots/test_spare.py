@@ -188,11 +188,6 @@ def test_without_a_core_for_it_there_is_no_spare(run):
     assert stored(found) == stored(run_local(two_stages(Sum())))
 
 
-def test_without_speculation_there_is_no_spare(run):
-    found = run(two_stages(Sum(), partitions=3), places=4, speculation=None)
-    assert {one.containers > 0 for one in found.of_type(SlotJoined)} == {True}
-
-
 def test_what_a_slot_reports_that_was_late_is_void_once_it_is_the_spare():
     """Another slot runs its windows: a report of it must not count beside that one's."""
     taken = []

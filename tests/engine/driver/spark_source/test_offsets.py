@@ -200,21 +200,3 @@ def test_whatever_a_source_says_gives_numbers_or_nothing(sources):
     reading = read(*sources)
     assert math.isfinite(reading.consumed)
     assert reading.remaining is None or (math.isfinite(reading.remaining) and reading.remaining >= 0)
-
-
-OFFSETS = st.dictionaries(
-    st.sampled_from("abc"),
-    st.dictionaries(st.sampled_from("012"), st.integers(0, 10**12), min_size=1),
-    min_size=1,
-)
-
-
-@settings(deadline=None)
-@given(OFFSETS, st.integers(0, 1000))
-def test_moving_each_partition_on_is_the_distance(start, step):
-    end = {
-        topic: {partition: offset + step for partition, offset in partitions.items()}
-        for topic, partitions in start.items()
-    }
-    assert distance(start, end) == step * sum(map(len, start.values()))
-    assert distance(json.dumps(start), json.dumps(end)) == distance(start, end)
