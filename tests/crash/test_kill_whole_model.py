@@ -1,25 +1,20 @@
 """Timers, control tuples, metrics, dead letters and recordings are exact while slots are killed."""
 
-import contextlib
 import json
-import os
-import signal
-import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.dataset as ds
 import pytest
 
 from ridgeline.cli.load import load_application
-from ridgeline.measure.events import OperatorMetrics, SlotJoined, WindowCommitted
+from ridgeline.measure.events import OperatorMetrics, WindowCommitted
 from ridgeline.stram.changes import StartRecording
 from ridgeline.testing import run_local
+from support.crash.in_slots import InSlots
 from support.crash.processes import committed
 from support.crash.rows import multisets
 from support.depth import deep
-from support.engine.on_spark import run_on_spark
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -30,43 +25,34 @@ KILLS = deep(3)
 PROPERTIES = {"readings.windows": str(WINDOWS), "readings.pause_seconds": "0.02"}
 
 
+class Recorded(InSlots):
+    """A recording is asked for with the first window."""
+
+    asked = False
+
+    def see(self, run, event):
+        super().see(run, event)
+        if not self.asked and isinstance(event, WindowCommitted):
+            self.asked = True
+            run.run.changes.ask(StartRecording("watch", "readings", WINDOWS), "test")
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_all_of_the_model_is_exact_while_slots_are_killed(
     partitions, spark_context, wait_until, tmp_path, chance
 ):
     output, checkpoint, whole = tmp_path / "output", tmp_path / "checkpoint", tmp_path / "whole"
     words = ["--partitions", str(partitions)]
-    pids, runs = {}, []
-
-    def see(run, event):
-        if isinstance(event, SlotJoined):
-            pids[event.slot] = event.pid
-        if not runs and isinstance(event, WindowCommitted):
-            runs.append(run)
-            run.run.changes.ask(StartRecording("watch", "readings", WINDOWS), "test")
-
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(
-            run_on_spark,
-            load_application(str(APPLICATION), ["--output", str(output), *words]),
-            spark_context,
-            checkpoint,
-            seen=see,
-            stop=threading.Event(),
-            properties=PROPERTIES,
-        )
-        wait_until(lambda: runs or running.done(), "the first window")
-        kills = 0
-        while kills < KILLS and not running.done():
+    slots, kills = Recorded(), 0
+    app = load_application(str(APPLICATION), ["--output", str(output), *words])
+    with slots.running(app, spark_context, checkpoint, to_end=True, properties=PROPERTIES):
+        wait_until(lambda: slots.asked or slots.is_over, "the first window")
+        while kills < KILLS and not slots.is_over:
             before = committed(checkpoint)
-            wait_until(
-                lambda before=before: running.done() or committed(checkpoint) > before + 1, "some windows"
-            )
+            wait_until(lambda before=before: slots.is_over or committed(checkpoint) > before + 1, "windows")
             time.sleep(chance.uniform(0.0, 0.05))
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(chance.choice(list(pids.values())), signal.SIGKILL)
-                kills += 1
-        run = running.result()
+            kills += slots.kill({chance.choice(list(slots.pids) or [0])})
+    run = slots.result
     print(f"{kills} kills, {len(run.retries)} attempts that did not count")
     local = run_local(
         load_application(str(APPLICATION), ["--output", str(whole), *words]),
