@@ -1,7 +1,6 @@
 """Configuration of commands: files, the environment, the command line, and `dump-config`."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -94,18 +93,6 @@ def test_all_commands_obey(ridgeline_command, config):
     assert result.exit_code == 0, result.stderr
 
 
-def test_options_of_a_run(ridgeline_command, config, monkeypatch):
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    file = config("c.yaml", "run: {master: 'sc://far', conf: {spark.executor.memory: 1g}}")
-    assert (
-        "`--master sc://far` is Spark Connect" in ridgeline_command("run", TINY, "--conf-file", file).stderr
-    )
-    result = ridgeline_command("run", TINY, "--conf-file", file, "--master", "nowhere")
-    assert "`--master nowhere` is no Spark master" in result.stderr
-    monkeypatch.setenv("RIDGELINE__RUN__MASTER", "elsewhere")
-    assert "`--master elsewhere`" in ridgeline_command("run", TINY, "--conf-file", file).stderr
-
-
 def test_options_of_a_run_that_do_not_fit(ridgeline_command, config):
     text = "run: {port: many, log_level: LOUD, mster: x, conf: 5, target: x, conf_file: y}\nrun.windows: 0\n"
     file = config("c.yaml", text)
@@ -187,27 +174,11 @@ def test_secrets_are_masked(ridgeline_command, config, tmp_path, monkeypatch):
         assert "$env" in result.stdout
 
 
-def test_includes_are_below_what_includes(ridgeline_command, config):
-    base = config("base.toml", "[operator.total]\nmemory_mb = 1\n")
-    file = config("c.yaml", "include: base.toml\noperator: {total: {memory_mb: 2}}\n")
-    assert total(ridgeline_command, "--conf-file", file) == (["2", "1"], [f"{file}:2", f"{base}:2"])
-    config("base.toml", 'include = "c.yaml"')
-    result = ridgeline_command("validate", TINY, "--conf-file", file)
-    assert "the file includes itself: `c.yaml` includes `base.toml` includes `c.yaml`" in result.stderr
-
-
 def test_only_one_operator(ridgeline_command, config):
     result = ridgeline_command("dump-config", TINY, "--operator", "n*", "--json")
     keys = [row["key"] for row in json.loads(result.stdout)["values"]]
     assert "operator.numbers.count" in keys
     assert all(key.startswith("operator.numbers.") for key in keys)
-
-
-def test_a_specification_is_written_with_configuration(ridgeline_command, config):
-    file = config("c.yaml", "operator.total.vcores: 2")
-    result = ridgeline_command("plan", TINY, "--spec", "out.yaml", "--conf-file", file)
-    assert result.exit_code == 0
-    assert "vcores: 2" in Path("out.yaml").read_text()
 
 
 @pytest.mark.parametrize(

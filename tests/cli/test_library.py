@@ -64,28 +64,11 @@ def test_a_description_has_an_import_and_says_how_it_is_called(name: str) -> Non
     assert ("(column: str, q: float, *" in out) == ("quantile" in name)
 
 
-def test_an_operator_of_a_package_of_its_own_is_imported_from_there() -> None:
-    _, out, _ = ridgeline_command("describe-operator", "kafkaoutput")
-    assert "from ridgeline.operators.kafka import KafkaOutput" in out
-    assert "waits for\n`drain_seconds`" in out  # of its base
-    assert {"PostgresInput", "PostgresOutput"} <= {one["name"] for one in listed("postgres")}
-
-
 def test_properties_of_the_base_of_inputs_are_described() -> None:
     _, out, _ = ridgeline_command("describe-operator", "FileInput")
     assert "`window_records`, `window_bytes`: a window reads no more" in out
     _, out, _ = ridgeline_command("describe-operator", "Windowed")
     assert "such connectors" not in out
-
-
-def test_a_description_as_json_has_ports_and_properties() -> None:
-    code, out, _ = ridgeline_command("describe-operator", "Windowed", "--json")
-    found = json.loads(out)
-    assert code == 0
-    assert (list(found["inputs"]), list(found["outputs"])) == (["input"], ["output", "late"])
-    assert found["properties"]["windows"] is None
-    assert found["properties"]["accumulation"] == "'accumulating'"
-    assert found["example"].startswith(">>>")
 
 
 def test_a_name_that_is_not_there_is_an_error() -> None:

@@ -41,7 +41,3 @@ def test_lines_that_are_too_long_have_no_end(monkeypatch: pytest.MonkeyPatch) ->
     assert len(lines) == 41
     assert all(line.endswith("…") for line in lines)
     assert {Text(line).cell_len for line in lines} == {40}
-
-
-def test_names_keep_their_colours() -> None:
-    assert "\x1b[1;31mcounts" in printed(600, 120, colours=True)[1]

@@ -1,5 +1,4 @@
 import importlib.util
-import json
 import socket
 import subprocess
 import sys
@@ -19,25 +18,10 @@ def test_version(ridgeline_command):
     assert "pyspark 4" in result.stdout
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["plan", "--help"], ["validate", "--help"]])
-def test_help_teaches(ridgeline_command, words):
-    result = ridgeline_command(*words)
-    assert result.exit_code == 0
-    assert "ridgeline validate" in result.stdout if words == ["--help"] else "Example:" in result.stdout
-
-
 def test_wrong_usage_is_2(ridgeline_command):
     assert ridgeline_command("run").exit_code == 2
     assert ridgeline_command("walk").exit_code == 2
     assert ridgeline_command("run", TINY, "--windows", "0").exit_code == 2
-
-
-@pytest.mark.guide("002", "Development Process")
-def test_valid(ridgeline_command):
-    result = ridgeline_command(
-        "validate", TINY, "-D", "numbers.count=100", "--attribute", "total.application_window_count=5"
-    )
-    assert (result.exit_code, result.stdout) == (0, "application tiny is valid: 2 operators, 1 stream\n")
 
 
 @pytest.mark.guide("002", "Validating an Application")
@@ -81,21 +65,6 @@ def test_wrong_commands_are_2_and_reported(ridgeline_command, words, expected):
     result = ridgeline_command(*words)
     assert result.exit_code == 2
     assert result.stderr.startswith(expected)
-
-
-@pytest.mark.guide("002", "Design")
-def test_plan_as_text_and_json(ridgeline_command):
-    text = ridgeline_command("plan", TINY).stdout
-    assert all(title in text for title in ("logical plan", "physical plan", "execution plan"))
-    plan = json.loads(ridgeline_command("plan", TINY, "--json", "--attribute", "total.partitions=2").stdout)
-    assert [operator["name"] for operator in plan["physical"]["operators"]] == ["numbers", "total", "total"]
-    assert plan["execution"]["stages"][0]["containers"][0]["operators"]
-
-
-def test_options_of_the_application_come_after_it(ridgeline_command):
-    for words in (["--count", "70", "--window=3s"], ["--window", "3s", "--", "--count=70"]):
-        plan = json.loads(ridgeline_command("plan", TINY, "--json", *words).stdout)
-        assert plan["logical"]["window_seconds"] == 3
 
 
 def test_the_traceback_of_a_file_that_fails(ridgeline_command, tmp_path):
@@ -152,28 +121,6 @@ def test_no_java_is_3_and_says_what_to_install(ridgeline_command, monkeypatch):
     assert "Traceback" not in result.output
 
 
-def test_help_lists_commands_by_subject(ridgeline_command):
-    lines = [line.strip("│╭╮╰╯─ ") for line in ridgeline_command("--help").stdout.splitlines()]
-    first = [
-        "Write and run an application",
-        "run  ",
-        "validate  ",
-        "Watch a running application",
-        "list-apps  ",
-        "Change a running application",
-        "repartition  ",
-        "Pause and end a running application",
-        "Look at the data of a running application",
-        "query  ",
-        "See what a run has left",
-        "replay  ",
-        "Packages and attributes",
-    ]
-    found = [next(number for number, line in enumerate(lines) if line.startswith(name)) for name in first]
-    assert found == sorted(found)
-    assert "Commands" not in lines, "each command stands under a subject"
-
-
 def test_options_that_commands_share_come_after_their_own(ridgeline_command):
     def options(command):
         words = ridgeline_command(command, "--help").stdout.split()
@@ -184,22 +131,6 @@ def test_options_that_commands_share_come_after_their_own(ridgeline_command):
     assert options("pause") == shared
     assert options("repartition") == ["--partitioner", "--dry-run", *shared]
     assert options("begin-logical-plan-change") == [name for name in shared if name != "--json"]
-
-
-def test_help_of_run_begins_with_what_everybody_needs(ridgeline_command):
-    first, *panels = ridgeline_command("run", "--help").stdout.partition("─ Options ─")[2].split("╭─ ")
-    needed = ["--master", "--conf", "--checkpoint", "--windows", "-D", "--attribute", "--conf-file"]
-    words = [word for word in first.split() if word.startswith("-")]
-    places = [words.index(word) for word in [*needed, "--port", "--event-log", "--quiet", "--help"]]
-    assert places == sorted(places)
-    assert {panel.partition(" ─")[0] for panel in panels} >= {
-        "Cluster",
-        "Packages and configuration",
-        "Web service and metrics",
-        "Continue from a checkpoint",
-        "Log",
-        "Profile",
-    }
 
 
 @pytest.mark.parametrize(

@@ -74,26 +74,8 @@ def test_a_command_about_a_running_application_ends_quietly(unread, words):
     assert unread(*words) == (141, "")
 
 
-def test_help_ends_quietly(unread):
-    code, stderr = unread("--help")
-    assert (code != 0, stderr) == (True, "")
-
-
 def test_errors_that_nobody_reads_keep_their_exit_code(unread, broken_pipe):
     assert unread("latency", stderr=broken_pipe)[0] == 2
-
-
-@pytest.mark.parametrize("buffered", ["", "1"])
-def test_what_an_application_prints_does_not_matter(unread, write_app, environment, buffered):
-    environment["PYTHONUNBUFFERED"] = buffered
-    name = write_app("app.py", "print('loaded')\nmade = APP('made')\n")
-    assert unread("validate", name) == (141, "")
-
-
-def test_what_is_left_in_a_buffer_does_not_matter(unread, write_app, environment):
-    environment["PYTHONUNBUFFERED"] = ""
-    code, stderr = unread("validate", write_app("app.py", "print('loaded')\nraise ValueError\n"))
-    assert (code, "BrokenPipe" in stderr) == (2, False)
 
 
 def test_a_console_goes_on_in_silence(broken_pipe):

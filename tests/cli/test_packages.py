@@ -10,9 +10,7 @@ import pytest
 from ridgeline.cli import packages
 from ridgeline.engine.process import shipped_packages
 from ridgeline.packages.unpacked import UnpackedPackage
-from support.docs import pages
 from support.packages.wheels import FILES, build_shop, write_wheel
-from support.paths import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -72,13 +70,6 @@ def test_an_application_of_a_package_is_used_as_any_other(ridgeline_command, tmp
     assert json.loads(planned)["application"] == "turnover"
 
 
-def test_the_only_application_needs_no_name_and_takes_options(ridgeline_command, tmp_path):
-    package = write_wheel(tmp_path)
-    assert "application dice is valid" in ridgeline_command("validate", package, "--count", "5").stdout
-    done = ridgeline_command("validate", package, "--cuont", "5")
-    assert "did you mean `--count`?" in done.stderr
-
-
 def test_configuration_of_a_package_lies_below_all_from_outside(ridgeline_command, tmp_path):
     shop = build_shop(tmp_path)
     (tmp_path / "more.yaml").write_text("operator: {orders: {count: 7}}")
@@ -100,11 +91,6 @@ def test_a_package_does_not_say_how_it_is_run(ridgeline_command, tmp_path):
     shop = build_shop(tmp_path, **{"shop/defaults.yaml": "run: {master: yarn}"})
     done = ridgeline_command("validate", shop, "--app", "turnover")
     assert (done.exit_code, "`run.master`" in done.stderr) == (2, True)
-
-
-def test_the_page_of_the_guide(tmp_path):
-    build_shop(tmp_path)
-    pages.run(ROOT / "docs" / "guide" / "packages.md", having=("package",))
 
 
 def test_the_command_to_continue_names_the_application(tmp_path):

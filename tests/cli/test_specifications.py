@@ -56,13 +56,6 @@ def test_a_property_from_the_command_line_wins(ridgeline_command, specification)
     assert plan["logical"]["operators"][0]["properties"] == {"count": 7}
 
 
-def test_options_are_in_what_is_written(ridgeline_command, specification):
-    given = ["-D", "numbers.count=7", "--attribute", "print.memory_mb=700"]
-    before = ridgeline_command("plan", specification, "--json", *given).stdout
-    assert ridgeline_command("plan", specification, "--spec", "sub/b.yaml", *given).exit_code == 0
-    assert ridgeline_command("plan", "sub/b.yaml", "--json").stdout == before
-
-
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -60,12 +60,6 @@ def test_an_operator_is_repartitioned(ridgeline_command, app):
     committed(result, "repartition `sums` by `ridgeline.StickyPartitioner`")
 
 
-def test_an_attribute_is_set(ridgeline_command, app):
-    result = ridgeline_command("set-operator-attribute", "numbers", "sums", "recovery_attempts", 700)
-    committed(result, "set the attribute `sums.recovery_attempts` to 700")
-    assert app.run.plan.logical.operator("sums").attributes["recovery_attempts"] == 700
-
-
 @pytest.mark.guide("002", "Dynamic Application Modifications")
 def test_a_plan_is_changed_by_commands(ridgeline_command, app):
     lines = """
@@ -109,14 +103,6 @@ def test_a_wrong_line_ends_a_script_and_nothing_is_changed(ridgeline_command, ap
     before = app.run.plan
     refused(ridgeline_command("begin-logical-plan-change", "numbers", typed=lines), reason)
     assert app.run.plan is before
-
-
-def test_a_change_may_be_aborted(ridgeline_command, app):
-    result = ridgeline_command(
-        "begin-logical-plan-change", "numbers", typed="repartition sums 3\nabort\nsubmit\n"
-    )
-    assert (result.exit_code, result.stdout) == (0, "nothing is changed\n")
-    assert app.run.changes.rows() == []
 
 
 def test_help_in_a_session_lists_all_commands(ridgeline_command, app):
@@ -249,16 +235,6 @@ def test_what_does_not_run_cannot_be_ended(ridgeline_command, command):
     refused(ridgeline_command(command, "nobody"), "no application")
 
 
-def test_pause_and_resume_are_in_changes(ridgeline_command, app):
-    assert ridgeline_command("pause", "numbers", "--note", "a break").exit_code == 0
-    assert ridgeline_command("resume", "numbers").exit_code == 0
-    lines = ridgeline_command("changes", "numbers").stdout.splitlines()
-    assert [line.split()[:2] for line in lines[1:3]] == [["1", "APPLIED"], ["2", "APPLIED"]]
-    assert " pause " in lines[1]
-    assert "a break" in lines[1]
-    assert " resume" in lines[2]
-
-
 @pytest.mark.parametrize("command", ["shutdown-app", "kill-app"])
 def test_an_application_is_ended(ridgeline_command, app, command):
     def close():
@@ -313,24 +289,3 @@ def test_a_token_that_only_reads_changes_nothing(ridgeline_command):
         refused(ridgeline_command(*words[:-2]), "asks for a token")
         result = ridgeline_command(*words[:-1], app.server.write_token)
         committed(result, "repartition `sums` to 3")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "repartition",
-        "set-operator-property",
-        "set-operator-attribute",
-        "change",
-        "changes",
-        "withdraw-change",
-        "begin-logical-plan-change",
-        "pause",
-        "resume",
-        "shutdown-app",
-        "kill-app",
-    ],
-)
-def test_help_has_an_example(ridgeline_command, command):
-    shown = " ".join(ridgeline_command(command, "--help").stdout.split())
-    assert f"Example: ridgeline {command}" in shown

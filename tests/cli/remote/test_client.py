@@ -8,7 +8,6 @@ import pytest
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 from ridgeline.cli.remote.client import Client
 from ridgeline.measure.events import ApplicationEnded
 from support.cli.windows import make_plan, watch_of, window
@@ -53,12 +52,6 @@ def refused(kind, client, path="/info"):
     return str(caught.value)
 
 
-def test_answers_are_those_of_the_service(serve, watch):
-    client = Client(serve(watch, PLAN).url)
-    assert client.get("/criticalPath") == watch.critical_path()
-    assert [found["windowId"] for found in client.get("/windows", limit=1)["windows"]] == [0]
-
-
 def test_a_token_is_asked_for_and_given(serve, watch):
     url = serve(watch, PLAN, token="secret").url
     assert Client(url, "secret").get("/info")["name"] == "numbers"
@@ -69,11 +62,6 @@ def test_a_token_is_asked_for_and_given(serve, watch):
     assert "does not accept this token" in refused(CommandError, Client(url, "wrong"))
 
 
-def test_what_is_not_there_is_reported_in_the_services_words(serve, watch):
-    message = refused(CommandError, Client(serve(watch, PLAN).url), "/windows/7")
-    assert message == "window 7 is not known; kept are 0 to 0"
-
-
 def test_nothing_answers():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -82,14 +70,6 @@ def test_nothing_answers():
     assert message == (
         f"nothing answers at `{url}`; has the application ended? `ridgeline list-apps` shows those that run"
     )
-
-
-def test_a_dry_run_waits_for_its_answer_as_long_as_a_change():
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system takes the connection, nobody answers
-        client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        sender = ChangeSender(client, "numbers", Waiting(no_wait=False, timeout=0.05))
-        with pytest.raises(RidgelineError, match="did not answer in time"):
-            sender.change([], dry_run=True)
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:0"])

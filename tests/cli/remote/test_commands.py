@@ -12,7 +12,6 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.cli.remote import watching
 from ridgeline.cli.remote.client import Client
 from ridgeline.measure.events import ApplicationChanged, ApplicationEnded, ContainerHeartbeat, LineTime
-from ridgeline.service import registry
 from support.cli.windows import make_plan, watch_of, window
 from support.service.watched import watched
 
@@ -57,13 +56,6 @@ def test_json_is_what_the_service_answers(ridgeline_command, running, watch, com
     )
 
 
-@pytest.mark.parametrize("command", [*ASKING, "list-operators", "list-apps", "top"])
-def test_help_has_an_example(ridgeline_command, command):
-    result = ridgeline_command(command, "--help")
-    assert result.exit_code == 0
-    assert f"Example: ridgeline {command}" in " ".join(result.stdout.split())
-
-
 def lines(result):
     assert (result.exit_code, result.stderr) == (0, "")
     return [line.rstrip() for line in result.stdout.splitlines()]
@@ -86,16 +78,6 @@ def test_applications_by_pattern(ridgeline_command, running):
     assert lines(ridgeline_command("list-apps", "quotes")) == [
         "no application of yours matches `quotes`; running are `numbers`"
     ]
-
-
-def test_nothing_runs(ridgeline_command):
-    assert lines(ridgeline_command("list-apps")) == ["no application of yours is running"]
-    assert json.loads(ridgeline_command("list-apps", "--json").stdout) == {"apps": []}
-    result = ridgeline_command("latency")
-    assert result.exit_code == 2
-    assert result.stderr.startswith(
-        "error: no application of yours is running; start one with `ridgeline run FILE`"
-    )
 
 
 def test_by_name_id_and_url(ridgeline_command, running):
@@ -204,20 +186,6 @@ def test_plans(ridgeline_command, running):
     assert physical[-1].split() == ["doubled", "double.output#unifier.output", "sink.input"]
 
 
-def test_figures(ridgeline_command, running):
-    assert lines(ridgeline_command("critical-path"))[1].startswith(
-        "critical path source 1.0 ms > double[1] 7.0 ms"
-    )
-    assert lines(ridgeline_command("latency"))[3].split()[:3] == ["double[1]", "7.0", "ms"]
-    assert lines(ridgeline_command("progress"))[-1] == "no window runs now; the last one was 2"
-    assert lines(ridgeline_command("record-age")) == [
-        'no record ages: no port of an input operator or sink declares `timestamp="..."`'
-    ]
-    found = lines(ridgeline_command("windows", "--limit", "2"))
-    assert [line.split()[0] for line in found] == ["window", "1", "2"]
-    assert found[1].endswith("source > double[1] > double.output#unifier > sink")
-
-
 def test_metrics_that_operators_declare(ridgeline_command, serve):
     measured, plan, _, _ = watched()
     serve(measured, plan)
@@ -308,11 +276,6 @@ def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, mo
     )
     shown = ridgeline_command("progress", "--watch", "--json")
     assert (shown.exit_code, len(shown.stdout.splitlines()), waits) == (0, 2, [1.0, 1.0])
-
-
-@pytest.mark.guide("002", "Multi-Tenancy and Security")
-def test_the_registry_is_the_users(running):
-    assert [entry.name for entry in registry.running()] == ["numbers"]
 
 
 @pytest.mark.usefixtures("running")

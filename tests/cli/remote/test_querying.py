@@ -52,13 +52,6 @@ def test_it_ends_after_its_time(ridgeline_command, app, wait_until):
     wait_until(lambda: names(app) == before, "the query is removed")
 
 
-def test_wrong_sql_is_refused(ridgeline_command, app):
-    result = ridgeline_command("query", "numbers", "select nope from numbers")
-    assert result.exit_code == 2
-    assert "nope" in result.stderr
-    assert not app.run.changes.rows()
-
-
 def test_a_failure_later_is_told(ridgeline_command, app):
     result = ridgeline_command("query", "numbers", "select error('so ' || key) from numbers")
     assert result.exit_code == 1

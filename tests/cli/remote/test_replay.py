@@ -7,7 +7,7 @@ import pytest
 
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.service.event_log import EventLogWriter
-from support.cli.windows import make_plan, planned, watch_of, window
+from support.cli.windows import make_plan, planned, window
 from support.measure import changing
 
 PLAN = make_plan()
@@ -48,14 +48,6 @@ def test_the_tables_of_the_runs_end(ridgeline_command, write_log, name):
     assert "where a window's time goes, average of 2 windows:" in lines
     assert lines[-1] == "  double, window 2: Number(value=1)"
     assert max(map(len, lines)) <= 100
-
-
-def test_json_is_the_last_frame(ridgeline_command, write_log):
-    overview = json.loads(ridgeline_command("replay", write_log("run.jsonl"), "--json").stdout)
-    live = watch_of(PLAN, EVENTS[1:], now=1.6).overview()
-    assert overview["windowId"] == 2
-    for name in ("criticalPath", "latency", "recordAge", "progress", "operators"):
-        assert overview[name] == live[name], name
 
 
 def test_one_window(ridgeline_command, write_log):

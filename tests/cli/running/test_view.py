@@ -16,7 +16,6 @@ from ridgeline.cli.running.view import (
     window_line,
 )
 from ridgeline.cli.settings import RunSettings
-from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated
 from ridgeline.testing import SteppingClock
 from support.cli import overviews
 from support.cli.overviews import overview, running_progress
@@ -210,21 +209,6 @@ def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
         "last commit 3.00 s ago",
         ("stopping after windows under way; Ctrl-C again ends it at once, to be run again at the next start"),
     ]
-
-
-def test_slots_that_were_lost_are_counted(clock, run):
-    live = make_live(clock)
-    watch = watch_of(PLAN, window(PLAN, 0, 4000))
-    live.started("/data/state", 0, metrics=watch)
-    assert not any("lost" in line for line in shown(live))
-    clock.advance(1.0)
-    for slot in range(2):
-        watch.observe(SlotLost(clock.wall(), slot, "here", 4711, "killed"))
-    watch.observe(SlotJoined(clock.wall(), 0, "here", 4712, 1, again=True))
-    assert "2 slots lost, 1 replaced" in shown(live)
-    clock.advance(1.0)
-    watch.observe(SlotSpeculated(clock.wall(), 1, 2, "here", 4713, 7, 0.3, 0.1))
-    assert "2 slots lost, 1 replaced; 1 slot late, run in the spare" in shown(live)
 
 
 def test_figures_are_read_at_most_twice_a_second(clock, run):

@@ -3,14 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
 from ridgeline.cli.views.screen import (
-    BAR_WIDTH,
     ages_table,
-    bar,
     rows_of,
     screen,
     sink_ages,
@@ -166,17 +163,6 @@ def test_unifiers_are_a_row_of_their_own():
         for number, title in enumerate(titles)
     ]
     assert [(row.title, row.partitions) for row in rows_of(operators)] == [("top", 1), ("top.top#unifier", 2)]
-
-
-@given(times, times, times, times)
-def test_bars_have_a_fixed_width_and_true_proportions(compute, wait, transfer, more):
-    longest = compute + wait + transfer + more
-    text = bar((compute, wait, transfer), longest).plain
-    assert len(text) == BAR_WIDTH
-    if longest > 0:
-        assert abs(text.count("█") - BAR_WIDTH * compute / longest) <= 1
-        assert abs(text.count("░") - BAR_WIDTH * wait / longest) <= 1
-        assert abs(text.count(" ") - BAR_WIDTH * more / longest) <= 1
 
 
 def test_operators_without_a_window_yet_have_no_times():

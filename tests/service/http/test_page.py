@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from ridgeline.measure.events import ApplicationEnded
 from support.service.patches import patched, without_nulls
 from support.service.watched import BASE, feed, serving, watched
 from support.waiting import PATIENCE_SECONDS
@@ -118,17 +117,3 @@ def test_differences_lead_to_what_a_new_page_sees():
                 operator.pop("lastHeartbeat", None)
         assert without_nulls(state)["plan"] == without_nulls(whole)["plan"]
         assert without_nulls(state)["overview"] == without_nulls(whole)["overview"]
-
-
-def test_the_stream_ends_with_the_application():
-    watch, plan, _, now = watched()
-    with serving(watch, plan) as client, stream(client) as events:
-        assert next(events)[0] == "whole"
-        feed(watch, now, ApplicationEnded(now.seconds, "finished", ""))
-        *_, (name, data) = (
-            one for one in events if one[0] != "delta" or "info" in one[1]["patch"]["overview"]
-        )
-        assert (name, data) == ("end", {})
-        with stream(client) as later:
-            (_, state), (name, _) = later
-        assert (state["overview"]["info"]["state"], name) == ("FINISHED", "end")

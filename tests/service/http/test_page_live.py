@@ -45,45 +45,6 @@ def calm(monkeypatch):
     monkeypatch.setattr(live, "IDLE_SECONDS", PATIENCE_SECONDS)
 
 
-def test_streams_together_take_a_twentieth_of_a_core():
-    async def main():
-        watch, plan, _, _ = watched()
-        stream = LiveStream(watch, lambda: plan)
-        pages = [stream.events(every) for every in (100, 250, 250, 1000)]
-        for page in pages:
-            await anext(page)
-        assert stream.rest(0.01) == pytest.approx(3 * 0.2 - 0.01)
-        for page in pages[1:]:
-            await page.aclose()
-        assert stream.rest(0.01) == pytest.approx(0.2 - 0.01)
-        await pages[0].aclose()
-        stream.close()
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
-
-
-def test_ten_pages_cost_one_rendering(rendered, calm):
-    async def main():
-        watch, plan, rest, now = watched(until=2)
-        stream = LiveStream(watch, lambda: plan)
-        pages = [stream.events(100) for _ in range(10)]
-        first = await asyncio.gather(*(anext(page) for page in pages))
-        assert len(rendered) == 1
-        assert all(chunk is first[0] for chunk in first)  # the same bytes, not ten of them
-        feed(watch, now, *rest)
-        second = await asyncio.gather(*(anext(page) for page in pages))
-        assert len(rendered) == 2
-        assert len(set(second)) == 1
-        [(name, data)] = events_of(second[0])
-        assert (name, len(data["added"])) == ("delta", 3)
-        for page in pages:
-            await page.aclose()
-        assert stream._feeds == {}
-        stream.close()
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
-
-
 def test_a_window_of_which_more_is_known_later_is_sent_again(calm):
     async def main():
         watch, plan, rest, now = watched(until=2)
@@ -187,18 +148,6 @@ def test_a_stream_that_cannot_be_made_ends_without_saying_that_the_application_h
         assert [chunk async for chunk in stream.events(100)] == []
         assert stream._feeds == {}
         stream.close()
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
-
-
-def test_a_closed_service_ends_all_streams():
-    async def main():
-        watch, plan, _, _ = watched()
-        stream = LiveStream(watch, lambda: plan)
-        page = stream.events(100)
-        await anext(page)
-        stream.close()
-        assert b"event: end" not in b"".join([chunk async for chunk in page])
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
 

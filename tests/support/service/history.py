@@ -9,6 +9,7 @@ from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.history.runs import Runs, id_of, logs_in
 from ridgeline.service.history.web import serve
+from ridgeline.service.http.apex import logical_plan
 from support.cli.windows import make_plan, planned, window
 from support.service.watched import BASE, Client
 
@@ -26,7 +27,8 @@ def events(
     application_id="numbers-1",
 ):
     """A run of `windows` windows, half a second apart; without an end for `end=None`."""
-    found = [replace(planned(plan), at=began, application_id=application_id)]
+    begin = replace(planned(plan), at=began, application_id=application_id)
+    found = [replace(begin, logical=logical_plan(plan.logical))]
     for number in range(windows):
         found += window(plan, number, at=began + 0.5 * number, seconds=seconds)
     if end is not None:

@@ -3,6 +3,7 @@
 import http.client
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, Windo
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
+from ridgeline.service.http.apex import logical_plan
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.testing import CollectorSink, SteppingClock, run_local
@@ -103,7 +105,7 @@ def events_of(app, windows=None) -> tuple:
         application_id="payments-1",
         info={"user": "ann", "version": "0.1.0", "master": "local"},
     )
-    return plan, [begin, *events]
+    return plan, [replace(begin, logical=logical_plan(plan.logical)), *events]
 
 
 class Now:
