@@ -29,8 +29,8 @@ from ridgeline.testing import (
     ListInput,
     connector_checks,
     run_local,
-    services,
 )
+from support import services
 from support.services import MariaDB
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from ridgeline.testing.services.parts import Program
-from support.services import Unavailable
+from support.services import MariaDB, Registry, Unavailable
 
 CHROMIUM = Program("chromium", "chromium", "usr/bin")
 PROMETHEUS = Program("prometheus", "prometheus", "usr/bin")
@@ -26,7 +26,7 @@ def path_of(program):
 
 
 if __name__ == "__main__":
-    for one in (CHROMIUM, PROMETHEUS):
+    for one in (CHROMIUM, PROMETHEUS, *MariaDB.PARTS, *Registry.PARTS):
         try:
             one.install()
         except Unavailable as error:

@@ -24,13 +24,12 @@ from ridgeline.operators.deduplicate import Deduplicate
 from ridgeline.operators.delay import Delay
 from ridgeline.operators.detect import Detect
 from ridgeline.operators.event_generator import EventGenerator
-from ridgeline.operators.explode import Explode
+from ridgeline.operators.explode import Explode, Flatten
 from ridgeline.operators.file_input import FileInput
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
 from ridgeline.operators.flat_map import FlatMap
-from ridgeline.operators.flatten import Flatten
 from ridgeline.operators.frames import (
     Branch,
     Cast,
@@ -79,14 +78,12 @@ from ridgeline.operators.staged._lines import Line
 from ridgeline.operators.stdin_input import StdinInput
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin
-from ridgeline.operators.top_by_key import TopByKey
-from ridgeline.operators.top_n import TopN, TopNUnifier
+from ridgeline.operators.top_n import TopByKey, TopN, TopNUnifier
 from ridgeline.operators.union import Union
 from ridgeline.operators.validate import Validate
-from ridgeline.operators.window_join import WindowJoin
+from ridgeline.operators.window_join import WindowJoin, WithinJoin
 from ridgeline.operators.windowed import Windowed
 from ridgeline.operators.with_times import WithTimes
-from ridgeline.operators.within_join import WithinJoin
 
 __all__ = [
     "AsOfJoin",

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 
 from ridgeline.testing.services.kafka import JAVA
-from ridgeline.testing.services.parts import Jars, cache_folder
+from ridgeline.testing.services.parts import Jars
 from support.services.network import Proxied
 
 _ARTIFACT = "io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all"
@@ -18,7 +18,7 @@ class Archive(Jars):
     def __init__(self, artifact: str) -> None:
         _, name, version, _, classifier = artifact.split(":")
         self.what = f"`{artifact}`"
-        self.folder = cache_folder() / f"{name}-{version}-{classifier}"
+        self._name = f"{name}-{version}-{classifier}"
         self._goal = ["dependency:copy", f"-Dartifact={artifact}", "-Dmdep.useBaseVersion=true"]
 
     def _unpack(self, folder) -> None:

@@ -1,13 +1,11 @@
 """Patterns in the records of a key, which `Detect` looks for: one file for each, or for two that are near."""
 
 from ridgeline.operators.patterns.absence import absence
-from ridgeline.operators.patterns.anomaly import ewma, zscore
-from ridgeline.operators.patterns.change_point import change_point
-from ridgeline.operators.patterns.hysteresis import hysteresis
+from ridgeline.operators.patterns.change_point import change_point, ewma, zscore
 from ridgeline.operators.patterns.pattern import Deadline, Found, NumberPattern, Pattern
 from ridgeline.operators.patterns.rate import burst, rate
 from ridgeline.operators.patterns.sequence import sequence
-from ridgeline.operators.patterns.streak import streak
+from ridgeline.operators.patterns.streak import hysteresis, streak
 
 __all__ = [
     "Deadline",

@@ -114,8 +114,13 @@ class Jars:
 
     def __init__(self, pom: Path) -> None:
         self.what = f"the jars of `{pom.name}`"
-        self.folder = cache_folder() / f"{pom.stem}-{zlib.crc32(pom.read_bytes()):08x}"
+        self._name = f"{pom.stem}-{zlib.crc32(pom.read_bytes()):08x}"
         self._goal = ["-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are, or will be."""
+        return cache_folder() / self._name
 
     def missing(self) -> str | None:
         """None if the files are in the cache folder, or can be downloaded when they are first used."""
