@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import os
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -14,7 +13,6 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.api.attributes import OnError
-from ridgeline.api.clock import SystemClock
 from ridgeline.operators import FileInput, _replay_lines
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.depth import deep
@@ -69,27 +67,3 @@ def test_a_quote_that_is_not_closed_takes_its_line_only(
     monkeypatch.setattr(_replay_lines, "LONGEST_BYTES", 1000)
     path.write_text('a,b\nx,1\n"y,2\n' + "z,3\n" * 1000)
     assert read(path, on_error=OnError.SKIP) == [("x", "1"), *[("z", "3")] * 1000]
-
-
-def test_a_file_that_grows_is_read_up_to_a_whole_row(tmp_path: Path) -> None:
-    path, checkpoint = tmp_path / "a.csv", tmp_path / "checkpoint"
-    found: list[Row] = []
-
-    def follow(text: str) -> None:
-        with path.open("a", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        app = Application("rows")
-        source = FileInput(path, Row, tail=True, settle=0.05, discover_every=0.01)
-        rows = app.add_operator("rows", source)
-        sink = app.add_operator("sink", CollectorSink(Row))
-        app.add_stream("rows", rows.output, sink.input)
-        found.extend(run_local(app, checkpoint=checkpoint, windows=6, clock=SystemClock()).collected("sink"))
-
-    follow('a,b\nx,1\n"y\n')
-    assert found == [("x", "1")]
-    follow("\nz")
-    assert found == [("x", "1")]
-    follow('",2\nw,3\n')
-    assert found == [("x", "1"), ("y\n\nz", "2"), ("w", "3")]

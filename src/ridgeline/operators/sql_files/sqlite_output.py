@@ -197,6 +197,8 @@ class SqliteSink(Sink):
         self.appends = not table.key
         self._connection: sqlite3.Connection | None = None
         self._settled: pa.Schema | None = None
+        self._marked = False
+        """Whether the mark of this run was there once."""
         self._changes: dict[str, tuple[str, Callable[[Any], bool]]] = {}
         """By column, its type in the table, and which values SQLite would change for that."""
 
@@ -221,6 +223,13 @@ class SqliteSink(Sink):
         found = self._database.execute(query, (self._context.mark_name,)).fetchone()
         return None if found is None else Mark(*found)
 
+    def _own_mark(self) -> Mark | None:
+        """The mark. Raises RidgelineError if it was there, and is gone."""
+        found = self.mark()
+        if found is None and self._marked:
+            raise self._context.unmarked(self.place())
+        return found
+
     @property
     def _database(self) -> sqlite3.Connection:
         assert self._connection is not None  # noqa: S101  it was opened
@@ -231,12 +240,13 @@ class SqliteSink(Sink):
         database = self._database
         database.execute("begin immediate")
         try:
-            for batch in self._context.unwritten(batches, self.mark()):
+            for batch in self._context.unwritten(batches, self._own_mark()):
                 self._settle(batch.schema)
                 self._write_batch(batch)
             row = (self._context.mark_name, *mark)
             database.execute("insert or replace into ridgeline_marks values (?, ?, ?)", row)
             database.execute("commit")
+            self._marked = True
         except BaseException:
             if database.in_transaction:
                 database.execute("rollback")
