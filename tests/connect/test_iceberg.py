@@ -17,16 +17,11 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
-from ridgeline.connect import Batch, Mark, PartitionedOutput
 from ridgeline.operators.lake import IcebergOutput
-from ridgeline.operators.lake.iceberg_output import IcebergSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,
-    ConnectorTarget,
-    Faults,
     ListInput,
-    connector_checks,
     run_local,
 )
 
@@ -64,60 +59,6 @@ def application(output: Any, kind: Any, rows: Sequence[Any], **attributes: Any) 
 
 def output(folder: Path, **properties: Any) -> IcebergOutput:
     return IcebergOutput("shop.rows", catalog="shop", properties=catalog_of(folder), **properties)
-
-
-class IcebergRows(ConnectorTarget):
-    count = 0
-
-    def __init__(self, folder: Path, key: str | None) -> None:
-        IcebergRows.count += 1
-        self.folder, self.key = folder / f"lake{IcebergRows.count}", key
-        self.upserts = key is not None
-
-    def output(self) -> PartitionedOutput:
-        return output(self.folder, key=self.key)
-
-    def rows(self) -> Sequence[Any]:
-        return [(row["id"], row["key"], row["text"], row["value"]) for row in fetch(self.folder)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [None, "key"])
-def test_iceberg_is_exactly_once(tmp_path: Path, key: str | None) -> None:
-    report = connector_checks(lambda: IcebergRows(tmp_path, key))
-    assert report.guarantee == "exactly once"
-
-
-class Change(NamedTuple):
-    id: int
-    part: str
-    op: str
-    amount: int | None
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_the_last_change_of_each_key_counts(tmp_path: Path, partitions: int) -> None:
-    random = Random(partitions)
-    rows: list[Any] = []
-    kept: dict[tuple[int, str], int] = {}
-    for number in range(200):
-        change = Change(
-            random.randrange(12), random.choice("a'"), random.choice(["u", "u", "delete"]), number
-        )
-        rows.append(change)
-        if change.op == "delete":
-            kept.pop((change.id, change.part), None)
-        else:
-            kept[change.id, change.part] = number
-        if random.random() < 0.05:
-            rows.append(END_WINDOW)
-    by = "part" if partitions > 1 else ()
-    made = output(tmp_path, key=("id", "part"), delete="op", partition_by=by)
-    faults = Faults(seed=partitions, rate=0.1, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-    run_local(application(made, Change, rows, partitions=partitions), faults=faults)
-    found = fetch(tmp_path)
-    assert {(row["id"], row["part"]): row["amount"] for row in found} == kept
-    assert len(found) == len(kept)
 
 
 class Total(NamedTuple):
@@ -209,15 +150,7 @@ def make(folder: Path, schema: pa.Schema) -> None:
 @pytest.mark.parametrize(
     ("fields", "properties", "what"),
     [
-        ([("symbol", pa.string())], {}, "the table has no column `price`; add it"),
-        ([("symbol", pa.string()), ("price", pa.int64())], {}, "column `price` is int64 in the table"),
-        (
-            [("symbol", pa.string()), ("price", pa.float64()), pa.field("day", pa.date32(), nullable=False)],
-            {},
-            "needs a value of column `day`",
-        ),
         ([("symbol", pa.string()), ("price", pa.float64())], {"partition_by": "symbol"}, "partitioned by no"),
-        ([], {"create": False}, "the table does not exist; create it"),
         ([], {"table": "rows"}, "must name the namespace, too"),
         ([], {"properties": {"type": "sql"}}, "cannot write to Iceberg table shop.rows of catalog shop"),
     ],
@@ -284,29 +217,6 @@ def test_another_writes_meanwhile(tmp_path: Path, key: str | None) -> None:
     assert sorted(row["id"] for row in fetch(tmp_path)) == sorted([*range(100), *foreign])
 
 
-def test_no_row_is_written_without_its_mark(tmp_path: Path) -> None:
-    class Unmarked(IcebergSink):
-        most_bytes = 1
-
-        def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-            if mark.window == 2:
-                name = f"ridgeline.mark.{self.context.mark_name}"
-                with load_catalog("shop", **catalog_of(tmp_path)) as catalog:
-                    catalog.load_table("shop.rows").transaction().remove_properties(name).commit_transaction()
-            super().write(batches, mark)
-
-    class UnmarkedOutput(IcebergOutput):
-        def sink(self) -> IcebergSink:
-            made: Any = super().sink()
-            return Unmarked(made._named, made.target)
-
-    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
-    made = UnmarkedOutput("shop.rows", catalog="shop", properties=catalog_of(tmp_path))
-    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
-        run_local(application(made, Price, rows))
-    assert sorted(row["symbol"] for row in fetch(tmp_path)) == ["s0", "s1"]
-
-
 def test_no_secret_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hunter2-very-secret"
     properties = {"type": "rest", "uri": "http://127.0.0.1:1", "token": "env:LAKE"}
@@ -315,10 +225,3 @@ def test_no_secret_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(RidgelineError, match="nothing is lost") as raised:
         run_local(application(made, Price, PRICES))
     assert secret not in str(raised.value)
-
-
-def test_a_key_that_is_nan_is_left_out(tmp_path: Path) -> None:
-    schema = pa.schema([pa.field("key", pa.float64(), nullable=False), ("value", pa.int64())])
-    rows: list[Any] = [(float("nan"), 1), (1.0, 1), END_WINDOW, (1.0, 2)]
-    run_local(application(output(tmp_path, key="key"), schema, rows, on_error=OnError.SKIP))
-    assert fetch(tmp_path) == [{"key": 1.0, "value": 2}]

@@ -34,7 +34,6 @@ from ridgeline.testing import (
     connector_checks,
     run_local,
 )
-from support.depth import deeper
 from support.services import SeaweedFS
 from support.testing.shares import share
 
@@ -78,13 +77,6 @@ class DeltaRows(ConnectorTarget):
             write_deltalake(self.path, ROWS.empty_table())
             DeltaTable(self.path).alter.add_constraint({"small": "value < 1000"})
         return ConnectorRow(10**6, 99, "poison", 1001.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [None, "key"])
-def test_delta_is_exactly_once(tmp_path: Path, key: str | None) -> None:
-    report = connector_checks(lambda: DeltaRows(tmp_path, key))
-    assert report.guarantee == "exactly once"
 
 
 # Values -----------------------------------------------------------------------------------------------------
@@ -209,38 +201,6 @@ def test_types_that_delta_does_not_have_are_converted(tmp_path: Path) -> None:
 # Replacing --------------------------------------------------------------------------------------------------
 
 
-class Change(NamedTuple):
-    id: int
-    part: str
-    op: str
-    amount: int | None
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
-def test_the_last_change_of_each_key_counts(tmp_path: Path, partitions: int) -> None:
-    random = Random(partitions)
-    rows: list[Any] = []
-    kept: dict[tuple[int, str], int] = {}
-    for number in range(600):
-        change = Change(
-            random.randrange(20), random.choice("a'"), random.choice(["u", "u", "delete"]), number
-        )
-        rows.append(change)
-        if change.op == "delete":
-            kept.pop((change.id, change.part), None)
-        else:
-            kept[change.id, change.part] = number
-        if random.random() < 0.02:
-            rows.append(END_WINDOW)
-    by = "part" if partitions > 1 else ()
-    output = DeltaOutput(tmp_path / "table", key=("id", "part"), delete="op", partition_by=by)
-    faults = Faults(seed=partitions, rate=0.2, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-    run_local(application(output, Change, rows, partitions=partitions), faults=faults)
-    found = fetch(tmp_path / "table")
-    assert {(row["id"], row["part"]): row["amount"] for row in found} == kept
-    assert len(found) == len(kept)
-
-
 class Total(NamedTuple):
     country: str | None
     day: dt.date | None
@@ -301,17 +261,8 @@ SYMBOL = pa.field("symbol", pa.string())
 @pytest.mark.parametrize(
     ("fields", "properties", "what"),
     [
-        ([SYMBOL], {}, r"the table has no column `price`; add it to the table \(double\), or leave it out"),
-        ([SYMBOL, ("price", pa.int64())], {}, "column `price` is int64 in the table and double in the str"),
         ([SYMBOL, ("price", pa.float32())], {}, "column `price` is float in the table and double in the str"),
-        (
-            [SYMBOL, ("price", pa.float64()), pa.field("day", pa.date32(), nullable=False)],
-            {},
-            "needs a value of column `day`",
-        ),
         ([SYMBOL, ("price", pa.float64())], {"partition_by": "symbol"}, "partitioned by no column, `part"),
-        ([], {"create": False}, "the table does not exist; create it"),
-        ([], {"key": "sybmol"}, "key column `sybmol` is not in .*did you mean `symbol`"),
         ([], {"partition_by": "sybmol"}, "no column `sybmol`, which `partition_by` names; did you mean `sy"),
         ([], {"partition_by": "price"}, "column `price` of `partition_by` is double; take texts"),
     ],
@@ -585,13 +536,3 @@ def test_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_properties_that_exclude_each_other(tmp_path: Path, properties: dict[str, Any], what: str) -> None:
     with pytest.raises(RidgelineError, match=what):
         run_local(application(DeltaOutput(tmp_path / "table", **properties), Price, PRICES))
-
-
-def test_a_key_that_is_nan_is_left_out(tmp_path: Path) -> None:
-    """Deltalake takes a NaN for the one other number of its file: a row would be lost, another one twice."""
-    schema = pa.schema([pa.field("key", pa.float64(), nullable=False), ("value", pa.int64())])
-    rows: list[Any] = [(math.nan, 1), (1.0, 1), END_WINDOW, (1.0, 2)]
-    with pytest.raises(RidgelineError, match="column `key` of the key is NaN"):
-        run_local(application(DeltaOutput(tmp_path / "fails", key="key"), schema, rows))
-    run_local(application(DeltaOutput(tmp_path / "rows", key="key"), schema, rows, on_error=OnError.SKIP))
-    assert fetch(tmp_path / "rows") == [{"key": 1.0, "value": 2}]

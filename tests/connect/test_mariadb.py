@@ -23,11 +23,7 @@ from ridgeline.operators.mariadb import MariaDbOutput
 from ridgeline.operators.mariadb.output import MariaDbSink
 from ridgeline.testing import (
     END_WINDOW,
-    ConnectorRow,
-    ConnectorTarget,
-    Faults,
     ListInput,
-    connector_checks,
     run_local,
 )
 from support import services
@@ -68,43 +64,6 @@ def application(output: MariaDbOutput, kind: Any, rows: Sequence[Any], **attribu
     out = app.add_operator("out", output, **attributes)
     app.add_stream("rows", source.output, out.input)
     return app
-
-
-class Table(ConnectorTarget):
-    def __init__(self, mariadb: MariaDB, key: str | None = None) -> None:
-        self.mariadb, self.url, self.key = mariadb, mariadb.database(), key
-        self.upserts = key is not None
-
-    def output(self) -> MariaDbOutput:
-        return MariaDbOutput(url=self.url, table="rows", key=self.key)
-
-    def rows(self) -> Sequence[Any]:
-        try:
-            return fetch(self.url, "select id, `key`, text, value from `rows`")
-        except pymysql.err.ProgrammingError:
-            return []
-
-    def poison(self) -> ConnectorRow:
-        if not self.rows():
-            make = "create table `rows` (id bigint, `key` bigint, text text, value double"
-            fetch(
-                self.url,
-                f"{make} check (value < 1000){', primary key (`key`)' if self.key else ''}) charset utf8mb4",
-            )
-        return ConnectorRow(10**6, 99, "poison", 1001.0)
-
-    def down(self) -> bool:
-        self.mariadb.kill()
-        return True
-
-    def up(self) -> None:
-        self.mariadb.restart()
-
-
-@pytest.mark.parametrize("key", [None, "key"])
-def test_it_is_exactly_once(mariadb: MariaDB, key: str | None) -> None:
-    report = connector_checks(lambda: Table(mariadb, key))
-    assert report.guarantee == "exactly once"
 
 
 class Everything(NamedTuple):
@@ -160,36 +119,6 @@ def test_values_of_all_types_arrive_as_they_are(url: str) -> None:
         assert row[9] == (None if wanted.parts is None else str(wanted.parts))
 
 
-class Change(NamedTuple):
-    id: int
-    part: str
-    op: str
-    amount: int | None
-
-
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-def test_the_last_change_of_each_key_counts(url: str, partitions: int) -> None:
-    random = Random(partitions)
-    rows: list[Any] = []
-    kept: dict[tuple[int, str], int] = {}
-    for number in range(1000):
-        part = random.choice(["a", "A", "a ", "ä"])
-        change = Change(random.randrange(20), part, random.choice(["u", "u", "delete"]), number)
-        rows.append(change)
-        if change.op == "delete":
-            kept.pop((change.id, part), None)
-        else:
-            kept[change.id, part] = number
-        if random.random() < 0.05:
-            rows.append(END_WINDOW)
-    output = MariaDbOutput(url=url, table="changes", key=("id", "part"), delete="op")
-    faults = Faults(seed=partitions, rate=0.2, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-    run_local(application(output, Change, rows, partitions=partitions), faults=faults)
-    found = fetch(url, "select id, part, amount from changes")
-    assert {(one, part): amount for one, part, amount in found} == kept
-    assert len(found) == len(kept)
-
-
 class Price(NamedTuple):
     symbol: str
     price: float
@@ -201,20 +130,8 @@ PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
 @pytest.mark.parametrize(
     ("statement", "properties", "what"),
     [
-        (
-            "create table prices (symbol text)",
-            {},
-            "no column `price`; alter table `prices` add column `price`",
-        ),
-        ("create table prices (symbol text, price int)", {}, r"`price` is int\(11\) in the table and double"),
         ("create table prices (symbol text, price float)", {}, "`price` is float in the table and double"),
         ("create table prices (symbol int, price double)", {}, r"`symbol` is int\(11\) in the table"),
-        (
-            "create table prices (symbol text, price double, day date not null)",
-            {},
-            "needs a value of column `day`",
-        ),
-        ("create table prices (symbol text, price double)", {"key": "symbol"}, "no unique index has exactly"),
         (
             "create table prices (symbol text, price double, unique (symbol(3)))",
             {"key": "symbol"},
@@ -231,8 +148,6 @@ PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
             "MyISAM, has no transactions",
         ),
         ("create table ridgeline_marks (name text) engine = Aria", {}, "engine of `ridgeline_marks`, Aria"),
-        ("select 1", {"create": False}, "the table does not exist; create it"),
-        ("select 1", {"key": "sybmol"}, "key column `sybmol` is not in .*did you mean `symbol`"),
         ("select 1", {"table": "no.prices"}, "Unknown database 'no'; mend that"),
         ("create view prices as select 'a' as symbol, 1e0 as price", {}, "`prices` is a view"),
         ("select 1", {"connection": {"ssl_cert_": "x"}}, "no setting `ssl_cert_`; did you mean `ssl_cert`"),
@@ -248,30 +163,6 @@ def test_a_table_that_does_not_fit_is_refused(
     output = MariaDbOutput(**{"url": url, "table": "prices", **properties})
     with pytest.raises(RidgelineError, match=what):
         run_local(application(output, Price, PRICES))
-
-
-@pytest.mark.parametrize("key", [None, "symbol"])
-def test_a_row_that_is_refused_is_named_or_left_out(url: str, key: str | None, tmp_path: Path) -> None:
-    fetch(url, "create table prices (symbol varchar(9) primary key, price double check (price > 0))")
-    output = MariaDbOutput(url=url, table="prices", key=key)
-    rows = [(f"s{number}", -1.0 if number % 7 == 3 else 1.0) for number in range(50)]
-    with pytest.raises(RidgelineError, match=r"of window 0: CONSTRAINT .* row: \('s3',-1.0e0\); mend it up"):
-        run_local(application(output, Price, rows))
-    assert fetch(url, "select symbol from prices") == []
-    rows.insert(20, ("ten letters", 1.0))
-    rows.insert(20, ("NaN", float("nan")))
-    run = run_local(application(output, Price, rows, on_error=OnError.SKIP), checkpoint=tmp_path)
-    found = fetch(url, "select symbol from prices order by cast(substr(symbol, 2) as int)")
-    assert [symbol for (symbol,) in found] == [f"s{number}" for number in range(50) if number % 7 != 3]
-    assert run.errors("out") == 1
-    [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
-    assert len(file.read_text().splitlines()) == 8
-    assert "Data too long for column 'symbol'" in file.read_text()
-
-
-class Value(NamedTuple):
-    id: int
-    value: Any
 
 
 def valued(kind: Any) -> Any:

@@ -16,19 +16,13 @@ import pytest
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
-from ridgeline.connect import Batch, Mark
 from ridgeline.operators.postgres import PostgresOutput
-from ridgeline.operators.postgres.output import PostgresSink, copy_text, split_rows
+from ridgeline.operators.postgres.output import copy_text, split_rows
 from ridgeline.testing import (
     END_WINDOW,
-    ConnectorRow,
-    ConnectorTarget,
-    Faults,
     ListInput,
-    connector_checks,
     run_local,
 )
-from support.depth import deeper
 from support.services import Postgres
 
 UTC = dt.UTC
@@ -56,41 +50,6 @@ def application(output: PostgresOutput, kind: Any, rows: Sequence[Any], **attrib
     out = app.add_operator("out", output, **attributes)
     app.add_stream("rows", source.output, out.input)
     return app
-
-
-class Table(ConnectorTarget):
-    def __init__(self, postgres: Postgres, key: str | None = None) -> None:
-        self.postgres, self.dsn, self.key = postgres, postgres.database(), key
-        self.upserts = key is not None
-
-    def output(self) -> PostgresOutput:
-        return PostgresOutput(dsn=self.dsn, table="rows", key=self.key)
-
-    def rows(self) -> Sequence[Any]:
-        try:
-            return fetch(self.dsn, "select id, key, text, value from rows")
-        except psycopg.errors.UndefinedTable:
-            return []
-
-    def poison(self) -> ConnectorRow:
-        if not self.rows():
-            make = "create table rows (id bigint, key bigint, text text, value float8 check (value < 1000)"
-            execute(self.dsn, f"{make}{', primary key (key)' if self.key else ''})")
-        return ConnectorRow(10**6, 99, "poison", 1001.0)
-
-    def down(self) -> bool:
-        self.postgres.kill()
-        return True
-
-    def up(self) -> None:
-        self.postgres.restart()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [None, "key"])
-def test_it_is_exactly_once(postgres: Postgres, key: str | None) -> None:
-    report = connector_checks(lambda: Table(postgres, key))
-    assert report.guarantee == "exactly once"
 
 
 class Everything(NamedTuple):
@@ -143,37 +102,6 @@ def test_values_of_all_types_arrive_as_they_are(dsn: str) -> None:
         assert all(map(same, wanted, row)), (wanted, row)
 
 
-class Change(NamedTuple):
-    id: int
-    part: str
-    op: str
-    amount: int | None
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
-def test_the_last_change_of_each_key_counts(dsn: str, partitions: int) -> None:
-    random = Random(partitions)
-    rows: list[Any] = []
-    kept: dict[tuple[int, str], int] = {}
-    for number in range(1000):
-        change = Change(
-            random.randrange(20), random.choice("ab"), random.choice(["u", "u", "delete"]), number
-        )
-        rows.append(change)
-        if change.op == "delete":
-            kept.pop((change.id, change.part), None)
-        else:
-            kept[change.id, change.part] = number
-        if random.random() < 0.05:
-            rows.append(END_WINDOW)
-    output = PostgresOutput(dsn=dsn, table="public.changes", key=("id", "part"), delete="op")
-    faults = Faults(seed=partitions, rate=0.2, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-    run_local(application(output, Change, rows, partitions=partitions), faults=faults)
-    found = fetch(dsn, "select id, part, amount from changes")
-    assert {(one, part): amount for one, part, amount in found} == kept
-    assert len(found) == len(kept)
-
-
 class Price(NamedTuple):
     symbol: str
     price: float
@@ -185,20 +113,6 @@ PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
 @pytest.mark.parametrize(
     ("statement", "properties", "what"),
     [
-        ("create table prices (symbol text)", {}, "has no column `price`; alter table prices add column"),
-        (
-            "create table prices (symbol text, price int)",
-            {},
-            "column `price` is int4 in the table and double",
-        ),
-        (
-            "create table prices (symbol text, price float8, day date not null)",
-            {},
-            "needs a value of column `day`",
-        ),
-        ("create table prices (symbol text, price float8)", {"key": "symbol"}, "no unique index has exactly"),
-        ("select 1", {"create": False}, "the table does not exist; create it"),
-        ("select 1", {"key": "sybmol"}, "key column `sybmol` is not in .*did you mean `symbol`"),
         ("select 1", {"table": "no.prices"}, 'schema "no" does not exist'),
         ("create view prices as select 'a' as symbol, 1.0::float8 as price", {}, "cannot"),
     ],
@@ -210,33 +124,6 @@ def test_a_table_that_does_not_fit_is_refused(
     output = PostgresOutput(**{"dsn": dsn, "table": "prices", **properties})
     with pytest.raises(RidgelineError, match=what):
         run_local(application(output, Price, PRICES))
-
-
-@pytest.mark.parametrize("key", [None, "symbol"])
-def test_a_row_that_is_refused_is_named(dsn: str, key: str | None) -> None:
-    execute(dsn, "create table prices (symbol text primary key, price float8 check (price > 0))")
-    output = PostgresOutput(dsn=dsn, table="prices", key=key)
-    rows = [("IBM", 12.5), END_WINDOW, ("SAP", 1.0), ("TSLA", -3.0), ("AMZN", 2.0)]
-    with pytest.raises(
-        RidgelineError, match=r'"TSLA","-3"; mend it upstream.*`on_error` to `SKIP`'
-    ) as raised:
-        run_local(application(output, Price, rows))
-    assert "`out` cannot write a row of window 1: new row for relation" in str(raised.value)
-    assert fetch(dsn, "select symbol from prices") in ([("IBM",)], [])
-
-
-@pytest.mark.parametrize("key", [None, "symbol"])
-def test_rows_that_are_refused_are_left_out(dsn: str, key: str | None, tmp_path: Any) -> None:
-    execute(dsn, "create table prices (symbol text primary key, price float8 check (price > 0))")
-    output = PostgresOutput(dsn=dsn, table="prices", key=key)
-    rows = [(f"s{number}", -1.0 if number % 7 == 3 else 1.0) for number in range(50)]
-    rows.insert(20, ("NUL \0", 1.0))
-    run = run_local(application(output, Price, rows, on_error=OnError.SKIP), checkpoint=tmp_path)
-    found = fetch(dsn, "select symbol from prices")
-    assert [symbol for (symbol,) in found] == [f"s{number}" for number in range(50) if number % 7 != 3]
-    assert run.errors("out") == 1
-    [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
-    assert len(file.read_text().splitlines()) == 7
 
 
 @pytest.mark.parametrize("key", [None, "symbol"])
@@ -259,32 +146,6 @@ def test_rows_that_are_too_large_or_that_a_trigger_refuses_are_left_out(
     [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
     assert [line.count("maximum") for line in file.read_text().splitlines()] == [1, 0]
     assert "three is refused" in file.read_text()
-
-
-class Unmarked(PostgresSink):
-    """Before its third write the mark is deleted by another."""
-
-    writes = 0
-    most_bytes = 1
-
-    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        self.writes += 1
-        if self.writes == 3:
-            self._connection.execute("delete from ridgeline_marks")
-        super().write(batches, mark)
-
-
-class UnmarkedOutput(PostgresOutput):
-    def sink(self) -> PostgresSink:
-        made: Any = super().sink()
-        return Unmarked(made._server, made._table)
-
-
-def test_no_row_is_written_without_its_mark(dsn: str) -> None:
-    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
-    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
-        run_local(application(UnmarkedOutput(dsn=dsn, table="prices"), Price, rows))
-    assert fetch(dsn, "select symbol from prices order by symbol") == [("s0",), ("s1",)]
 
 
 def test_no_secret_is_shown(postgres: Postgres, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
@@ -20,19 +19,13 @@ import pytest
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
-from ridgeline.connect import Batch, Mark, PartitionedOutput, Sink
+from ridgeline.connect import PartitionedOutput
 from ridgeline.operators.sql_files import DuckDbOutput, SqliteOutput
-from ridgeline.operators.sql_files.duckdb_output import DuckDbSink
 from ridgeline.testing import (
     END_WINDOW,
-    ConnectorRow,
-    ConnectorTarget,
-    Faults,
     ListInput,
-    connector_checks,
     run_local,
 )
-from support.testing.shares import share
 
 KINDS: list[Any] = [SqliteOutput, DuckDbOutput]
 
@@ -48,77 +41,12 @@ def fetch(kind: Any, path: Path, query: str) -> list[Any]:
         return other.execute(query).fetchall()
 
 
-class Database(ConnectorTarget):
-    count = 0
-
-    def __init__(self, kind: Any, folder: Path, key: str | None) -> None:
-        Database.count += 1
-        self.kind, self.path, self.key = kind, folder / f"{Database.count}.db", key
-        self.upserts = key is not None
-
-    def output(self) -> PartitionedOutput:
-        made: PartitionedOutput = self.kind(path=self.path, table="rows", key=self.key)
-        return made
-
-    def rows(self) -> Sequence[Any]:
-        try:
-            return fetch(self.kind, self.path, "select id, key, text, value from rows")
-        except (sqlite3.OperationalError, duckdb.Error):
-            return []
-
-    def poison(self) -> ConnectorRow | None:
-        if self.kind is DuckDbOutput:
-            return None
-        if not self.rows():
-            make = "create table rows (id int, key int, text text, value real check (value < 1000)"
-            fetch(self.kind, self.path, f"{make}{', primary key (key)' if self.key else ''})")
-        return ConnectorRow(10**6, 99, "poison", 1001.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("key", [None, "key"])
-def test_it_is_exactly_once(kind: Any, tmp_path: Path, key: str | None) -> None:
-    report = connector_checks(lambda: Database(kind, tmp_path, key))
-    assert report.guarantee == "exactly once"
-
-
-class Change(NamedTuple):
-    id: int
-    part: str
-    gone: bool
-    amount: int | None
-
-
 def application(output: PartitionedOutput, kind: Any, rows: Sequence[Any], **attributes: Any) -> Application:
     app = Application("sales")
     source = app.add_operator("source", ListInput(kind, rows))
     out = app.add_operator("out", output, **attributes)
     app.add_stream("rows", source.output, out.input)
     return app
-
-
-@pytest.mark.parametrize(("partitions", "kind"), share(2, [1, 2, 3, 5], KINDS))
-def test_the_last_change_of_each_key_counts(tmp_path: Path, kind: Any, partitions: int) -> None:
-    random = Random(partitions)
-    rows: list[Any] = []
-    kept: dict[tuple[int, str], int] = {}
-    for number in range(300):
-        change = Change(random.randrange(20), random.choice("ab"), random.random() < 0.3, number)
-        rows.append(change)
-        if change.gone:
-            kept.pop((change.id, change.part), None)
-        else:
-            kept[change.id, change.part] = number
-        if random.random() < 0.05:
-            rows.append(END_WINDOW)
-    path = tmp_path / "changes.db"
-    output = kind(path=path, table="changes", key=("id", "part"), delete="gone")
-    faults = Faults(seed=partitions, rate=0.2, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-    run_local(application(output, Change, rows, partitions=partitions), faults=faults)
-    found = fetch(kind, path, "select id, part, amount from changes")
-    assert {(one, part): amount for one, part, amount in found} == kept
-    assert len(found) == len(kept)
 
 
 class Everything(NamedTuple):
@@ -161,19 +89,6 @@ class Price(NamedTuple):
 PRICES = [("IBM", 1.0), ("SAP", 2.0)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, kind: Any) -> None:
-    path = tmp_path / "a.db"
-    fetch(kind, path, "create table prices (symbol text)")
-    with pytest.raises(RidgelineError, match="has no column `price`; add it, or leave it out upstream"):
-        run_local(application(kind(path=path, table="prices"), Price, PRICES))
-    with pytest.raises(RidgelineError, match="the table does not exist; create it"):
-        run_local(application(kind(path=path, table="other", create=False), Price, PRICES))
-    fetch(kind, path, "create table plain (symbol text, price double)")
-    with pytest.raises(RidgelineError, match=r"unique index|UNIQUE"):
-        run_local(application(kind(path=path, table="plain", key="symbol"), Price, PRICES))
-
-
 class Measured(NamedTuple):
     value: float
     count: int
@@ -206,42 +121,6 @@ def test_duckdb_rounds_and_cuts_nothing_unasked(tmp_path: Path, columns: str, wh
     with pytest.raises(RidgelineError, match=f"column {what}.*; convert it upstream, or alter the table"):
         run_local(application(DuckDbOutput(path=path, table="measured"), Measured, rows))
     assert fetch(DuckDbOutput, path, "select * from measured") == []
-
-
-class UnmarkedSink(DuckDbSink):
-    """Before its third write the mark is deleted by another."""
-
-    writes = 0
-    most_bytes = 1
-
-    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        self.writes += 1
-        if self.writes == 3:
-            fetch(DuckDbOutput, Path(self._table.path), "delete from ridgeline_marks")
-        super().write(batches, mark)
-
-
-class UnmarkedOutput(DuckDbOutput):
-    def sink(self) -> Sink:
-        return UnmarkedSink(self.target)
-
-
-def test_no_row_is_written_without_its_mark(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
-    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
-        run_local(application(UnmarkedOutput(path=path, table="prices"), Price, rows))
-    assert fetch(DuckDbOutput, path, "select symbol from prices order by symbol") == [("s0",), ("s1",)]
-
-
-def test_a_row_that_is_refused_is_named_or_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    fetch(SqliteOutput, path, "create table prices (symbol text, price real check (price > 1))")
-    output = SqliteOutput(path=path, table="prices")
-    with pytest.raises(RidgelineError, match=r"a row of window 0: CHECK .*; row: \('IBM', 1.0\); mend it"):
-        run_local(application(output, Price, PRICES))
-    run_local(application(output, Price, PRICES, on_error=OnError.SKIP))
-    assert fetch(SqliteOutput, path, "select * from prices") == [("SAP", 2.0)]
 
 
 def test_a_file_of_duckdb_that_is_open_elsewhere_is_waited_for(tmp_path: Path) -> None:
@@ -285,21 +164,6 @@ def test_two_tables_of_one_file_of_duckdb_are_written_while_others_read_it(tmp_p
             other.join()
     for name in ("one", "two"):
         assert fetch(DuckDbOutput, path, f"select count(*), count(distinct symbol) from {name}") == [(25, 25)]
-
-
-def test_a_key_that_is_nan_is_refused_by_sqlite(tmp_path: Path) -> None:
-    class Reading(NamedTuple):
-        key: float
-        value: int
-
-    output = SqliteOutput(path=tmp_path / "a.db", table="rows", key="key")
-    app = Application("readings")
-    rows = [Reading(1.0, 1), Reading(float("nan"), 2), END_WINDOW, Reading(float("nan"), 3), Reading(1.0, 4)]
-    source = app.add_operator("source", ListInput(Reading, rows))
-    sink = app.add_operator("sink", output, on_error=OnError.SKIP)
-    app.add_stream("rows", source.output, sink.input)
-    run_local(app)
-    assert fetch(SqliteOutput, tmp_path / "a.db", "select key, value from rows") == [(1.0, 4)]
 
 
 def written(path: Path, declared: str, kind: pa.DataType, values: Sequence[Any]) -> list[Any]:
