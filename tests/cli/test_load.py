@@ -15,17 +15,19 @@ def refused(target, *options):
 
 
 @pytest.mark.guide("002", "Creating New Project")
-def test_the_only_application_of_a_file(write_app):
-    assert load_application(write_app("one.py", 'anything = APP("first")')).name == "first"
-
-
-def test_two_names_of_one_application_are_one(write_app):
-    assert load_application(write_app("alias.py", 'a = b = APP("first")')).name == "first"
-
-
-def test_the_function_of_a_file_wins(write_app):
-    text = 'def application():\n    return APP("made")\napp = APP("first")'
-    assert load_application(write_app("function.py", text)).name == "made"
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        ('anything = APP("first")', "", "first"),
+        ('a = b = APP("first")', "", "first"),
+        ('application = APP("first")', "", "first"),
+        ('def application():\n    return APP("made")\napp = APP("first")', "", "made"),
+        ('first = APP("a")\nsecond = APP("b")', ":second", "b"),
+        ('first = APP("a")\ndef third():\n    return APP("c")', ":third", "c"),
+    ],
+)
+def test_the_application_of_a_file(write_app, text, name, wanted):
+    assert load_application(write_app("one.py", text) + name).name == wanted
 
 
 def test_an_application_beside_a_function_that_is_imported_is_named(write_app):
@@ -40,62 +42,30 @@ def test_an_application_beside_a_function_that_is_imported_is_named(write_app):
     assert load_application(write_app("again.py", "from base import application")).name == "base"
 
 
-def test_a_variable_called_application(write_app):
-    assert load_application(write_app("variable.py", 'application = APP("first")')).name == "first"
+@pytest.mark.parametrize(
+    ("text", "target", "reason"),
+    [
+        ('first = APP("a")\nsecond = APP("b")', "x.py", "2 applications; name one of them: `x.py:first`,"),
+        ('first = APP("a")', "x.py:frist", "`x.py` has no `frist`; did you mean `first`?"),
+        ("number = 3", "x.py:number", "`x.py:number` is no application; got int"),
+        ("", "x.py", "`x.py` has no application; make one at module level"),
+        ("def application():\n    return 3", "x.py", "`application` of `x.py` must return an Application"),
+        ("", "y.py", "there is no file `y.py`; did you mean `x.py`?"),
+        ("", "x", "`x` names no application; did you mean `x.py`?"),
+        ("", "--mater", "unknown option `--mater`; did you mean `--master`?"),
+        ("", "no_such.module:app", "there is no module `no_such.module` in this folder or among what"),
+        ("import no_such.part", "x.py", "install the package that has `no_such`, or put its folder on"),
+        ("sys.exit(3)", "x.py", 'put what a script does below `if __name__ == "__main__":`'),
+    ],
+)
+def test_what_is_no_application(write_app, text, target, reason):
+    write_app("x.py", text)
+    assert reason in str(refused(target))
 
 
-def test_several_applications_are_named(write_app):
-    error = refused(write_app("several.py", 'first = APP("a")\nsecond = APP("b")'))
-    assert (
-        str(error)
-        == "`several.py` has 2 applications; name one of them: `several.py:first`, `several.py:second`"
-    )
-
-
-def test_a_name_in_a_file(write_app):
-    write_app("named.py", 'first = APP("a")\nsecond = APP("b")\ndef third():\n    return APP("c")')
-    assert load_application("named.py:second").name == "b"
-    assert load_application("named.py:third").name == "c"
-
-
-def test_a_wrong_name_in_a_file(write_app):
-    write_app("wrong_name.py", 'first = APP("a")\nnumber = 3')
-    assert str(refused("wrong_name.py:frist")) == "`wrong_name.py` has no `frist`; did you mean `first`?"
-    expected = (
-        "`wrong_name.py:number` is no application; got int; name an Application or a function that "
-        "returns one"
-    )
-    assert str(refused("wrong_name.py:number")) == expected
-
-
-def test_no_application(write_app):
-    assert str(refused(write_app("none.py", ""))) == (
-        "`none.py` has no application; make one at module level (`app = Application(...)`) or in a "
-        "function `application()` that returns it"
-    )
-
-
-def test_a_function_that_returns_something_else(write_app):
-    error = refused(write_app("other.py", "def application():\n    return 3"))
-    assert str(error) == "function `application` of `other.py` must return an Application; got int"
-
-
-def test_no_such_file(write_app):
-    write_app("payments.py", "")
-    assert str(refused("payment.py")) == "there is no file `payment.py`; did you mean `payments.py`?"
-    assert str(refused("payments")) == "`payments` names no application; did you mean `payments.py`?"
-
-
-def test_a_folder(write_app):
+def test_a_folder_and_a_file_that_is_no_python(write_app, tmp_path):
     write_app("folder/app.py", "")
     assert str(refused("folder")) == "`folder` is a folder; give one of its files: `folder/app.py`"
-
-
-def test_an_option_where_the_application_belongs():
-    assert str(refused("--mater")) == "unknown option `--mater`; did you mean `--master`?"
-
-
-def test_a_file_that_is_no_python(tmp_path):
     (tmp_path / "data.csv").write_text("a,b")
     assert str(refused("data.csv")).startswith("`data.csv` is no Python file; give a file (`app.py`)")
 
@@ -127,12 +97,6 @@ def test_a_module(write_app):
     assert load_application("module_of_it:make").name == "b"
 
 
-def test_no_such_module():
-    assert str(refused("no_such.module:app")).startswith(
-        "there is no module `no_such.module` in this folder or among what is installed"
-    )
-
-
 def test_a_syntax_error(tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\ny = = 2\n")
     error = refused("broken.py")
@@ -150,18 +114,6 @@ def test_an_exception_shows_the_users_frames_only(write_app, tmp_path):
     assert f'File "{tmp_path / "raises.py"}"' in error.details
     assert "importlib" not in error.details
     assert "raises" not in sys.modules
-
-
-def test_a_missing_package(write_app):
-    error = refused(write_app("needs.py", "import no_such_package.part"))
-    assert str(error).endswith(
-        "install the package that has `no_such_package`, or put its folder on PYTHONPATH"
-    )
-
-
-def test_a_script_that_exits(write_app):
-    error = refused(write_app("exits.py", "sys.exit(3)"))
-    assert 'put what a script does below `if __name__ == "__main__":`' in str(error)
 
 
 def test_errors_of_ridgeline_pass(write_app):

@@ -47,56 +47,23 @@ def test_assignments():
 
 
 @pytest.mark.parametrize(
-    ("function", "text", "expected"),
+    ("function", "texts", "option", "example"),
     [
-        (
-            options.properties,
-            "count",
-            "`-D` takes `operator.property=value`; got `count`; for example `-D payments.count=1000`",
-        ),
-        (
-            options.properties,
-            "count=1",
-            "`-D` takes `operator.property=value`; got `count=1`; for example `-D payments.count=1000`",
-        ),
-        (
-            options.properties,
-            ".count=1",
-            "`-D` takes `operator.property=value`; got `.count=1`; for example `-D payments.count=1000`",
-        ),
-        (
-            options.attributes,
-            "x",
-            (
-                "`--attribute` takes `operator.name=value`; got `x`; for example `--attribute "
-                "balances.partitions=3`"
-            ),
-        ),
-        (
-            settings,
-            "=1",
-            "`--conf` takes `key=value`; got `=1`; for example `--conf spark.executor.memory=4g`",
-        ),
+        (options.properties, ["count", "count=1", ".count=1"], "-D", "payments.count=1000"),
+        (options.attributes, ["x"], "--attribute", "balances.partitions=3"),
+        (settings, ["=1"], "--conf", "spark.executor.memory=4g"),
     ],
 )
-def test_wrong_assignments(function, text, expected):
-    assert refused(function, [text]) == expected
+def test_wrong_assignments(function, texts, option, example):
+    for text in texts:
+        said = refused(function, [text])
+        assert said.startswith(f"`{option}` takes `"), said
+        assert f"got `{text}`; for example `{option} {example}`" in said
 
 
-@pytest.mark.parametrize(
-    "master",
-    [
-        "local",
-        "local[*]",
-        "local[2,4]",
-        "local-cluster[2,1,1024]",
-        "spark://host:7077",
-        "yarn",
-        "k8s://https://h",
-    ],
-)
-def test_masters(master):
-    assert options.check_master(master) == master
+def test_masters():
+    for master in ("local", "local[*]", "local[2,4]", "local-cluster[2,1,1024]", "spark://h:7077", "yarn"):
+        assert options.check_master(master) == master
 
 
 def test_what_is_no_master():
@@ -128,40 +95,23 @@ def test_types_are_guessed_from_defaults():
     assert found == {"count": 4, "name": "5", "nothing": "6"}
 
 
-TAKES = (
-    "`app.py` takes `--data DATA`, `--output OUTPUT`, `--rows ROWS`, `--rate RATE`, `--fast`, `--deep-copy`"
-)
-
-
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
         ([], "`app.py` needs `--data DATA`; give it after APP"),
-        (["--dta", "x"], f"`app.py` takes no option `--dta`; did you mean `--data`? {TAKES}"),
-        (["--mastr", "x"], f"`app.py` takes no option `--mastr`; did you mean `--master`? {TAKES}"),
-        (
-            ["--zzz", "x"],
-            f"`app.py` takes no option `--zzz`, which is not an option of `ridgeline run` either; {TAKES}",
-        ),
+        (["--dta", "x"], "`app.py` takes no option `--dta`; did you mean `--data`?"),
+        (["--mastr", "x"], "`app.py` takes no option `--mastr`; did you mean `--master`?"),
+        (["--zzz", "x"], "`--zzz`, which is not an option of `ridgeline run` either; `app.py` takes `--data"),
         (["--data"], "`--data` needs a value: `--data DATA`"),
         (["--data", "--fast"], "`--data` needs a value: `--data DATA`"),
         (["--data=1", "--data=2"], "`--data` is given twice; give it once"),
-        (["more"], f"`more` belongs to no option; options of the application are `--name value`; {TAKES}"),
-        (
-            ["--data=1", "--rows", "many"],
-            (
-                "`--rows` does not take `many`: input should be a valid integer, unable to parse string "
-                "as an integer"
-            ),
-        ),
-        (
-            ["--data=1", "--fast=maybe"],
-            "`--fast` does not take `maybe`: input should be a valid boolean, unable to interpret input",
-        ),
+        (["more"], "`more` belongs to no option; options of the application are `--name value`"),
+        (["--data=1", "--rows", "many"], "`--rows` does not take `many`: input should be a valid integer"),
+        (["--data=1", "--fast=maybe"], "`--fast` does not take `maybe`: input should be a valid boolean"),
     ],
 )
 def test_wrong_arguments_of_an_application(texts, expected):
-    assert refused(application_arguments, "app.py", example, texts) == expected
+    assert expected in refused(application_arguments, "app.py", example, texts)
 
 
 def test_a_function_without_parameters():
