@@ -21,6 +21,7 @@ from ridgeline.service.store import presence as presence_module
 from ridgeline.service.store.folder import EntryFolder, StoreEntry
 from ridgeline.service.store.presence import Presence
 from ridgeline.service.store.standing import standings
+from ridgeline.testing import SteppingClock
 from support.depth import deep
 from support.waiting import wait_until
 
@@ -131,20 +132,20 @@ def test_after_a_quick_reboot_the_driver_of_before_keeps_no_one_waiting_for_long
 
     made = entry("two", host=socket.gethostname(), pid=1, process="other-boot:1")
     folder.write(made)
-    over = threading.Event()
 
-    def beat():
-        while not over.wait(0.2):
+    class Beats(SteppingClock):
+        """The driver that has the name gives a sign of life meanwhile."""
+
+        def wait(self, seconds, stop=None):
+            at = time.time() + seconds
             folder.write(made)
+            os.utime(place(store, "two"), (at, at))
+            return super().wait(seconds, stop)
 
-    beating = threading.Thread(target=beat)
-    beating.start()
-    try:
-        with pytest.raises(NameTakenError, match=r"`two` runs already: process 1 on"):
-            presence("two").claim("x")
-    finally:
-        over.set()
-        beating.join()
+    waiting = presence("two")
+    waiting._clock = Beats()
+    with pytest.raises(NameTakenError, match=r"`two` runs already: process 1 on"):
+        waiting.claim("x")
 
 
 def attempt(store, monkeypatch, number, warn=print):
