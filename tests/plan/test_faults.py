@@ -127,17 +127,14 @@ def test_all_faults_in_one_error() -> None:
     app = chain(Application("test"), partitions=0, parttions=1)
     with pytest.raises(ValidationError) as caught:
         validate(app)
-    assert str(caught.value).splitlines() == [
-        "application `test` is not valid; 2 faults:",
-        (
-            "  - `balances.partitions`: attribute `partitions` must be at least 1; got 0; "
-            "give another value (number of instances of the operator; default: 1)"
-        ),
-        (
-            "  - `balances.parttions`: there is no attribute `parttions` of operators; "
-            "did you mean `partitions`?"
-        ),
-    ]
+    assert are(
+        str(caught.value).splitlines(),
+        [
+            "application `test` is not valid; 2 faults:",
+            "  - `balances.partitions`: attribute ... of the operator; default: 1)",
+            "  - `balances.parttions`: there is no attribute ... did you mean `partitions`?",
+        ],
+    )
 
 
 def test_finding_faults_changes_nothing() -> None:

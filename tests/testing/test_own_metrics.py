@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputPort, Metric, Operator, OperatorError, OutputPort, State, metric
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 from support.engine.containers import ByHand
+from support.plan.faulty import are
 
 NOTHING = 1_000
 
@@ -161,9 +162,10 @@ def test_an_aggregate_that_raises_costs_its_value_and_says_so(caplog: pytest.Log
     assert rows["spread"]["value"] is None
     assert rows["spread"]["problem"] == "its aggregate `fails` has failed: ValueError: no"
     assert rows["count"]["total"] == 2
-    assert [line for line in caplog.messages if "step.spread" in line] == [
-        "metric `step.spread` has no value for window 0: its aggregate `fails` has failed: ValueError: no"
-    ]
+    assert are(
+        [line for line in caplog.messages if "step.spread" in line],
+        ["metric `step.spread` has no value for window 0: ... has failed: ValueError: no"],
+    )
 
 
 def test_what_a_tuple_that_is_skipped_did_to_a_metric_is_taken_back() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ridgeline.api import Application, ValidationError
 from ridgeline.plan import describe, plan_application, to_dict, validate
+from support.plan.faulty import are
 from support.plan.parts import Balances, Store, payments_app
 
 
@@ -104,56 +105,21 @@ def test_all_faults_of_ports_at_once() -> None:
         "top.prot.top.unifier_limit": 4,
         "tip.port.top.unifier_limit": 4,
     }
-    assert faults_of(app, outside) == [
-        (
-            "`tip.port.top.unifier_limit`: there is no operator `tip` to set an attribute of; did you mean "
-            "`top`?"
-        ),
-        (
-            "`attributes`: `set_attribute(..., unifier=True)` was given a `TopBalances`, which has no "
-            "unifier; give the output port whose partitions it merges, such as `balances.balances`"
-        ),
-        (
-            "`attributes`: `set_attribute(..., unifier=True)` was given input port `balances` of a "
-            "`TopBalances`, which has no unifier; give the output port whose partitions it merges, such as "
-            "`balances.balances`"
-        ),
-        (
-            "`attributes`: `set_attribute` was given 'tip', which is no operator, port or stream of it; give "
-            "an operator that was added, a port such as `balances.payments`, or a stream's name"
-        ),
-        (
-            "`attributes`: `set_attribute` was given the port `payments` of a class, not of an operator; "
-            "take the port of the operator that `add_operator` returned"
-        ),
-        (
-            "`attributes`: `set_attribute` was given a `Store` that is not in the application; "
-            "add it with `app.add_operator(name, operator)`"
-        ),
-        (
-            "`top.port.top`: there is no attribute `port.top` of operators; `ridgeline list-attributes "
-            "--scope operator` shows all"
-        ),
-        (
-            "`top.prot.top.unifier_limit`: there is no attribute `prot.top.unifier_limit` of operators; did "
-            "you mean `unifier_limit`?"
-        ),
-        (
-            "`attributes`: `set_attribute` was given port `input` of a `Store` "
-            "that is not in the application; add it with `app.add_operator(name, operator)`"
-        ),
-        (
-            "`top.port.top.partition_parallel`: there is no attribute `partition_parallel` of output ports; "
-            "it belongs to an input port: `app.set_attribute(operator.port, partition_parallel=...)`"
-        ),
-        (
-            "`top.port.top.unifier_limit`: attribute `unifier_limit` must be a whole number; got 'many'; "
-            "give another value (greatest number of partitions that one unifier merges; more make a "
-            "cascade; several numbers: one for each level)"
-        ),
-        ("`top.port.tip`: `top` has no port `tip` to set an attribute of; did you mean `top`?"),
-        (
-            "`top.unifier.balances`: `top` has no output port `balances` to set an attribute of; known are "
-            "`top`"
-        ),
-    ]
+    assert are(
+        faults_of(app, outside),
+        [
+            "`tip.port.top.unifier_limit`: there is no ... attribute of; did you mean `top`?",
+            "`attributes`: `set_attribute(..., ... such as `balances.balances`",
+            "`attributes`: `set_attribute(..., ... such as `balances.balances`",
+            "`attributes`: `set_attribute` was given 'tip', ... or a stream's name",
+            "`attributes`: `set_attribute` was given the ... that `add_operator` returned",
+            "`attributes`: `set_attribute` was given a ... operator)`",
+            "`top.port.top`: there is no attribute ... --scope operator` shows all",
+            "`top.prot.top.unifier_limit`: there is no ... did you mean `unifier_limit`?",
+            "`attributes`: `set_attribute` was given port ... operator)`",
+            "`top.port.top.partition_parallel`: there is no ... partition_parallel=...)`",
+            "`top.port.top.unifier_limit`: attribute ... numbers: one for each level)",
+            "`top.port.tip`: `top` has no port `tip` to set an attribute of; did you mean `top`?",
+            "`top.unifier.balances`: `top` has no output ... an attribute of; known are `top`",
+        ],
+    )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ridgeline.api import InputPort, Operator, OperatorError, OutputPort, State, Unifier
 from ridgeline.plan import PhysicalPlan, build_physical, find_faults, validate
 from ridgeline.testing import ABORT, run_local
+from support.plan.faulty import are
 from support.plan.words import AddByWord, Count, Largest, Words, application
 
 PARTITIONS = st.sampled_from([1, 2, 3, 5])
@@ -176,9 +177,7 @@ class TwoPorts(Operator):
 
 def test_an_operator_with_two_ports_cannot_be_its_own_unifier() -> None:
     faults = [str(fault) for fault in find_faults(application([[]], TwoPorts(), n=2))]
-    assert faults == [
-        "`words.counts`: its unifier `TwoPorts` has 2 input ports and 1 output ports; give it one of each"
-    ]
+    assert are(faults, ["`words.counts`: its unifier `TwoPorts` has 2 ... output ports; give it one of each"])
 
 
 @pytest.mark.parametrize(
