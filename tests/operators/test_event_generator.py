@@ -13,13 +13,10 @@ import pytest
 from ridgeline import Application, ValidationError
 from ridgeline.operators import EventGenerator
 from ridgeline.operators.generators import (
-    burst,
     choice,
     integers,
     normal,
     sequence,
-    sine,
-    steps,
     times,
     uniform,
 )
@@ -79,11 +76,6 @@ def counts(load: Any, windows: int, width: str = "1s", partitions: int = 2) -> l
 def test_as_many_records_as_are_due() -> None:
     assert counts(10, 4) == [10, 10, 10, 10]
     assert counts(2.5, 4) == [2, 3, 2, 3]
-    assert counts(steps({0: 10, "2s": 3}), 4) == [10, 10, 3, 3]
-    assert counts(burst(1, 100, every="3s", lasting="1s"), 6) == [100, 1, 1, 100, 1, 1]
-    rises = counts(sine(100, 100, period="4s"), 4)
-    assert rises == [163, 164, 36, 37]
-    assert sum(rises) == 400
 
 
 @pytest.mark.parametrize(
@@ -114,9 +106,6 @@ def test_faults(options: dict[str, Any], fault: str) -> None:
         lambda: choice(["a"], [1, 2]),
         lambda: times("soon", every=1),
         lambda: times("2026-01-01", every="often"),
-        lambda: sine(1, 2, period="1s"),
-        lambda: steps({1: 5}),
-        lambda: burst(1, 2, every="1s", lasting="2s"),
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any) -> None:

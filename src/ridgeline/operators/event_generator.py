@@ -1,4 +1,4 @@
-"""Reproducible made-up records of any columns, as many as a profile of load says."""
+"""Reproducible made-up records of any columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ridgeline.api import InputOperator, OutputPort, Schema, State
 from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.operators.generators.columns import Column
-from ridgeline.operators.generators.load import Load
 
 _MOST_ROWS = 2**20
 """In a window; the others follow in the next ones."""
@@ -28,10 +27,9 @@ class EventGenerator(InputOperator):
     of `ridgeline.operators.generators`. A value depends only on `seed`, the column's name and the number of
     its record. So all runs, attempts and partitions make the same records.
 
-    `per_second`: a number of records a second, or a profile: `sine(100, 50, period="1h")`,
-    `steps({0: 100, "1m": 500})`, `burst(10, 1000, every="1m", lasting="5s")`. Time counts from the first
-    window. Default: `per_window` records a window, as fast as possible. `count`: records in all; default:
-    without end. Record i belongs to partition i modulo their number.
+    `per_second`: records a second; time counts from the first window. Default: `per_window` records a window,
+    as fast as possible. `count`: records in all; default: without end. Record i belongs to partition i modulo
+    their number.
 
     `timestamp`: the column with the records' times. `lateness`: as of `FileReplayInput`, such as `late_by`.
 
@@ -53,7 +51,7 @@ class EventGenerator(InputOperator):
     output = OutputPort(Any)
 
     columns: dict[str, Column] = Field(min_length=1)
-    per_second: float | Load | None = None
+    per_second: float | None = None
     per_window: int = Field(default=1_000, ge=1, le=_MOST_ROWS)
     count: int | None = Field(default=None, ge=0)
     seed: int = 0
@@ -76,7 +74,7 @@ class EventGenerator(InputOperator):
             faults.append(
                 ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
             )
-        if isinstance(self.per_second, (int, float)) and not 0 < self.per_second < float("inf"):
+        if self.per_second is not None and not 0 < self.per_second < float("inf"):
             faults.append(("per_second", self.per_second, "must be more than 0"))
         return faults
 
@@ -119,8 +117,7 @@ class EventGenerator(InputOperator):
         if self.began == _NOT_BEGUN:
             self.began = now
         seconds = max(0.0, (now - self.began) / 1_000_000 + self.context.window_seconds)
-        rate = self.per_second
-        return int((rate * seconds if isinstance(rate, (int, float)) else rate.due(seconds)) + 1e-6)
+        return int(self.per_second * seconds + 1e-6)
 
     def is_paced(self) -> bool:
         """True: so many a window, or a second."""

@@ -2,22 +2,10 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
-_TOOLS = ("unshare", "nsenter", "mount")
 _UNSHARE = ("unshare", "--mount", "--propagation", "private")
-
-
-def why_no_disk():
-    """None if this process may mount a tmpfs in a namespace of mounts, else the reason."""
-    if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
-        return f"a small disk needs `{missing[0]}`, which is not on the PATH"
-    if os.geteuid() != 0:
-        return "a small disk needs root, for a mount that only the service sees"
-    ran = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, check=False)
-    return f"a small disk needs a namespace of mounts: {ran.stderr.strip()}" if ran.returncode else None
 
 
 class SmallDisk:

@@ -1,4 +1,4 @@
-"""Made-up records: the columns that `EventGenerator` fills, and the load that it makes."""
+"""Made-up records: the columns that `EventGenerator` fills."""
 
 from ridgeline.operators.generators.columns import (
     Choice,
@@ -15,27 +15,19 @@ from ridgeline.operators.generators.columns import (
     times,
     uniform,
 )
-from ridgeline.operators.generators.load import Burst, Load, Sine, Steps, burst, sine, steps
 
 __all__ = [
-    "Burst",
     "Choice",
     "Column",
     "Integers",
-    "Load",
     "Normal",
     "Numbered",
-    "Sine",
-    "Steps",
     "Times",
     "Uniform",
-    "burst",
     "choice",
     "integers",
     "normal",
     "sequence",
-    "sine",
-    "steps",
     "times",
     "uniform",
 ]
