@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
 
 from ridgeline import Application, OperatorAttributes, RidgelineError, Stream
 from ridgeline.operators import (
-    RandomEventGenerator,
-    Running,
     absence,
     rolling,
     session,
@@ -24,10 +21,9 @@ from ridgeline.operators import (
     zscore,
 )
 from ridgeline.operators import aggregate as agg
-from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.validation import find_faults
 from ridgeline.streams.aggregating import AggregatesAll, AggregatesWindows
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.testing import CollectorSink, ListInput
 from support.testing.shares import share
 
 
@@ -37,7 +33,6 @@ class Order(NamedTuple):
     time: datetime
 
 
-ORDER = Order("o1", 5, datetime(2026, 1, 1, tzinfo=UTC))
 Steps = Callable[[Stream[Any]], Any]
 
 
@@ -79,13 +74,6 @@ def test_times_from_a_step_are_times() -> None:
     def steps(orders: Stream[Any]) -> None:
         timed = orders.with_times("time", lateness="1s").filter("some", lambda order: order.cents > 0)
         timed.window(session("1m")).aggregate("step", n=agg.count()).write("out")
-
-    assert faults(steps, timed=False) == []
-
-
-def test_keys_that_the_clock_forgets_need_no_times() -> None:
-    def steps(orders: Stream[Any]) -> None:
-        orders.deduplicate("once", "ident", within="1m", by="clock").write("out")
 
     assert faults(steps, timed=False) == []
 
@@ -157,59 +145,12 @@ def test_a_step_of_what_is_no_stream_says_where_the_stream_is(steps: Steps, text
     assert text in str(error.value)
 
 
-def test_what_is_no_stream_can_be_copied_and_asked() -> None:
-    orders = Application("copies").read("orders", ListInput(Order, []))
-    pair = orders.split("pair", "cents > 0")
-    assert len(copy.copy(pair)) == 2
-    for one in (orders.group_by("ident"), orders.window(tumbling("1m")), orders.table("table", "ident")):
-        assert vars(copy.copy(one)) == vars(one)
-        assert not hasattr(one, "_repr_html_")
-
-
-class Number(NamedTuple):
-    value: int
-
-
-def double(number: Number) -> Number:
-    return Number(2 * number.value)
-
-
-def test_advice_is_no_part_of_the_operator() -> None:
-    app = Application("written")
-    numbers = app.read("numbers", RandomEventGenerator())
-    numbers.map("doubled", double, schema=Number).write("out")
-    assert set(specification_of(app)["operators"]) == {"numbers", "doubled", "out"}
-
-
 @pytest.mark.parametrize("method", [AggregatesWindows.__call__, AggregatesAll.__call__])
 def test_aggregate_is_typed_with_each_attribute(method: Any) -> None:
     named = inspect.get_annotations(method)
     forward = inspect.get_annotations(OperatorAttributes)
     declared = {name: kind.__forward_arg__ for name, kind in forward.items()}
     assert {name: named.get(name) for name in declared} == declared
-
-
-class NoModel(NamedTuple):
-    ident: str
-
-
-SECOND: dict[str, Steps] = {
-    "`step.top`: `by` names `centz`, which the stream": lambda s: s.top("step", 5, by="centz").write("out"),
-    "`step.output`: `column` or `keep` names `idnt`": lambda s: s.parse("step", "idnt", schema=NoModel).write(
-        "out"
-    ),
-    "`step.model`: property `model` of `Validate` is ": lambda s: s.validate("step", NoModel).write("out"),  # type: ignore[arg-type]
-    "`step.values`: property `values` of `Running` is 'ident'": lambda s: s.process(
-        "step", Running("ident", values={"ident": agg.count()})
-    ).write("out"),
-    "nothing reads what it emits; let a step read the stream": lambda _: None,
-}
-
-
-@pytest.mark.parametrize("what", SECOND)
-def test_no_second_fault_follows(what: str) -> None:
-    (fault,) = faults(SECOND[what])
-    assert what in fault
 
 
 @pytest.mark.parametrize(
@@ -266,10 +207,6 @@ async def waits(order: Order) -> Order:
     return order
 
 
-def yields(order: Order) -> Iterator[Order]:
-    yield order
-
-
 class Asks:
     async def __call__(self, order: Order) -> Order:
         return order
@@ -296,53 +233,6 @@ def test_a_function_that_waits_belongs_into_enrich(step: Any, function: Any) -> 
         "must not be an `async def`, which nothing awaits here; `enrich` takes one" in one for one in found
     )
     assert all("step" in one for one in found)
-
-
-@pytest.mark.parametrize(
-    "step",
-    [lambda s: s.map("step", yields, schema=Order), lambda s: s.filter("step", yields)],
-)
-def test_a_function_that_yields_belongs_into_flat_map(step: Any) -> None:
-    (fault,) = faults(lambda s: step(s).write("out"))
-    assert "must return its result, but it yields; `flat_map` takes functions that yield" in fault
-
-
-def dearer(order: Order, by: int) -> Order:
-    return order._replace(cents=order.cents + by)
-
-
-def test_a_part_of_a_function_says_what_it_returns() -> None:
-    app = Application("partial")
-    orders = app.read("orders", ListInput(Order, [ORDER]))
-    (made,) = orders.map("dearer", partial(dearer, by=3)).collect()
-    assert made.cents == ORDER.cents + 3
-
-
-@pytest.mark.parametrize(
-    ("column", "remedy"),
-    [
-        ("cents", 'compute it before: `with_columns("timed", cents=pl.from_epoch("cents", "ms"))`'),
-        ("ident", 'parse it before: `with_columns("timed", ident=pl.col("ident").str.to_datetime('),
-    ],
-)
-def test_times_of_another_type_say_how_they_become_times(column: str, remedy: str) -> None:
-    (fault,) = faults(lambda s: s.with_times("step", column).write("out"), timed=False)
-    assert remedy in fault
-
-
-def test_texts_become_times_by_a_format() -> None:
-    (fault,) = faults(lambda s: s.with_columns("step", at=pl.col("ident").str.to_datetime()).write("out"))
-    assert "guesses the format from the first row of each batch; give it: `format=" in fault
-    assert not faults(
-        lambda s: s.with_columns("step", at=pl.col("ident").str.to_datetime("%Y-%m-%d")).write("out")
-    )
-
-
-@pytest.mark.parametrize("text", ["time > '2026-01-01 12:00:00'", "time > timestamp '2026-01-01 12:00:00'"])
-def test_a_time_in_sql_has_a_zone_as_the_column(text: str) -> None:
-    (fault,) = faults(lambda s: s.filter("step", text).write("out"))
-    assert "write the time as one, in SQL: `timestamptz '2026-01-01 12:00:00'`" in fault
-    assert not faults(lambda s: s.filter("step", "time > timestamptz '2026-01-01 12:00:00'").write("out"))
 
 
 class Item(NamedTuple):
@@ -470,19 +360,3 @@ def test_a_call_that_cannot_be_meant_names_the_step(steps: Steps, text: str) -> 
     with pytest.raises(RidgelineError) as error:
         faults(steps)
     assert text in str(error.value)
-
-
-def test_a_port_says_where_a_stream_is_written() -> None:
-    app = Application("ports")
-    sink = CollectorSink(Order)
-    assert app.read("orders", ListInput(Order, [ORDER])).write("sink", sink.input) is sink
-    assert run_local(app).collected("sink") == [ORDER]
-
-
-class Kind(NamedTuple):
-    kind: Literal["old", "new", None]  # noqa: PYI061  as some write it
-
-
-def test_a_literal_with_none_may_be_null() -> None:
-    kinds = [Kind("old"), Kind(None)]
-    assert Application("kinds").read("kinds", ListInput(Kind, kinds)).collect() == kinds

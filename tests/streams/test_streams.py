@@ -1,7 +1,7 @@
 """Applications written with streams as values: the plan is that of the long form, and both forms mix."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -108,10 +108,6 @@ def text(app: Application) -> str:
     return describe(plan_application(app), unfold=True)
 
 
-def test_the_plan_is_that_of_the_long_form() -> None:
-    assert text(short_form()) == text(long_form())
-
-
 def test_results_are_those_of_the_long_form() -> None:
     short, long = run_local(short_form()), run_local(long_form())
     for sink in ("sink", "louder_sink"):
@@ -199,24 +195,3 @@ def test_a_function_that_does_not_say_what_it_returns_is_a_fault_of_the_step() -
     lines.map("loud", lambda line: line).write("sink")
     with pytest.raises(ValidationError, match=r"loud\.schema.*annotate the function's return type"):
         validation.validate(app)
-
-
-def test_streams_of_other_columns_make_no_union() -> None:
-    app = Application("words")
-    lines = app.read("lines", ListInput(Line, LINES))
-    words = lines.flat_map("words", split)
-    words.union("both", lines).write("sink")
-    with pytest.raises(ValidationError, match=r"`both.output`.*`input_1` and `input_2` differ.*`word`"):
-        validation.validate(app)
-
-
-def test_a_step_that_is_given_something_else_says_what_it_takes() -> None:
-    lines = Application("words").read("lines", ListInput(Line, LINES))
-    anything: Any = lines
-    with pytest.raises(RidgelineError, match=r"`write` takes the name .* `write\(\"name\", CollectorSink"):
-        anything.write(CollectorSink(Line))
-    with pytest.raises(RidgelineError, match=r"step `all` unites streams, but got .*; .*`table.changes`"):
-        anything.union("all", lines.table("by_text", key="text"))
-    for stream in (anything, anything.group_by("text")):
-        with pytest.raises(RidgelineError, match=r"`tumbling\(\"1m\"\)`.*; got '1m'"):
-            stream.window("1m")
