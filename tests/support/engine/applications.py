@@ -229,23 +229,6 @@ def list_application(items, *, partitions=2):
     return app
 
 
-class Tally(Operator):
-    """Counts numbers by their last digit."""
-
-    numbers = InputPort(Number, key="value")
-    tallies = OutputPort(Balance)
-
-    tally = KeyedState(int, default=0)
-
-    @numbers.process
-    def add(self, number):
-        self.tally[number.value % 10] += 1
-
-    def end_window(self):
-        for digit, count in self.tally.changed():
-            self.tallies.emit(Balance(digit, count))
-
-
 class Pair(Operator):
     """Takes numbers straight from the source and tallies from a later stage."""
 
@@ -267,15 +250,3 @@ class Pair(Operator):
 
     def end_window(self):
         self.pairs.emit(Balance(self.seen, self.tallied))
-
-
-def skipping_application():
-    """The source's numbers reach `pair` past a stage that they skip."""
-    app = Application("skipping", window="1ms")
-    source = app.add_operator("numbers", Counter(count=60), partitions=2)
-    tally = app.add_operator("tally", Tally(), partitions=3)
-    pair = app.add_operator("pair", Pair())
-    app.add_stream("numbers", source.numbers, tally.numbers, pair.numbers)
-    app.add_stream("tallies", tally.tallies, pair.tallies, locality="NODE_LOCAL")
-    app.add_stream("pairs", pair.pairs, sink(app, "store", Balance))
-    return app

@@ -24,15 +24,6 @@ class Feed:
         self.heard = []
         self.idle = threading.Event()
 
-    def put_when_idle(self, *numbers):
-        """Put numbers, from a thread, once the input has had nothing."""
-
-        def wait():
-            self.idle.wait(900)
-            self.put(*numbers)
-
-        threading.Thread(target=wait, daemon=True).start()
-
     def put(self, *numbers):
         for number in numbers:
             self.queue.put(number)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ridgeline import SystemClock
 from ridgeline.engine.exchange.address import TcpWay, ways_of
 from ridgeline.engine.exchange.connection import Handshake
-from ridgeline.engine.exchange.frames import FrameDecoder, encode
+from ridgeline.engine.exchange.frames import encode
 from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
@@ -128,12 +128,6 @@ class Hostile:
         self.heard += found
         return found
 
-    def is_hung_up(self):
-        """True once the network has closed the connection."""
-        while self._some(1 << 16):
-            pass
-        return True
-
     def _some(self, count):
         self.line.setblocking(False)
         try:
@@ -156,8 +150,3 @@ class Hostile:
 def frame(kind, head=b"", *buffers):
     """The bytes of a frame."""
     return b"".join(bytes(piece) for piece in encode(kind, head, buffers))
-
-
-def frames_in(data):
-    """The frames of bytes, as plain values."""
-    return [(found.kind, bytes(found.head)) for found in FrameDecoder().feed(data)]

@@ -235,7 +235,7 @@ def _can_be_pickled(value: object) -> bool:
 
 
 def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
-    """Read what `ship` wrote, making the user's modules importable first.
+    """Read what `distribute` wrote, making the user's modules importable first.
 
     Raises OSError, ImportError, PackageError, UntrustedError if it is not what the driver wrote.
     """

@@ -74,7 +74,7 @@ def is_state(name: str) -> bool:
 
 
 def is_segment(name: str) -> bool:
-    """True for a run."""
+    """True for a segment."""
     return ".segment" in name
 
 

@@ -4,10 +4,10 @@
 - `lock`: held by the driver that runs (local disks); YARN's next attempt removes that of the one before
 - `epochs/<n>`: one file per driver that has owned the folder; the greatest number is the owner
 - `journal/<n>`: the committed windows, one record each (see `journal`): a record that is synced is the commit
-- `committed/`: notes of how far the journal goes; shows when it is lost (see `witness`)
+- `committed/`: notes of how far the journal goes; shows when it is lost (see `sync_marker`)
 - `state/<file>`: state files (see `state_files`)
 - `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's
-  offset log (see `spark_log`)
+  offset log (see `offset_log`)
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from types import MappingProxyType
 
 from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
 from ridgeline.engine.container import recording
-from ridgeline.engine.driver.checkpoint import journal
-from ridgeline.engine.driver.checkpoint import sync_marker as witness
+from ridgeline.engine.driver.checkpoint import journal, sync_marker
 from ridgeline.engine.driver.checkpoint.journal import Committed, Journal
 from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
 from ridgeline.engine.driver.checkpoint.run_description import identify
@@ -201,7 +200,7 @@ _EPOCHS = "epochs"
 _EPOCH = re.compile(r"\d{8}")
 _FOLDERS = (
     journal.FOLDER,
-    witness.FOLDER,
+    sync_marker.FOLDER,
     _EPOCHS,
     state_files.FOLDER,
     "plans",

@@ -257,7 +257,7 @@ class QueryTrigger:
 
 
 def _union(frames: list[DataFrame]) -> DataFrame:
-    """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""
+    """The source's streaming DataFrame; of several, the union whose rows the feed takes apart."""
     if len(frames) == 1:
         return frames[0]
     from pyspark.sql import functions as F  # noqa: N812  as everybody calls it

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.driver.checkpoint import journal
-from ridgeline.engine.driver.checkpoint import sync_marker as witness
+from ridgeline.engine.driver.checkpoint import journal, sync_marker
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.run_description import MOVED, NAME, REGIONS, read_if_there
@@ -39,7 +38,7 @@ COPYING = "copying.json"
 ROUNDS = 100
 _PART_BYTES = 8 << 20
 _OWN = frozenset({NAME, REGIONS, MOVED, COPYING, "lock"})
-_REMADE = frozenset({journal.FOLDER, witness.FOLDER, "epochs", "plans", state_files.FOLDER})
+_REMADE = frozenset({journal.FOLDER, sync_marker.FOLDER, "epochs", "plans", state_files.FOLDER})
 Step = Callable[[str], None]
 """Called with the name of each step, before it."""
 
