@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from ridgeline import CheckpointError, SystemClock
 from ridgeline.api.support.files import resolve, use_s3
+from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint.upkeep import pruning
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify
 from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
 from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
-from ridgeline.testing import run_local, services
+from ridgeline.testing import run_local
+from support import services
+from support.paths import SUPPORT
 from support.rewound import LAST, application
 from support.services.fixtures import ready
 
@@ -51,6 +55,9 @@ def test_a_checkpoint_goes_to_a_store_and_back(tmp_path: Path, bucket: str) -> N
     [there] = runs_of(f"{bucket}/copy")
     assert not verify(there).faults
     assert describe(there).windows[0].window_id == LAST
+    words = ["validate", f"{SUPPORT / 'rewound.py'}:application", "--against", f"{bucket}/copy"]
+    judged = CliRunner().invoke(app, words)
+    assert (judged.exit_code, f"window {LAST}:" in judged.stdout) == (0, True), judged.output
 
     export_states(f"{bucket}/copy", tmp_path / "far")
     export_states(str(tmp_path / "state"), tmp_path / "near")
