@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_rows import ALL, ROWS, Panel, Query, is_moment
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME
-from ridgeline.service.export.readings import OWN_PREFIX
+from ridgeline.service.export.prometheus import OWN_PREFIX
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _UNITS = {"seconds": "s", "bytes": "bytes", "records": "short", "windows": "short"}

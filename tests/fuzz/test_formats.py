@@ -21,7 +21,7 @@ from ridgeline.engine.state import state_files
 from ridgeline.packages.package import open_package
 from ridgeline.plan.spec.form import Form, FormError
 from ridgeline.plan.spec.texts import decode, read_document
-from ridgeline.service.access.audited import read_audit
+from ridgeline.service.access.audit import read_audit
 from ridgeline.service.access.rules import read_rules
 from ridgeline.service.event_log import head_of, read_run
 from ridgeline.service.http.bodies import AnswerError, read_object

@@ -14,7 +14,7 @@ from ridgeline.measure.events import (
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.regions.view import IDS
 from ridgeline.service import notebook
-from ridgeline.service.export.readings import Readings
+from ridgeline.service.export.prometheus import Readings
 from support.service.halves import EDGE, START, halves_of, joined
 
 

@@ -108,7 +108,7 @@ def test_the_text_has_each_sample_once():
     assert len(samples) == len(set(samples)) > 40
 
 
-@pytest.mark.parametrize("name", ["log.jsonl", "log.parquet"])
+@pytest.mark.parametrize("name", ["log.jsonl", "log.json"])
 def test_a_log_that_is_replayed_has_the_same_figures(tmp_path, name):
     path = str(tmp_path / name)
     events = [*run(), ApplicationEnded(NOW, "finished")]

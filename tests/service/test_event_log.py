@@ -3,13 +3,10 @@
 import errno
 import json
 import os
-import shutil
-import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from ridgeline import RidgelineError
@@ -28,7 +25,7 @@ from ridgeline.testing import run_local
 from support.testing.diamond import diamond
 
 EARLIER = Path(__file__).parents[1] / "support" / "service" / "log-of-0.1.0.jsonl"
-NAMES = ["log.jsonl", "log.json", "log.parquet"]
+NAMES = ["log.jsonl", "log.json"]
 
 
 @pytest.fixture(scope="module")
@@ -113,38 +110,15 @@ def test_any_other_line_that_is_no_event_is_named(tmp_path, run, line, text):
         replay(str(path))
 
 
-def test_a_parquet_log_has_a_row_an_event_and_is_whole_up_to_its_last_part(tmp_path, run):
-    log = write(tmp_path / "log.parquet", run.events[:-1])
-
-    read = list(read_event_log(str(tmp_path / "log.parquet")))  # as after a kill
-
-    assert read == run.events[: len(read)]
-    assert run.events[len(read)].at - read[-1].at < 2 * event_log.PART_SECONDS
-    assert isinstance(read[-1], (WindowCommitted, WindowPlanned))
-    log.close()
-    table = pq.read_table(tmp_path / "log.parquet")
-    assert table.schema.equals(event_log.SCHEMA)
-    assert table["event"].to_pylist() == [type(event).__name__ for event in run.events[:-1]]
-    assert table["window_id"].to_pylist()[-1] == 11
-
-
-def test_a_part_that_was_not_finished_is_not_read(tmp_path, run):
-    write(tmp_path / "log.parquet", run.events).close()
-    (tmp_path / "log.parquet" / ".part-00099.parquet").write_bytes(b"PAR1")
-    assert list(read_event_log(str(tmp_path / "log.parquet"))) == run.events
-
-
-@pytest.mark.parametrize("name", ["log.jsonl", "log.parquet"])
-def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, name):
-    reported = []
+def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch):
+    name, reported = "log.jsonl", []
     log = EventLogWriter(str(tmp_path / name), reported.append)
     log.write(run.events[0])
 
     def full(*_arguments, **_more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(event_log._Lines, "raw", full)
-    monkeypatch.setattr(event_log.pq, "write_table", full)
+    monkeypatch.setattr(event_log._Lines, "add", full)
     for event in run.events[1:]:
         log.write(event)
     log.close()
@@ -163,9 +137,9 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("log.txt", r"must end in `.jsonl`, `.json` or `.parquet`; did you mean `.*log.jsonl`\?"),
+        ("log.txt", r"must end in `.jsonl` or `.json`; did you mean `.*log.jsonl`\?"),
         ("there.jsonl", "exists already, and is no event log; give another name, or remove it"),
-        ("there.parquet", "exists already, and is no event log; give another name, or remove it"),
+        ("there.json", "exists already, and is no event log; give another name, or remove it"),
         (
             "no/log.jsonl",
             (
@@ -173,13 +147,11 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
                 "may be written to"
             ),
         ),
-        ("no/log.parquet", "cannot be written: No such file or directory; give a path in a folder"),
     ],
 )
 def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path, name, text):
     (tmp_path / "there.jsonl").write_text('{"amount": 1}\n')
-    (tmp_path / "there.parquet").mkdir()
-    (tmp_path / "there.parquet" / "part.parquet").write_bytes(b"PAR1")
+    (tmp_path / "there.json").mkdir()
     with pytest.raises(RidgelineError, match=text):
         EventLogWriter(str(tmp_path / name))
 
@@ -188,18 +160,14 @@ def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path, name, text):
     ("name", "text"),
     [
         ("no.jsonl", "cannot be read: No such file or directory; give a file that `--event-log` has written"),
-        ("no.parquet", "cannot be read: No such file or directory"),
         ("log.csv", "must end in"),
         ("empty.jsonl", "holds no events"),
-        ("empty.parquet", "holds no events"),
         ("late.jsonl", "begins with `MessagesRefused` instead of `ApplicationPlanned`; give a whole log"),
-        ("broken.parquet", "cannot be read: .*; give a file"),
+        ("log.parquet", "must end in"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path, name, text):
     (tmp_path / "empty.jsonl").touch()
-    (tmp_path / "empty.parquet").mkdir()
-    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and so on")
     write(
         tmp_path / "late.jsonl", [MessagesRefused(1.0, "malformed"), ApplicationEnded(2.0, "finished")]
     ).close()
@@ -218,8 +186,7 @@ def rotated(path, events, rotation=SMALL):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_log_in_several_files_is_read_as_one(tmp_path, run, name, monkeypatch):
-    monkeypatch.setattr(event_log, "PART_EVENTS", 30)
+def test_a_log_in_several_files_is_read_as_one(tmp_path, run, name):
     path = tmp_path / name
     rotated(path, run.events)
     files = earlier(path)
@@ -241,8 +208,7 @@ def test_a_log_in_several_files_is_read_as_one(tmp_path, run, name, monkeypatch)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_plan_that_a_missing_file_brought_is_read_from_the_next_one(tmp_path, run, name, monkeypatch):
-    monkeypatch.setattr(event_log, "PART_EVENTS", 30)
+def test_the_plan_that_a_missing_file_brought_is_read_from_the_next_one(tmp_path, run, name):
     path, notes = tmp_path / name, []
     cut = len(run.events) // 2
     changed = replace(run.events[0], at=run.events[cut].at, plan_version=7)
@@ -250,10 +216,7 @@ def test_the_plan_that_a_missing_file_brought_is_read_from_the_next_one(tmp_path
     events = [*run.events[:cut], changed, *run.events[cut:]]
     rotated(path, events)
     holder = next(one for one in earlier(path) if changed in list(event_log._read_file(one, None)))
-    if holder.is_dir():
-        shutil.rmtree(holder)
-    else:
-        holder.unlink()
+    holder.unlink()
 
     assert replay(str(path), notes.append).info(0)["planVersion"] == 7
     left = list(read_event_log(str(path)))
@@ -293,69 +256,6 @@ def test_a_log_that_is_renamed_is_begun_again(tmp_path, run):
     path.rename(tmp_path / "log.000002.jsonl")
     (tmp_path / "log.jsonl.1").rename(tmp_path / "log.000001.jsonl")
     assert list(read_event_log(str(path), pytest.fail)) == run.events
-
-
-@pytest.mark.parametrize("after_a_write", [False, True])
-def test_a_log_that_logrotate_copies_and_cuts_is_two_whole_logs(tmp_path, run, after_a_write):
-    path, copied = tmp_path / "run.jsonl", tmp_path / "run-1.jsonl"
-    log = EventLogWriter(str(path), pytest.fail)
-    windows = [number for number, one in enumerate(run.events) if isinstance(one, WindowCommitted)]
-    cut = windows[1] + 1
-    for event in run.events[:cut]:
-        log.write(event)
-    shutil.copy(path, copied)
-    if after_a_write:  # it is cut just after the writer has looked
-        at = windows[2] + 1
-        before = path.stat().st_size
-        for event in run.events[cut:at]:
-            log.write(event)
-        rest = path.read_bytes()[before:]
-        os.truncate(path, 0)
-        with path.open("ab") as file:
-            file.write(rest)
-    else:
-        os.truncate(path, 0)
-        at = cut
-    for event in run.events[at:]:
-        log.write(event)
-    log.close()
-    notes = []
-    after = list(read_event_log(str(path), notes.append))
-    assert list(read_event_log(str(copied), pytest.fail)) == run.events[:cut]
-    assert isinstance(after[0], ApplicationPlanned)
-    assert after[-len(run.events[cut:]) :] == run.events[cut:]
-    assert "begins in the middle" in notes[0]
-
-
-@pytest.mark.crash
-def test_who_is_killed_while_it_mends_a_cut_log_loses_no_line(tmp_path, run):
-    path = tmp_path / "run.jsonl"
-    log = EventLogWriter(str(path), pytest.fail)
-    windows = [number for number, one in enumerate(run.events) if isinstance(one, WindowCommitted)]
-    first, second = windows[1] + 1, windows[2] + 1
-    for event in run.events[:first]:
-        log.write(event)
-    before = path.stat().st_size
-    for event in run.events[first:second]:
-        log.write(event)
-    since = path.read_bytes()[before:]
-    path.write_bytes(since)  # cut by another program just before these lines
-
-    event = run.events[second]
-    for place, step in ((os, "fsync"), (Path, "rename"), (os, "open")):
-        child = os.fork()
-        if child == 0:
-            setattr(place, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-            log.write(event)
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, step
-        assert path.read_bytes() == since
-    for event in run.events[second:]:
-        log.write(event)
-    log.close()
-    after = list(read_event_log(str(path)))
-    assert after[-len(run.events[first:]) :] == run.events[first:]
-    assert [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
 
 
 def test_two_runs_do_not_write_the_same_log(tmp_path, run):

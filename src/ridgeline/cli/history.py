@@ -46,7 +46,7 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
                 f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
             )
         if not Path(path).is_dir() and not is_log(Path(path)):
-            raise CommandError(f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`")
+            raise CommandError(f"event log `{path}` must end in `.jsonl` or `.json`")
         found.append(Path(path).resolve())
     runs = Runs(found)
     server = serve(runs, port)

@@ -196,7 +196,7 @@ def audit(
 
     Exit codes: 0 done, 1 lines are damaged, 2 there is no such log.
     """
-    from ridgeline.service.access.audited import read_audit
+    from ridgeline.service.access.audit import read_audit
 
     if not os.path.exists(file):  # noqa: PTH110  rotated files count as well
         msg = f"there is no audit log `{file}`; `ridgeline run APP --audit-log {file}` writes one"

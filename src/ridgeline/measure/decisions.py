@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.changes import DecisionAnswer
 from ridgeline.measure.events import PolicyDecided
 
 _KEPT = 1_000

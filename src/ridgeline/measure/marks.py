@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ridgeline.measure.answers.marks import MarkAnswer
-from ridgeline.measure.changes import row_of, text_of
+from ridgeline.measure.answers.changes import MarkAnswer
+from ridgeline.measure.changes import promise_text, row_of, text_of
 from ridgeline.measure.decisions import decision_row, decision_text
 from ridgeline.measure.events import (
     ApplicationChanged,
@@ -19,7 +19,6 @@ from ridgeline.measure.events import (
     SourceAsked,
     WindowRetried,
 )
-from ridgeline.measure.promises import promise_text
 from ridgeline.measure.slot_events import (
     SlotLost,
     SlotMisplaced,

@@ -18,9 +18,9 @@ from ridgeline.measure.answers.application import (
     StatsAnswer,
 )
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.lines import LinesAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
+    LinesAnswer,
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,
@@ -31,8 +31,7 @@ from ridgeline.measure.answers.operators import (
     streams_answer,
     throughput_answer,
 )
-from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer
-from ridgeline.measure.answers.sources import SourceDetailAnswer
+from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer, SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import (
     WatermarksAnswer,
     watermarks_answer,
@@ -45,8 +44,7 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.changes import ChangeFold
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.deciding.fold import DecidingFold
-from ridgeline.measure.deciding.times import TimesFold
+from ridgeline.measure.deciding.fold import DecidingFold, TimesFold
 from ridgeline.measure.decisions import DecisionFold
 from ridgeline.measure.events import (
     ApplicationChanged,
@@ -73,8 +71,7 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.history.answers import application_history, operator_history
-from ridgeline.measure.history.fold import HistoryFold
+from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
@@ -86,7 +83,7 @@ from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
 from ridgeline.measure.registry.scrape import Labels, Whose
 from ridgeline.measure.run_counts import RunCounts
-from ridgeline.measure.run_state import RunState
+from ridgeline.measure.run_state import History, RunState, Succession, WindowsUnderWay
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,
@@ -98,10 +95,8 @@ from ridgeline.measure.slot_events import (
     StoreSilent,
 )
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
-from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import Topology
-from ridgeline.measure.under_way import WindowsUnderWay
 
 _LATENCY_VALUES = [(row.name, row.value) for row in LATENCY_METRICS]
 _STEP_EVENTS = 1_000

@@ -11,8 +11,7 @@ from __future__ import annotations
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.registry.application import APPLICATION
 from ridgeline.measure.registry.operators import OPERATORS
-from ridgeline.measure.registry.records import RECORDS, WATERMARKS
-from ridgeline.measure.registry.sources import HOSTS, QUEUES, SOURCES
+from ridgeline.measure.registry.sources import HOSTS, QUEUES, RECORDS, SOURCES, WATERMARKS
 from ridgeline.measure.registry.windows import WINDOWS
 
 METRICS: tuple[Metric, ...] = (

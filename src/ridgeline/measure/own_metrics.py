@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.measure.answers.own_metrics import (
+from ridgeline.measure.answers.operators import (
     MetricAnswer,
     MetricHistoryAnswer,
     MetricPeriodAnswer,

@@ -6,9 +6,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ridgeline.measure.age.visible import OutputFold
-from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, StateCompacted, StateWarning
-from ridgeline.measure.promises import PromiseFold
+from ridgeline.measure.answers.progress import OutputAnswer
+from ridgeline.measure.changes import PromiseFold
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    MessagesRefused,
+    OutputAsked,
+    OutputPublished,
+    StateCompacted,
+    StateWarning,
+)
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,
@@ -18,6 +25,38 @@ from ridgeline.measure.slot_events import (
     SlotsReduced,
     SlotsSized,
 )
+
+
+class OutputFold:
+    """A fold over `OutputPublished` and `OutputAsked`; `Measurement` feeds it. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, OutputAnswer] = {}
+
+    def published(self, event: OutputPublished) -> None:
+        """Readers may see more of an output."""
+        row = self._row(event.operator)
+        row["visibleWindow"], row["visibleAt"] = event.window_id, event.at
+        row["timesPublished"] += 1
+
+    def asked(self, event: OutputAsked) -> None:
+        """Committed results do not get through, or do again."""
+        self._row(event.operator)["problem"] = event.problem
+
+    def rows(self) -> list[OutputAnswer]:
+        """All outputs of which something is known."""
+        return [row.copy() for row in self._rows.values()]
+
+    def _row(self, operator: str) -> OutputAnswer:
+        nothing: OutputAnswer = {
+            "operator": operator,
+            "visibleWindow": None,
+            "visibleAt": None,
+            "timesPublished": 0,
+            "problem": "",
+        }
+        return self._rows.setdefault(operator, nothing)
+
 
 SlotEvent: TypeAlias = (
     SlotJoined | SlotLost | SlotsReduced | SlotMisplaced | SlotSpeculated | SlotSilent | SlotsSized

@@ -16,12 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.errors import shorten
-from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.changes import DecisionAnswer, PromiseAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.operators import RecordAgesAnswer
-from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
+from ridgeline.measure.answers.operators import MetricHistoryAnswer, MetricsAnswer, RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 from ridgeline.measure.registry.operators import LATENCY_METRICS
 

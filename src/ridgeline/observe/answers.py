@@ -15,23 +15,19 @@ from ridgeline.measure.answers.application import (
     RunAnswer,
     RunSummaryAnswer,
 )
-from ridgeline.measure.answers.changes import ChangeFiguresAnswer
-from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer, PromiseAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.lines import LinesAnswer
-from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
+    LinesAnswer,
+    MetricHistoryAnswer,
+    MetricsAnswer,
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,
     ThroughputAnswer,
 )
-from ridgeline.measure.answers.outputs import OutputAnswer
-from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
-from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
-from ridgeline.measure.answers.sources import SourceDetailAnswer
+from ridgeline.measure.answers.progress import OutputAnswer, ProgressAnswer, SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ridgeline.api.errors import Failure, capped, described
 from ridgeline.api.support.masking import masked_and_capped, printable
-from ridgeline.measure.answers.debug_dump import (
+from ridgeline.measure.answers.application import (
     ControlEventAnswer,
     ControlInstructionAnswer,
     DebugDumpAnswer,

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ridgeline.measure.changes import row_of, text_of
+from ridgeline.measure.changes import promise_text, row_of, text_of
 from ridgeline.measure.decisions import decision_row, decision_text
 from ridgeline.measure.events import (
     ApplicationChanged,
@@ -29,7 +29,6 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowRetried,
 )
-from ridgeline.measure.promises import promise_text
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,

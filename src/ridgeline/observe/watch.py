@@ -19,23 +19,19 @@ from ridgeline.measure.answers.application import (
     RunAnswer,
     RunSummaryAnswer,
 )
-from ridgeline.measure.answers.changes import ChangeFiguresAnswer
-from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer, PromiseAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.lines import LinesAnswer
-from ridgeline.measure.answers.marks import MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
+    LinesAnswer,
+    MetricHistoryAnswer,
+    MetricsAnswer,
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,
     ThroughputAnswer,
 )
-from ridgeline.measure.answers.outputs import OutputAnswer
-from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
-from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
-from ridgeline.measure.answers.sources import SourceDetailAnswer
+from ridgeline.measure.answers.progress import OutputAnswer, ProgressAnswer, SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -44,8 +40,7 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
-from ridgeline.measure.deciding.period import Keys
-from ridgeline.measure.deciding.present import application_figures
+from ridgeline.measure.deciding.period import Keys, application_figures
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,

@@ -11,10 +11,8 @@ from ridgeline.measure.deciding.figures import (
 )
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.policies.answers import Answer, Decision, Expectation, Repartition, SetAttribute, SetProperty
-from ridgeline.policies.backlog import BacklogBounds, CatchUpTime
-from ridgeline.policies.bounds import LatencyBounds, ThroughputBounds
+from ridgeline.policies.bounds import BacklogBounds, CatchUpTime, LatencyBounds, Schedule, ThroughputBounds
 from ridgeline.policies.critical_path import CriticalPathPolicy
-from ridgeline.policies.schedule import Schedule
 from ridgeline.policies.skew import SkewPolicy
 
 __all__ = [

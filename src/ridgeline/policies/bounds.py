@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, time
+from zoneinfo import ZoneInfo
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.policies.answers import Decision
-from ridgeline.policies.model import ROOM, behind, busy_share, predicted_busy, predicted_latency
+from ridgeline.policies.model import (
+    MOSTLY,
+    ROOM,
+    behind,
+    busy_share,
+    predicted_busy,
+    predicted_latency,
+    wanted_load,
+)
 from ridgeline.policies.steering import OneOperatorPolicy, Seconds
 
 
@@ -90,3 +100,111 @@ class LatencyBounds(OneOperatorPolicy):
             if fits and predicted_busy(operator, now - 1) < ROOM:
                 return self.step(settled, now - 1, f"p99 {late:.3g} s, less than {self.at_least:.3g} s")
         return None
+
+
+_FULL = 0.9
+
+
+class BacklogBounds(OneOperatorPolicy):
+    """One partition more while more than `at_most` records wait at the inputs and do not get fewer.
+
+    One is taken back once at most `at_least` wait, and only from an operator with room.
+    """
+
+    at_most: float = Field(gt=0)
+    at_least: float = Field(default=0.0, ge=0)
+
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        """One partition more or fewer, or nothing."""
+        settled = self.ready(figures)
+        operator = self.watched(settled) if settled else None
+        known = [] if settled is None else [one for one in settled.sources if one.backlog is not None]
+        if settled is None or operator is None or not known:
+            return None
+        backlog = sum(one.backlog or 0.0 for one in known)
+        grows = sum(one.grows_per_second or 0.0 for one in known)
+        if backlog > self.at_most and grows >= 0 and busy_share(operator) > MOSTLY:
+            return self.step(settled, operator.partitions + 1, f"{backlog:.0f} records wait, and not fewer")
+        fewer = operator.partitions - 1
+        if (
+            fewer
+            and backlog <= self.at_least
+            and not behind(settled)
+            and predicted_busy(operator, fewer) < ROOM
+        ):
+            return self.step(settled, fewer, f"only {backlog:.0f} records wait")
+        return None
+
+
+class CatchUpTime(OneOperatorPolicy):
+    """As many partitions as it takes to have caught up `within` a time; it takes none back."""
+
+    within: Seconds = Field(gt=0)
+
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        """More partitions, as many as the model says, or nothing."""
+        settled = self.ready(figures)
+        operator = self.watched(settled) if settled else None
+        if settled is None or operator is None or not behind(settled):
+            return None
+        due = settled.caught_up_in_seconds
+        if (due is not None and due <= self.within) or busy_share(operator) < MOSTLY:
+            return None
+        load, limit, wanted = (
+            wanted_load(settled, self.within),
+            self.limit(settled, self.operator),
+            operator.partitions,
+        )
+        while wanted < limit and predicted_busy(operator, wanted, load) > _FULL:
+            wanted += 1
+        if predicted_busy(operator, wanted) > 0.9 * busy_share(operator):
+            return None
+        return self.step(
+            settled, wanted, f"{load:.2f} times as much must be taken to catch up in {self.within:.0f} s"
+        )
+
+
+class Schedule(OneOperatorPolicy):
+    """Gives an operator numbers of partitions by the time of day, such as `{"08:00": 4, "20:00": 1}`.
+
+    `timezone`: whose clock it goes by. Changes by others stay until the next hour of the schedule.
+    """
+
+    partitions: dict[str, int] = Field(min_length=1)
+    timezone: str = "UTC"
+    _last: tuple[str, str] | None = None
+
+    @field_validator("partitions")
+    @classmethod
+    def _hours(cls, value: dict[str, int]) -> dict[str, int]:
+        for hour, number in value.items():
+            time.fromisoformat(hour)
+            if number < 1:
+                raise ValueError(f"{number} partitions at {hour}: give one or more")
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"no time zone `{value}`; give one such as `Europe/Berlin`") from error
+        return value
+
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        """The change that is due since an hour of the schedule has begun."""
+        if figures.changing or self.operator not in figures.operators:
+            return None
+        now = datetime.fromtimestamp(figures.at, ZoneInfo(self.timezone))
+        by_time = sorted(self.partitions, key=time.fromisoformat)
+        begun = [hour for hour in by_time if time.fromisoformat(hour) <= now.time()]
+        hour = begun[-1] if begun else by_time[-1]
+        day = str(now.date()) if begun else "before"
+        if self._last == (day, hour):
+            return None
+        already = self._last is not None and not begun and self._last[1] == hour
+        self._last = (day, hour)
+        if already:
+            return None
+        return self.step(figures, self.partitions[hour], f"it is {hour} in {self.timezone}")

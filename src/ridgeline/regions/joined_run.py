@@ -11,7 +11,7 @@ from ridgeline.api.errors import ChangeError
 from ridgeline.api.publisher import Publisher
 from ridgeline.engine.container.samples import Port, SampleRequest
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
+from ridgeline.measure.answers.application import DebugDumpAnswer
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.edits import Edit

@@ -15,9 +15,9 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
     StatsAnswer,
 )
+from ridgeline.measure.answers.changes import PromiseAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, ApplicationStepAnswer
 from ridgeline.measure.answers.operators import StreamAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer
 from ridgeline.measure.topology import StreamEdge
 from ridgeline.regions.region_run import RegionRun

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.answers.changes import ChangeFiguresAnswer
-from ridgeline.measure.answers.decisions import DecisionAnswer
-from ridgeline.measure.answers.lines import LinesAnswer
-from ridgeline.measure.answers.marks import MarkAnswer
+from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
+    LinesAnswer,
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,

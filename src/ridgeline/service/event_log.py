@@ -1,10 +1,8 @@
 """Event logs: all events of a run, in files, to compute its figures again without it.
 
 `NAME.jsonl` (or `.json`) is JSON lines, an event a line, written line by line. A killed run leaves at most a
-torn last line, which readers skip. `NAME.parquet` is a folder of Parquet files, as Spark writes them. A
-Parquet file can be read only once its end is written. So a part is finished every `PART_SECONDS`, and a
-killed run loses at most its last seconds. Numbers that are not finite are written as Python's `json` does
-(`NaN`, `Infinity`).
+torn last line, which readers skip. Numbers that are not finite are written as Python's `json` does (`NaN`,
+`Infinity`).
 
 A log that is full is renamed, and `NAME.jsonl` begins again (see `ridgeline.engine.files.rotation`). So it is
 where a run begins. A file that continues a run begins with a line `LogContinued`, and repeats the plan. Hence
@@ -18,20 +16,15 @@ import errno
 import fcntl
 import json
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, Protocol
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.engine.files.rotation import DEFAULT, Rotation, base_of, earlier, put_away, remove_old
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import (
-    ApplicationEnded,
     ApplicationPlanned,
     ContainerWindow,
     OperatorWindow,
@@ -42,48 +35,16 @@ from ridgeline.measure.events import (
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
 
-PART_SECONDS = 5.0
-PART_EVENTS = 50_000
 RETRY_SECONDS = 5.0
 """After so long a log that could not be written is tried again; then after twice as long, and so on."""
 _MOST_RETRIES = 6
-SCHEMA = pa.schema(
-    [("event", pa.string()), ("at", pa.float64()), ("window_id", pa.int64()), ("payload", pa.string())]
-)
-"""The columns of a Parquet log; `payload` is the line that a JSON log would have."""
 CONTINUED = "LogContinued"
 """The `event` of the first line of a file that continues a run."""
 LINES = frozenset({".jsonl", ".json"})
-PARQUET = ".parquet"
 _FIRST = b'{"event":'
 _BEGINNING_BYTES = 256
 _BURST = (ContainerWindow, OperatorWindow, SourceProgress)  # a `WindowCommitted` follows them at once
 _UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-
-
-class _Sink(Protocol):
-    size: int
-    """Bytes on the disk."""
-
-    @property
-    def pending(self) -> int:
-        """Events that are not on the disk."""
-
-    def write(self, event: RunEvent) -> None: ...
-
-    def raw(self, kind: str, at: float, line: str) -> None: ...
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def is_at(self, path: Path) -> bool: ...
-
-    def is_cut(self) -> bool: ...
-
-    def begin_again(self, lines: Iterable[str]) -> None: ...
-
-    def remove(self) -> None: ...
 
 
 class EventLogWriter:
@@ -93,7 +54,7 @@ class EventLogWriter:
     again. While it cannot be written (disk full) events are left out, and counted in the next file.
 
     Args:
-        path: Ends in `.jsonl`, `.json` or `.parquet`; its folder must exist.
+        path: Ends in `.jsonl` or `.json`; its folder must exist.
         failed: Called with the reason if writing fails later, and once it is possible again.
         rotation: When the next file begins, and how much is kept.
 
@@ -116,13 +77,11 @@ class EventLogWriter:
         self._lost = 0
         self._retry_at = 0.0
         self._failures = 0
-        self._sink: _Sink | None = _open(path)
+        self._sink: _Lines | None = _open(path)
         remove_old(self._file, self._rotation)
 
     def write(self, event: RunEvent) -> None:
         """Append an event. Never raises."""
-        if not isinstance(event, _BURST):
-            self._try(lambda sink: self._mend(sink, event.at), event.at)
         self._standing.note(event)
         if not self._begun:
             self._begun, self._part_began = True, event.at
@@ -140,7 +99,7 @@ class EventLogWriter:
         self._sink = None
         self._retry_at = float("inf")
 
-    def _look(self, sink: _Sink, at: float) -> None:
+    def _look(self, sink: _Lines, at: float) -> None:
         """Begin the next file if this one is full, or has been renamed."""
         moved = not sink.is_at(self._file)
         if not moved and not self._rotation.is_due(sink.size, at - self._part_began):
@@ -158,9 +117,9 @@ class EventLogWriter:
         sink = _open(self.path)
         try:
             repeated = self._standing.events()
-            sink.raw(CONTINUED, at, self._head(at, len(repeated)))
+            sink.add(self._head(at, len(repeated)))
             for one in repeated:
-                sink.raw(type(one).__name__, one.at, _line(one))
+                sink.add(_line(one))
             sink.flush()
         except BaseException:
             with contextlib.suppress(Exception):
@@ -173,14 +132,6 @@ class EventLogWriter:
         head = {"event": CONTINUED, "at": at, **self._standing.run, "part": self._part + 1}
         head |= {"repeated": repeated, "lost": self._lost}
         return json.dumps(head, ensure_ascii=False, separators=(",", ":"))
-
-    def _mend(self, sink: _Sink, at: float) -> None:
-        """Let a file that another program has emptied (logrotate's `copytruncate`) begin as the next one."""
-        if not self._standing.run or not sink.is_cut():
-            return
-        repeated = self._standing.events()
-        sink.begin_again([self._head(at, len(repeated)), *map(_line, repeated)])
-        self._part, self._part_began, self._lost = self._part + 1, at, 0
 
     def _begin_again(self, event: RunEvent) -> bool:
         """After a failure: try a new file now and then, where a window ends."""
@@ -195,7 +146,7 @@ class EventLogWriter:
         self._say(f"event log `{self.path}` is written again; {lost:,} events are missing in it")
         return True
 
-    def _try(self, action: Callable[[_Sink], None], at: float) -> bool:
+    def _try(self, action: Callable[[_Lines], None], at: float) -> bool:
         """Do something with the sink. The first of several failures is said."""
         sink = self._sink
         if sink is None:
@@ -322,7 +273,7 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
             if found is not None and found[1].part > head.part + 1 and note is not None:
                 gone = _several(found[1].part - head.part - 1)
                 note(f"event log `{path}`: {gone} between `{file}` and `{found[0]}` are not there")
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise RidgelineError(
             f"event log `{path}` cannot be read: {_reason(error)}; give a file that `--event-log` has written"
         ) from error
@@ -334,7 +285,7 @@ def _several(files: int) -> str:
 
 def _read_file(file: Path, note: Callable[[str], None] | None) -> Iterator[RunEvent]:
     """The events of one file, without the line that continues a run. Raises as `read_event_log`."""
-    lines = _parquet_lines(file) if file.suffix == PARQUET else _text_lines(file)
+    lines = _text_lines(file)
     for number, (where, text, torn) in enumerate(lines):
         try:
             data = json.loads(text)
@@ -394,7 +345,7 @@ def event_logs(folder: str) -> list[str]:
     """
     runs: dict[tuple[object, ...], tuple[int, str]] = {}
     for path in sorted(Path(folder).iterdir()):
-        if path.suffix not in {*LINES, PARQUET} or path.name.startswith("."):
+        if path.suffix not in LINES or path.name.startswith("."):
             continue
         head = head_of(path)
         if head is not None and head.part >= runs.get((base_of(path), head.run), (0, ""))[0]:
@@ -425,12 +376,12 @@ class FileHead:
 
 def head_of(file: Path) -> FileHead | None:
     """The head of a file, None if it has no event or another content. Raises OSError."""
-    if file.suffix != PARQUET and not _begins(file):
+    if not _begins(file):
         return None  # also of a file of another content whose first line is huge
-    lines = _parquet_lines(file) if file.suffix == PARQUET else _text_lines(file)
+    lines = _text_lines(file)
     try:
         return next((FileHead(text) for _, text, _ in lines), None)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pa.ArrowException):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     finally:
         lines.close()
@@ -443,9 +394,7 @@ def _begins(file: Path) -> bool:
 
 
 def _beginning(file: Path) -> bytes:
-    """The first bytes of a file, which have the time of its first event; none of a folder. Raises OSError."""
-    if file.is_dir():
-        return b""
+    """The first bytes of a file, which have the time of its first event. Raises OSError."""
     with file.open("rb") as opened:
         return opened.read(_BEGINNING_BYTES)
 
@@ -508,13 +457,13 @@ class RunFiles:
 # Writing ----------------------------------------------------------------------------------------------------
 
 
-def _open(path: str) -> _Sink:
+def _open(path: str) -> _Lines:
     """A new sink by the path's suffix; what was there is put away. Raises RidgelineError."""
     _check_suffix(path)
     file = Path(path)
     try:
         _put_away(file)
-        return _Parts(file) if file.suffix == PARQUET else _Lines(file)
+        return _Lines(file)
     except OSError as error:
         raise RidgelineError(
             f"event log `{path}` cannot be written: {_reason(error)}; give a path in a folder that exists "
@@ -530,9 +479,8 @@ def _put_away(file: Path) -> None:
         return
     try:
         _lock(descriptor, file)
-        empty = not any(file.iterdir()) if file.is_dir() else file.stat().st_size == 0
-        if not empty:
-            if head_of(file) is None and not _is_torn(file):
+        if file.is_dir() or file.stat().st_size:
+            if file.is_dir() or (head_of(file) is None and not _is_torn(file)):
                 raise RidgelineError(
                     f"`{file}` exists already, and is no event log; give another name, or remove it"
                 )
@@ -543,8 +491,6 @@ def _put_away(file: Path) -> None:
 
 def _is_torn(file: Path) -> bool:
     """Whether a file has no more than the beginning of its first line."""
-    if file.is_dir():
-        return not any(file.glob("[!.]*"))
     with file.open("rb") as opened:
         first = opened.readline()
     return first.startswith(_FIRST) and not first.endswith(b"\n")
@@ -562,9 +508,9 @@ def _lock(descriptor: int, file: Path) -> None:
 
 
 def _check_suffix(path: str) -> None:
-    if Path(path).suffix not in {*LINES, PARQUET}:
+    if Path(path).suffix not in LINES:
         raise RidgelineError(
-            f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`; did you mean "
+            f"event log `{path}` must end in `.jsonl` or `.json`; did you mean "
             f"`{Path(path).with_suffix('.jsonl')}`?"
         )
 
@@ -573,22 +519,24 @@ def _line(event: RunEvent) -> str:
     return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":"))
 
 
-class _Locked(ABC):
-    """A file or a folder that this run alone writes."""
+class _Lines:
+    """JSON lines that this run alone writes: whole windows and single events reach the file at once or never.
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        """Take over what is open. Raises RidgelineError if another run writes it, OSError."""
-        self._path = path
-        self._descriptor = descriptor
+    `size`: bytes on the disk.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """Open it. Raises RidgelineError if another run writes it, OSError."""
+        self._path = file
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._descriptor = trust.private_opener(str(file), flags)
         try:
-            _lock(descriptor, path)
+            _lock(self._descriptor, file)
         except BaseException:
-            os.close(descriptor)
+            os.close(self._descriptor)
             raise
-
-    @abstractmethod
-    def flush(self) -> None:
-        """Write what waits."""
+        self.size = os.fstat(self._descriptor).st_size
+        self._waiting: list[bytes] = []
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -605,26 +553,17 @@ class _Locked(ABC):
         except FileNotFoundError:
             return False
 
-
-class _Lines(_Locked):
-    """JSON lines: whole windows and single events reach the file at once, or not at all."""
-
-    def __init__(self, file: Path) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        super().__init__(file, trust.private_opener(str(file), flags))
-        self.size = os.fstat(self._descriptor).st_size
-        self._waiting: list[bytes] = []
-
     @property
     def pending(self) -> int:
         return len(self._waiting)
 
     def write(self, event: RunEvent) -> None:
-        self.raw("", event.at, _line(event))
+        self.add(_line(event))
         if not isinstance(event, _BURST):
             self.flush()
 
-    def raw(self, _kind: str, _at: float, line: str) -> None:
+    def add(self, line: str) -> None:
+        """Let a line wait for `flush`."""
         self._waiting.append(line.encode("utf-8", "surrogatepass") + b"\n")
 
     def flush(self) -> None:
@@ -641,90 +580,8 @@ class _Lines(_Locked):
         self.size += begun
         self._waiting.clear()
 
-    def is_cut(self) -> bool:
-        """Whether another program has made it shorter. Raises OSError."""
-        return os.fstat(self._descriptor).st_size < self.size
-
-    def begin_again(self, lines: Iterable[str]) -> None:
-        """Write these lines first, then what came since it was made empty. Raises OSError, RidgelineError.
-
-        That is a file beside it, which takes its place as a whole: who is killed meanwhile loses nothing.
-        """
-        since = self._path.read_bytes() if os.fstat(self._descriptor).st_size else b""
-        data = b"".join([*(line.encode("utf-8", "surrogatepass") + b"\n" for line in lines), since])
-        hidden = self._path.with_name(f".{self._path.name}.new")
-        new = -1
-        try:
-            with open(hidden, "wb", opener=trust.private_opener) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            new = trust.private_opener(str(hidden), os.O_WRONLY | os.O_APPEND)
-            _lock(new, self._path)  # before others can find it
-            hidden.rename(self._path)
-        except BaseException:
-            hidden.unlink(missing_ok=True)
-            if new >= 0:
-                os.close(new)
-            raise
-        os.close(self._descriptor)
-        self._descriptor, self.size = new, len(data)
-        self.flush()
-
     def remove(self) -> None:
         self._path.unlink()
-
-
-class _Parts(_Locked):
-    """Parquet files of whole windows, each of which appears when it is complete."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        super().__init__(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
-        self._rows: list[dict[str, Any]] = []
-        self._number = 0
-        self.size = 0
-
-    @property
-    def pending(self) -> int:
-        return len(self._rows)
-
-    def write(self, event: RunEvent) -> None:
-        self.raw(type(event).__name__, event.at, _line(event), getattr(event, "window_id", None))
-        full = event.at - self._rows[0]["at"] >= PART_SECONDS or len(self._rows) >= PART_EVENTS
-        if isinstance(event, ApplicationEnded) or (full and not isinstance(event, _BURST)):
-            self.flush()
-
-    def raw(self, kind: str, at: float, line: str, window: int | None = None) -> None:
-        self._rows.append({"event": kind, "at": at, "window_id": window, "payload": line})
-
-    def flush(self) -> None:
-        """Finish the part."""
-        if not self._rows:
-            return
-        name = f"part-{self._number:05d}.parquet"
-        unfinished = self._path / f".{name}"  # readers of folders skip hidden files
-        try:
-            with open(unfinished, "wb", opener=trust.private_opener) as file:
-                pq.write_table(pa.Table.from_pylist(self._rows, SCHEMA), file, compression="zstd")
-            unfinished.rename(self._path / name)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-        self.size += (self._path / name).stat().st_size
-        self._rows = []
-        self._number += 1
-
-    def is_cut(self) -> bool:
-        """No program cuts its parts."""
-        return False
-
-    def begin_again(self, lines: Iterable[str]) -> None:
-        """As of lines."""
-        raise NotImplementedError
-
-    def remove(self) -> None:
-        self._path.rmdir()
 
 
 # Reading ----------------------------------------------------------------------------------------------------
@@ -738,16 +595,6 @@ def _text_lines(file: Path) -> _Found:
         for number, line in enumerate(lines, 1):
             torn = not line.endswith(b"\n")
             yield f"line {number}", line.decode("utf-8", "replace" if torn else "strict"), torn
-
-
-def _parquet_lines(path: Path) -> _Found:
-    for part in sorted(path.glob("[!.]*.parquet")) if path.is_dir() else [path]:
-        row = 0
-        with pq.ParquetFile(part) as opened:
-            for batch in opened.iter_batches(1000, columns=["payload"]):
-                for payload in batch.column(0).to_pylist():
-                    row += 1
-                    yield f"{part.name}, row {row}", payload or "", False
 
 
 def _reason(error: Exception) -> str:

@@ -27,9 +27,8 @@ from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.regions.planning import WHOLE, Scope, resume_of
-from ridgeline.service.advising import advice_answer
+from ridgeline.service.advising import advice_answer, keys_answer
 from ridgeline.service.change_client import ChangeClient
-from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import run_measured
 from ridgeline.service.notebook import Showing
 from ridgeline.service.options import ServiceOptions
@@ -40,8 +39,8 @@ from ridgeline.testing.sinks import collected, result_of
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
-    from ridgeline.measure.answers.advice import AdviceAnswer
-    from ridgeline.measure.answers.keys import KeysAnswer
+    from ridgeline.measure.answers.changes import AdviceAnswer
+    from ridgeline.measure.answers.operators import KeysAnswer
     from ridgeline.observe.answers import Answers
     from ridgeline.regions.joined_run import AnyRun
     from ridgeline.service.http.server import WebServer

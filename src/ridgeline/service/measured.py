@@ -58,7 +58,7 @@ from ridgeline.settings.environment import unread_variables
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from ridgeline.service.export.textfile import MetricsFile
+    from ridgeline.service.export.prometheus import MetricsFile
     from ridgeline.service.http.server import WebServer
 
 _log = logging.getLogger(__name__)
@@ -218,7 +218,7 @@ class MeasuredRun:
                 surroundings.callback(log.close)
                 surroundings.callback(self.watch.subscribe(log.write))
             if self._service.metrics_file is not None:
-                from ridgeline.service.export.textfile import MetricsFile
+                from ridgeline.service.export.prometheus import MetricsFile
 
                 surroundings.callback(self._write_metrics, MetricsFile(self._service.metrics_file))
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock, log=self._log)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
-from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.answers.sentence import SentenceAnswer
+from ridgeline.measure.answers.application import OverviewAnswer, SentenceAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.drawing import COLOURS, Picture, dag_svg, line_chart, named_bars, stacked_bars
 from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted

@@ -62,8 +62,8 @@ class ServiceOptions(AccessOptions):
         str | None,
         Option(
             metavar="FILE",
-            help="Write all events to FILE, `.jsonl` or `.parquet`, for `ridgeline replay FILE`. The log of "
-            "a run before is renamed: `FILE.000001.jsonl`.",
+            help="Write all events to FILE (`.jsonl`) for `ridgeline replay FILE`. The log of a run "
+            "before is renamed: `FILE.000001.jsonl`.",
         ),
     ] = None
     event_log_rotate: Annotated[

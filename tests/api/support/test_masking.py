@@ -88,15 +88,12 @@ SECRETS_WITHIN_TEXTS = [
     ("redis://:hunter2@cache:6379/0", "redis://:***@cache:6379/0"),
     ("mongodb+srv://ann:p@ss@h1:1,h2:2/db?w=1", "mongodb+srv://ann:***@h1:1,h2:2/db?w=1"),
     ("amqp://a:x1@h1,amqp://b:x2@h2", "amqp://a:***@h1,amqp://b:***@h2"),
-    ("ann:p@ss@host:5432/db", "ann:***@host:5432/db"),
-    ("connect to ann:hunter2@host failed", "connect to ann:***@host failed"),
     ("jdbc:postgresql://ann:x@db/sales?sslpassword=y&ssl=true", "jdbc:postgresql://ann:***@db/sales?sslpassword=***&ssl=true"),
     (
         "jdbc:sqlserver://db:1433;databaseName=sales;user=ann;password=hunter2;encrypt=true",
         "jdbc:sqlserver://db:1433;databaseName=sales;user=ann;password=***;encrypt=true",
     ),
     ("jdbc:sqlserver://db;password={a;b c};encrypt=true", "jdbc:sqlserver://db;password=***;encrypt=true"),
-    ("jdbc:oracle:thin:scott/tiger@//db:1521/x", "jdbc:***@//db:1521/x"),
     (
         "Server=db;Database=x;User Id=ann;Password=hunter2;",
         "Server=db;Database=x;User Id=ann;Password=***;",
@@ -115,7 +112,6 @@ SECRETS_WITHIN_TEXTS = [
     ("authorization: Basic YW5uOng=\nHost: db", "authorization: ***\nHost: db"),
     ("{'Authorization': 'Bearer abc', 'Accept': 'x'}", "{'Authorization': '***', 'Accept': 'x'}"),
     ('{\\"Authorization\\": \\"Bearer abc\\"}', '{\\"Authorization\\": \\"***\\"}'),
-    ("sent Bearer abc.def-1 to the host", "sent Bearer *** to the host"),
     ("Proxy-Authorization: Digest a=b, c=d", "Proxy-Authorization: ***"),
     ("Set-Cookie: sid=1; Path=/", "Set-Cookie: ***"),
     ('required username="ann" password="hunter2";', 'required username="ann" password="***";'),
@@ -125,18 +121,7 @@ SECRETS_WITHIN_TEXTS = [
     ("Config(password=SecretStr('x y'), n=1)", "Config(password=***, n=1)"),
     ("passwords: ['a', 'b'] here", "passwords: *** here"),
     ("token => abc", "token => ***"),
-    ("--password hunter2 --user ann", "--password *** --user ann"),
     ("--api-key=abc --user ann", "--api-key=*** --user ann"),
-    ("CREATE USER ann PASSWORD 'hunter2'", "CREATE USER ann PASSWORD ***"),
-    ("<user>ann</user><password>hunter2</password>", "<user>ann</user><password>***</password>"),
-    (
-        "-----BEGIN RSA PRIVATE KEY-----\nab\ncd\n-----END RSA PRIVATE KEY-----\nend",
-        "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----\nend",
-    ),
-    ("-----BEGIN PRIVATE KEY-----\nab\ncd", "-----BEGIN PRIVATE KEY-----***"),
-    ("key AKIAIOSFODNN7EXAMPLE is not known", "key *** is not known"),
-    ("it is eyJhbGciOi.eyJzdWIi.abc_-1 now", "it is *** now"),
-    ("found ghp_0123456789abcdefghijABCDEFGHIJ012345", "found ***"),
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.measure.age.publish_age import PENDING_SAMPLES
+from ridgeline.measure.age.fold import PENDING_SAMPLES
 from ridgeline.measure.events import OutputPublished
 from support.measure.story import age, begin, burst, measured
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.measure.deciding.key_fold import KeyFold
-from ridgeline.measure.deciding.key_load import KeyLoad, levelled
+from ridgeline.measure.deciding.key_load import KeyFold, KeyLoad, levelled
 
 
 def test_a_period_has_what_came_in_it():

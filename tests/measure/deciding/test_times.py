@@ -1,4 +1,4 @@
-from ridgeline.measure.deciding.times import PastWindows
+from ridgeline.measure.deciding.fold import PastWindows
 from ridgeline.measure.latency.fold import LatencyFold
 from support.measure.simulated_window import BASE, SEED_MS, run, seed_graph
 
@@ -32,7 +32,7 @@ def test_a_window_that_is_folded_again_counts_once():
 
 
 def test_of_many_operators_fewer_windows_are_kept(monkeypatch):
-    monkeypatch.setattr("ridgeline.measure.deciding.times._MOST_REPORTS", 20)
+    monkeypatch.setattr("ridgeline.measure.deciding.fold._MOST_REPORTS", 20)
     past = PastWindows()
     for number in range(10):
         past.add(*window(number))

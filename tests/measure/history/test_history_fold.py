@@ -7,10 +7,8 @@ import pytest
 
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history import fold as history_fold
-from ridgeline.measure.history.answers import application_history, operator_history
-from ridgeline.measure.history.codes import decode, encode
-from ridgeline.measure.history.fold import HistoryFold
-from ridgeline.measure.history.shape import Shape
+from ridgeline.measure.history.fold import HistoryFold, Shape, application_history, operator_history
+from ridgeline.measure.history.step import decode, encode
 from ridgeline.measure.latency.fold import FoldedWindow
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies
 from ridgeline.measure.latency.window import WindowTimes

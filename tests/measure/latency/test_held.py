@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.measure.latency.held import held_results
+from ridgeline.measure.latency.critical_path import held_results
 from support.measure.simulated_window import graph, ids, run, seed_graph
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ridgeline.measure.age.histogram import Histogram
-from ridgeline.measure.latency.pending import TURN, PendingLatencies
+from ridgeline.measure.latency.fold import TURN, PendingLatencies
 from support.measure.simulated_window import graph
 
 TITLES = ["p0", "p1", "u", "S"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.latency.blame import blame_chain
-from ridgeline.measure.latency.phases import PHASES, window_phases
+from ridgeline.measure.latency.window_phases import PHASES, window_phases
 from support.depth import deep
 from support.measure.simulated_window import BASE, graph, run, runs, wild_windows
 

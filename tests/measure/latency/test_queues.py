@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.latency.blame import blame_chain, explain
 from ridgeline.measure.latency.critical_path import critical_path
-from ridgeline.measure.latency.phases import window_phases
+from ridgeline.measure.latency.window_phases import window_phases
 from support.depth import deep
 from support.measure.simulated_window import (
     BASE,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ridgeline.measure.latency.totals import LatencyTotals
-from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS
 from ridgeline.measure.topology import chain
 
 NAN = float("nan")

@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.measure.progress.backlog import SourceBacklog
-from ridgeline.measure.progress.forecast import Forecasts
+from ridgeline.measure.progress.sources import Forecasts
 
 
 def watched(waiting, *, drain=100.0):

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 @pytest.fixture
 def folder(tmp_path):
     write_log(tmp_path / "failed.jsonl", events(3, end="failed", reason="no room"))
-    write_log(tmp_path / "ended.parquet", events(5))
+    write_log(tmp_path / "ended.json", events(5))
     (tmp_path / "results.jsonl").write_text('{"account": 1}\n')
     (tmp_path / "huge.json").write_bytes(b"[" + b"1," * 2_000_000)
     (tmp_path / "empty.jsonl").touch()
@@ -30,8 +30,8 @@ def rows_of(client, state="asking"):
 def test_each_run_has_its_sentence_and_other_files_are_left_out(folder):
     with history(folder) as client:
         rows = rows_of(client)
-        assert set(rows) == {"failed.jsonl", "ended.parquet"}
-        failed, ended = rows["failed.jsonl"], rows["ended.parquet"]
+        assert set(rows) == {"failed.jsonl", "ended.json"}
+        failed, ended = rows["failed.jsonl"], rows["ended.json"]
         assert (failed["state"], failed["windows"], failed["name"]) == ("failed", 3, "numbers")
         assert "no room" in failed["sentence"]
         assert (ended["state"], ended["windows"]) == ("ended", 5)

@@ -24,7 +24,7 @@ EARLIER = Path(__file__).parents[2] / "support" / "service" / "log-of-0.1.0.json
 FIGURES = ("latency", "criticalPath", "recordAge", "operators", "window")
 
 
-@pytest.mark.parametrize("name", ["run.jsonl", "run.parquet"])
+@pytest.mark.parametrize("name", ["run.jsonl", "run.json"])
 def test_the_page_gets_the_figures_of_the_runs_end(tmp_path, name):
     found = events(5)
     live = watch_of(PLAN, found[1:], now=found[-1].at)

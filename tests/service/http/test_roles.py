@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.service.access.access import Access
-from ridgeline.service.access.audit import BURST, AuditLog
-from ridgeline.service.access.audited import read_audit
-from ridgeline.service.access.proxy import TrustedProxy
+from ridgeline.service.access.access import Access, TrustedProxy
+from ridgeline.service.access.audit import BURST, AuditLog, read_audit
 from ridgeline.service.access.roles import Role
 from ridgeline.service.access.rules import Rule
 from ridgeline.service.access.rules_file import (

@@ -6,7 +6,7 @@ from prometheus_client.registry import Collector
 from ridgeline.measure.metric import Kind
 from ridgeline.measure.metrics import METRICS
 from ridgeline.measure.registry.scrape import Distribution
-from ridgeline.service.export.readings import Readings
+from ridgeline.service.export.prometheus import Readings
 
 
 class WatchCollector(Collector):

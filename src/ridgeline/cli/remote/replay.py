@@ -73,7 +73,7 @@ def _read(path: str) -> Measurement:
         raise CommandError(
             f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
         )
-    if Path(path).is_dir() and Path(path).suffix != ".parquet":
+    if Path(path).is_dir():
         there = ", ".join(f"`{one}`" for one in event_logs(path)) or "it has none"
         raise CommandError(f"`{path}` is a folder; give one of its event logs: {there}")
     measurement = Measurement()

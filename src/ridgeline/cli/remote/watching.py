@@ -22,7 +22,7 @@ from ridgeline.cli.remote.shared import make_console, print_json
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.screen import screen
 from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.answers.lines import OperatorLinesAnswer
+from ridgeline.measure.answers.operators import OperatorLinesAnswer
 from ridgeline.measure.wording.times import to_blame
 
 _SECOND = 1.0

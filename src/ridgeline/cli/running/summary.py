@@ -17,10 +17,14 @@ from ridgeline.cli.views.lists import window_time_table
 from ridgeline.cli.views.path import average_path, slack_text
 from ridgeline.cli.views.running import sentence_text, sources_table
 from ridgeline.cli.views.screen import ages_table, sink_ages
-from ridgeline.measure.answers.application import OperatorTotalsAnswer, OverviewAnswer, RunSummaryAnswer
+from ridgeline.measure.answers.application import (
+    OperatorTotalsAnswer,
+    OverviewAnswer,
+    RunSummaryAnswer,
+    SentenceAnswer,
+)
 from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.units import about, count, duration, plural

@@ -22,7 +22,7 @@ from ridgeline.cli.views.path import short_path
 from ridgeline.cli.views.running import running_line, running_lines, verdict_line
 from ridgeline.cli.views.screen import screen
 from ridgeline.measure.answers.application import LastWindowAnswer, OverviewAnswer, RunAnswer
-from ridgeline.measure.answers.own_metrics import MetricsAnswer
+from ridgeline.measure.answers.operators import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.wording.units import count, duration, plural
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.measure.answers.lines import (
+from ridgeline.measure.answers.operators import (
     LineAnswer,
     LinesAnswer,
     OperatorLinesAnswer,

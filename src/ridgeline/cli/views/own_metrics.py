@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted, flow
-from ridgeline.measure.answers.own_metrics import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
+from ridgeline.measure.answers.operators import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.wording.units import UNKNOWN, time_of_day
 
 _SHORT_LINES, _SHORT_MOST = 2, 30

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.tables import Columns, fitted
+from ridgeline.measure.answers.application import SentenceAnswer
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
     OperatorProgressAnswer,
@@ -18,7 +19,6 @@ from ridgeline.measure.answers.progress import (
     SourceAnswer,
 )
 from ridgeline.measure.answers.regions import QueueAnswer
-from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.wording.units import UNKNOWN, count, duration, plural, rate, soon, time_of_day
 from ridgeline.measure.wording.waiting import LATE_WINDOWS, known_as
 

@@ -17,9 +17,7 @@ from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
 from ridgeline.cli.views.running import running_lines, sentence_text, sources_table
 from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.answers.lines import OperatorLinesAnswer
-from ridgeline.measure.answers.operators import RecordAgesAnswer
-from ridgeline.measure.answers.own_metrics import MetricsAnswer
+from ridgeline.measure.answers.operators import MetricsAnswer, OperatorLinesAnswer, RecordAgesAnswer
 from ridgeline.measure.changes import text_of
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.times import logical_name, place_order

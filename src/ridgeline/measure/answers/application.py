@@ -6,10 +6,9 @@ from typing import Annotated, Any, final
 
 from typing_extensions import TypedDict
 
-from ridgeline.measure.answers.changes import ChangeFiguresAnswer
+from ridgeline.measure.answers.changes import ChangeFiguresAnswer, PromiseAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer, RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 
 
@@ -164,3 +163,62 @@ class OverviewAnswer(TypedDict):
     recordAge: Annotated[RecordAgesAnswer, "The record ages of the last minute."]
     progress: Annotated[ProgressAnswer, "How far the running window and the sources are."]
     operators: Annotated[list[OperatorAnswer], "All physical operators."]
+
+
+class SentencePartAnswer(TypedDict):
+    """A piece of a sentence."""
+
+    text: Annotated[str, "The piece; all pieces joined are the sentence."]
+    about: Annotated[
+        dict[str, str] | None,
+        "Where the page shows what it is made of: `view` and its parameters; null for words between.",
+    ]
+
+
+class SentenceAnswer(TypedDict):
+    """How an application does, in a sentence."""
+
+    text: Annotated[str, "The sentence, such as `keeping up: a window takes 97 ms, 42% of it parse`."]
+    state: Annotated[str, "`starting`, `ok`, `behind`, `stuck`, `failed` or `ended`."]
+    parts: Annotated[list[SentencePartAnswer], "The pieces of the sentence."]
+
+
+class ControlInstructionAnswer(TypedDict):
+    """An instruction that STRAM answered with."""
+
+    instruction: Annotated[str, "Its type, such as `RunWindow`."]
+    details: Annotated[dict[str, Any], "Numbers and short texts of it."]
+
+
+class ControlEventAnswer(TypedDict):
+    """An event that STRAM received, and its answer."""
+
+    at: Annotated[float, "When it was received, in seconds since 1970."]
+    event: Annotated[str, "Its type, such as `ContainerReported`."]
+    details: Annotated[dict[str, Any], "Numbers and short texts of it; no tuples, and secrets are masked."]
+    instructions: Annotated[
+        list[ControlInstructionAnswer] | None,
+        "The instructions that followed, at most 20; null if STRAM failed on the event or has not answered.",
+    ]
+
+
+class InFlightWindowAnswer(TypedDict):
+    """A window in flight."""
+
+    window: Annotated[int, "Its id."]
+    attempt: Annotated[int, "Its last attempt, counted from 0; -1 before the first."]
+    phase: Annotated[str, "`due`, `running`, `complete`, `held`, `void` or `committing`."]
+    reports: Annotated[int, "How many containers have reported the attempt."]
+
+
+class DebugDumpAnswer(TypedDict):
+    """The windows in flight, and the last events and instructions of STRAM."""
+
+    application: Annotated[str, "Name of the application."]
+    version: Annotated[str, "Version of Ridgeline."]
+    at: Annotated[float | None, "When this was written, in seconds since 1970; null if there is no run yet."]
+    fault: Annotated[str | None, "The error of which the driver died; null while it runs."]
+    committed: Annotated[int, "The last committed window, -1 before the first."]
+    windows: Annotated[list[InFlightWindowAnswer], "The windows in flight, the oldest first."]
+    dropped: Annotated[int, "How many events before the first of `events` are not kept."]
+    events: Annotated[list[ControlEventAnswer], "The last events, the oldest first."]

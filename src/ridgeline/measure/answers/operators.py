@@ -316,3 +316,116 @@ def _ports(status: OperatorStatus, totals: Totals, rates: Rates) -> list[PortAns
         )
         for name in dict.fromkeys((*names, *counted))
     ]
+
+
+class HeavyKeyAnswer(TypedDict):
+    """A key that many tuples have."""
+
+    key: Annotated[str, "The key; of a codec that does not say what it is, a tuple with that key."]
+    share: Annotated[float, "Its share of the tuples of the operator."]
+    error: Annotated[float, "How far off the share may be: it comes of a sample."]
+    hash: Annotated[str, "Its hash, as 16 hexadecimal digits."]
+    partitions: Annotated[list[int], "The partitions that get its tuples."]
+
+
+class OperatorKeysAnswer(TypedDict):
+    """An operator that is divided by key."""
+
+    operator: Annotated[str, "Its name."]
+    tuples: Annotated[int, "How many tuples were counted, in some of the windows."]
+    imbalance: Annotated[float | None, "The share of the fullest partition, as a multiple of an even one."]
+    byPartition: Annotated[list[float], "The share of each partition; empty before anything was counted."]
+    heavy: Annotated[list[HeavyKeyAnswer], "The heaviest keys, the heaviest first."]
+    partitioner: Annotated[str, "How it is divided."]
+    sharedCells: Annotated[int, "How many cells of keys are shared by several partitions."]
+    fixed: Annotated[str, "Why nobody may divide it otherwise; empty if one may."]
+    alone: Annotated[str, "Why no key may be shared by several partitions; empty if one may."]
+
+
+class KeysAnswer(TypedDict):
+    """The operators that are divided by key."""
+
+    seconds: Annotated[float, "Of how many seconds the figures are, at most."]
+    operators: Annotated[list[OperatorKeysAnswer], "In the order of the plan."]
+
+
+class LineAnswer(TypedDict):
+    """A line at which an operator spent time. All figures are estimates: they come of samples."""
+
+    file: Annotated[str, "The file that it is in; empty for all that is not said by line."]
+    line: Annotated[int, "Its number; 0 for all that is not said by line."]
+    function: Annotated[str, "The qualified name of the function that it is in."]
+    text: Annotated[str, "The line itself; empty where its file is not at hand."]
+    seconds: Annotated[float, "Time spent there, with what it calls, over all partitions."]
+    share: Annotated[float, "Its part of the operator's time."]
+    ofPath: Annotated[float, "Its part of the critical path of the averages; 0 beside the path."]
+
+
+class OperatorLinesAnswer(InRegionAnswer, TypedDict):
+    """Where the time of a logical operator goes."""
+
+    operator: Annotated[str, "Name of the logical operator."]
+    seconds: Annotated[float, "Time of its samples, over all partitions; the engine's for it included."]
+    lines: Annotated[list[LineAnswer], "Its lines, the one with the most time first."]
+
+
+class LinesAnswer(TypedDict):
+    """Where the Python time of operators goes, by line."""
+
+    seconds: Annotated[float, "Of how many last seconds the figures are, at most."]
+    operators: Annotated[list[OperatorLinesAnswer], "Those with the most time first."]
+
+
+class MetricAnswer(TypedDict):
+    """A metric that an operator declares, as of the last application window that has ended."""
+
+    operator: Annotated[str, "Name of the logical operator, or title of its unifiers."]
+    metric: Annotated[str, "Name of the metric: of the field or method."]
+    kind: Annotated[str, "`gauge` or `counter`."]
+    aggregate: Annotated[str, "The function that makes one value of those of the partitions."]
+    unit: Annotated[str, "Its unit; empty if it has none."]
+    help: Annotated[str, "What it is, in its author's words."]
+    windowId: Annotated[
+        int | None, "The window with which the application window ended; null before one has."
+    ]
+    at: Annotated[float | None, "When that was reported, seconds since 1970."]
+    value: Annotated[float | None, "The value over all partitions; null if there is none in that window."]
+    total: Annotated[float | None, "Of a counter, the sum since the start of the run, or what is cumulative."]
+    partitions: Annotated[list[float | None], "The value of each partition, from partition 0 on."]
+    partitionTotals: Annotated[list[float | None], "Of a counter, `total` of each partition."]
+    problem: Annotated[str, "Why the author's aggregate has made no value; empty if nothing was wrong."]
+
+
+class MetricsAnswer(TypedDict):
+    """The metrics that operators declare."""
+
+    metrics: Annotated[list[MetricAnswer], "In the order of the plan, and of their declaration."]
+
+
+class MetricWindowAnswer(TypedDict):
+    """A metric's value in one window."""
+
+    windowId: Annotated[int, "The window with which the application window ended."]
+    at: Annotated[float, "When it was reported, seconds since 1970."]
+    value: Annotated[float, "The value over all partitions."]
+
+
+class MetricPeriodAnswer(TypedDict):
+    """A metric over the windows of a minute or an hour."""
+
+    start: Annotated[int, "When the minute or hour began, seconds since 1970."]
+    windows: Annotated[int, "How many application windows with a value were reported in it."]
+    sum: Annotated[float | None, "Sum of the windows' values; null if it is no finite number."]
+    min: Annotated[float, "The least."]
+    max: Annotated[float, "The greatest."]
+    mean: Annotated[float | None, "The mean."]
+    first: Annotated[float, "The first."]
+    last: Annotated[float, "The last."]
+
+
+class MetricHistoryAnswer(MetricAnswer):
+    """A metric over time. Periods without a window are missing."""
+
+    windows: Annotated[list[MetricWindowAnswer], "The last windows, at most 1,000, the newest last."]
+    minutes: Annotated[list[MetricPeriodAnswer], "The last minutes, at most 180, the newest last."]
+    hours: Annotated[list[MetricPeriodAnswer], "The last hours, at most 72, the newest last."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -134,3 +134,35 @@ class ProgressAnswer(TypedDict):
     sinks: Annotated[
         NotRequired[list[SinkBacklogAnswer]], "What waits before each sink, where there are several regions."
     ]
+
+
+class SourcePartitionAnswer(InfiniteAnswer, InRegionAnswer, TypedDict):
+    """How far a partition of an input operator is; `infinite` is about `remaining`."""
+
+    id: Annotated[int, "Id of the physical operator."]
+    operator: Annotated[str, "Its title."]
+    consumed: Annotated[float | None, "Units consumed since the start; null if unknown."]
+    remaining: Annotated[float | None, "Units that wait; null if unknown or without an end."]
+    remainingBytes: Annotated[float | None, "Bytes that wait; null if unknown."]
+    windowId: Annotated[int, "The last committed window of which it has said so."]
+
+
+class SourceDetailAnswer(TypedDict):
+    """One source, with its partitions."""
+
+    operator: Annotated[str, "Name of the input operator."]
+    unit: Annotated[str | None, "The unit that it counts in: `records`, `bytes` or its own."]
+    partitions: Annotated[
+        list[SourcePartitionAnswer], "Those that have reported; one row if it reports as a whole."
+    ]
+    position: Annotated[Any, "Its position after the last commit, as its class writes it; null if unknown."]
+
+
+class OutputAnswer(InRegionAnswer, TypedDict):
+    """The results of an output operator that readers may see."""
+
+    operator: Annotated[str, "Name of the output operator."]
+    visibleWindow: Annotated[int | None, "Readers see results up to this window; null before the first."]
+    visibleAt: Annotated[float | None, "Since when."]
+    timesPublished: Annotated[int, "How often results became visible in this run."]
+    problem: Annotated[str, "Why committed results do not get through; empty if they do."]

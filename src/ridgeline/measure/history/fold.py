@@ -4,17 +4,107 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
+from ridgeline.api.support.duration import as_ms
+from ridgeline.measure.answers.history import (
+    ApplicationHistoryAnswer,
+    ApplicationStepAnswer,
+    OperatorHistoryAnswer,
+    OperatorStepAnswer,
+    OutputAgesAnswer,
+)
 from ridgeline.measure.clocks import corrected_events
 from ridgeline.measure.events import AgeSample
-from ridgeline.measure.history.codes import Floats
-from ridgeline.measure.history.shape import Shape
-from ridgeline.measure.history.step import PLACES, Ages, Kept, OpenStep, Step, Sum
+from ridgeline.measure.history.step import PLACES, Ages, Floats, Kept, OpenStep, Step, Sum, decode
 from ridgeline.measure.latency.fold import FoldedWindow
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
+
+
+class _Groups:
+    """Sets of places, none of them empty, that lie one after the other."""
+
+    def __init__(self, members: Sequence[Sequence[int]]) -> None:
+        sizes = [len(own) for own in members]
+        self.order = np.array([place for own in members for place in own], np.intp)
+        self._starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+        self._owners = np.repeat(np.arange(len(sizes)), sizes)
+        self._single = len(self.order) == len(sizes)
+
+    def sums(self, values: Floats) -> Floats:
+        """The sums over each set; the last axis has the places."""
+        found = values[..., self.order]
+        return found if self._single else np.add.reduceat(found, self._starts, axis=-1)
+
+    def slowest(self, times: Floats) -> Floats:
+        """Of each set the row of the one with the greatest latency: windows, rows, sets.
+
+        `times`: windows by rows (the first is the latency) by places; NaN: one did not report.
+        """
+        found = times[:, :, self.order]
+        if self._single:
+            return found
+        latency = np.where(np.isnan(found[:, 0]), -np.inf, found[:, 0])
+        greatest = np.maximum.reduceat(latency, self._starts, axis=-1)
+        takes = latency == greatest[:, self._owners]
+        rows = np.where(takes[:, None], found, -np.inf)
+        chosen = np.maximum.reduceat(rows, self._starts, axis=-1)
+        return np.where(np.isneginf(chosen), np.nan, chosen)
+
+
+class Shape:
+    """The logical operators of a plan, in the order of `names`.
+
+    `inputs`, `leaves`: places of the physical operators that read from no other, and that none reads from.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.names = tuple(topology.rows_of)
+        self.index = {name: number for number, name in enumerate(self.names)}
+        places = topology.places
+        self.inputs = np.array([places[one] for one in topology.inputs], np.intp)
+        self.leaves = np.array([places[one] for one in topology.leaves], np.intp)
+        self.outputs = tuple(dict.fromkeys(topology.by_id[one].name for one in topology.leaves))
+        self._groups = _Groups(list(topology.rows_of.values()))
+        self._behind = _unifiers(topology)
+
+    def latencies(self, times: Floats) -> Floats:
+        """Windows by rows (latency, then its parts) by logical operators, as `logical_latencies` has them.
+
+        A partition is as slow as itself and the slowest of its unifiers; an operator as its slowest one.
+        """
+        chains = times.copy() if self._behind else times
+        for own, unifiers in self._behind:
+            chains[:, :, own] += np.nan_to_num(unifiers.slowest(chains))
+        return self._groups.slowest(chains)
+
+    def sums(self, values: Floats) -> Floats:
+        """Sums over partitions, without unifiers; the last axis has the operators."""
+        return self._groups.sums(values)
+
+
+def _unifiers(topology: Topology) -> list[tuple[np.ndarray, _Groups]]:
+    """The operators that have unifiers of their own, and these, as places; first those behind others."""
+    depth: dict[int, int] = {}
+    places = topology.places
+    found: dict[int, list[int]] = {}
+    for node in reversed(topology.operators):
+        own = topology.own_unifiers.get(node.id, ())
+        depth[node.id] = max((depth[one] + 1 for one in own), default=0)
+        if own:
+            found.setdefault(depth[node.id], []).append(node.id)
+    return [
+        (
+            np.array([places[one] for one in found[level]], np.intp),
+            _Groups([[places[sink] for sink in topology.own_unifiers[one]] for one in found[level]]),
+        )
+        for level in sorted(found)
+    ]
+
 
 LEVELS = ((1, 900), (10, 720), (60, 1440))
 """Seconds of a step, and how many of them are kept: 15 minutes, 2 hours, 24 hours."""
@@ -223,3 +313,91 @@ def _counts(topology: Topology, times: WindowTimes) -> Floats:
                 one.state_bytes,
             )
     return found.T
+
+
+DEFAULT_SECONDS = 900
+"""How far back an answer goes if it is not said."""
+
+
+def begin_of(begin: float | None, now: float) -> float:
+    """A moment in seconds since 1970; below 0 it is so long before `now`."""
+    begin = -DEFAULT_SECONDS if begin is None else begin
+    return now + begin if begin < 0 else begin
+
+
+def operator_history(
+    fold: HistoryFold, name: str, now: float, begin: float | None = None, step: float | None = None
+) -> OperatorHistoryAnswer:
+    """The steps that have a logical operator. `begin`, `step`: as in `HistoryFold.steps`."""
+    width, kept, steps = fold.steps(begin_of(begin, now), now, step)
+    own = [one for one in steps if name in one.index]
+    return {
+        "operator": name,
+        "step": width,
+        "keptSeconds": kept,
+        "steps": [_operator_step(one, one.index[name]) for one in own],
+    }
+
+
+def application_history(
+    fold: HistoryFold, now: float, begin: float | None = None, step: float | None = None
+) -> ApplicationHistoryAnswer:
+    """The steps of all windows. `begin`, `step`: as in `HistoryFold.steps`."""
+    width, kept, steps = fold.steps(begin_of(begin, now), now, step)
+    return {"step": width, "keptSeconds": kept, "steps": [_application_step(one) for one in steps]}
+
+
+def _operator_step(one: Step, column: int) -> OperatorStepAnswer:
+    """A step of the operator in a column."""
+    found = decode(one.codes[:, column])
+    seconds = [as_ms(float(value)) if value == value else None for value in found]  # noqa: PLR0124  NaN
+    plain = [float(value) if value == value else None for value in found]  # noqa: PLR0124  NaN
+    errors, late = plain[Kept.ERRORS], plain[Kept.LATE]
+    return {
+        "at": one.at,
+        "seconds": one.seconds,
+        "windows": one.windows,
+        "latencyMs": seconds[Kept.MEDIAN],
+        "greatestMs": seconds[Kept.GREATEST],
+        "computeMs": seconds[Kept.COMPUTE],
+        "waitMs": seconds[Kept.WAIT],
+        "transferMs": seconds[Kept.TRANSFER],
+        "tuplesIn": plain[Kept.TUPLES_IN],
+        "tuplesOut": plain[Kept.TUPLES_OUT],
+        "queue": plain[Kept.QUEUE],
+        "greatestQueue": plain[Kept.MOST_QUEUED],
+        "errors": None if errors is None else round(errors),
+        "late": None if late is None else round(late),
+        "stateBytes": plain[Kept.STATE],
+        "onPath": plain[Kept.ON_PATH],
+        "ageMs": seconds[Kept.AGE],
+        "greatestAgeMs": seconds[Kept.GREATEST_AGE],
+    }
+
+
+def _application_step(one: Step) -> ApplicationStepAnswer:
+    """A step of all windows."""
+    whole = one.whole
+    return {
+        "at": one.at,
+        "seconds": one.seconds,
+        "windows": one.windows,
+        "latencyMs": as_ms(whole.median),
+        "p99Ms": as_ms(whole.p99),
+        "greatestMs": as_ms(whole.greatest),
+        "lateMs": as_ms(whole.late),
+        "tuplesIn": whole.tuples_in,
+        "tuplesOut": whole.tuples_out,
+        "ages": _ages(one),
+    }
+
+
+def _ages(one: Step) -> list[OutputAgesAnswer]:
+    """The outputs of a step that had ages."""
+    columns = [one.index[name] for name in one.outputs]
+    found = decode(one.codes[Kept.AGE : Kept.GREATEST_AGE + 1, columns]) if columns else np.empty((2, 0))
+    return [
+        {"operator": name, "ageMs": as_ms(float(mean)), "greatestAgeMs": as_ms(float(greatest))}
+        for name, mean, greatest in zip(one.outputs, *found, strict=True)
+        if not math.isnan(mean)
+    ]

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.clocks import corrected_events
-from ridgeline.measure.latency.critical_path import CriticalPath
+from ridgeline.measure.latency.critical_path import CriticalPath, producers, ran_meanwhile, slot_path
 from ridgeline.measure.latency.operator_latency import OperatorLatency
-from ridgeline.measure.latency.slot_path import producers, ran_meanwhile, slot_path
 from ridgeline.measure.latency.window import Stages, TaskTimes, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.topology import Topology
 

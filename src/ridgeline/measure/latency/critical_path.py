@@ -7,8 +7,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+import numpy as np
+
+from ridgeline.measure.clocks import corrected_events
+from ridgeline.measure.events import ContainerWindow
+from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Neighbours, Topology
 
 _Named = tuple[tuple[int, ...], tuple[str, ...]]
@@ -112,3 +117,90 @@ def _longest(whole: Sequence[int], beyond: Neighbours, places: Iterable[int]) ->
             rest = greatest[group] = max(map(longest.__getitem__, beyond.members[group]))
         longest[place] = whole[place] + rest
     return longest
+
+
+def slot_path(topology: Topology, times: WindowTimes) -> tuple[int, ...]:
+    """The container that ended last, then of its producers the last, and so on to one without producers.
+
+    Only containers that reported. Containers that ended at the same time: the one with the lowest id.
+    """
+    containers = corrected_events(times.containers)
+    ends = np.maximum(containers.column("written"), containers.column("sent")).tolist()
+    ended = dict(zip(containers, ends, strict=True))
+    path: list[int] = []
+    found: set[int] | frozenset[int] = set(times.containers)
+    while found:
+        path.append(max(found, key=lambda container: (ended[container], -container)))
+        found = producers(topology, times, path[-1]) - set(path)
+    return tuple(path)
+
+
+def producers(topology: Topology, times: WindowTimes, container: int) -> frozenset[int]:
+    """The containers that reported and that this one reads from."""
+    return frozenset(topology.producers[container]) & times.containers.keys()
+
+
+def ran_meanwhile(times: WindowTimes, container: int) -> Sequence[ContainerWindow]:
+    """The containers of the same slot that ran while this one was ready and waited, the last one first."""
+    own = times.containers[container]
+    same_slot = (
+        number
+        for number, other in corrected_events(times.containers).reported.items()
+        if other.task == own.task
+    )
+    found = [
+        other
+        for other in map(times.containers.__getitem__, same_slot)
+        if other.began < own.began and other.written > own.ready
+    ]
+    return sorted(found, key=lambda other: (other.began, other.container), reverse=True)
+
+
+LEAST_SECONDS = 0.001
+"""A shorter wait is not reported."""
+
+
+class Held(NamedTuple):
+    """The results of `output` waited for `by`, so many seconds; both are names of logical operators."""
+
+    output: str
+    by: str
+    seconds: float
+
+
+def held_results(topology: Topology, times: WindowTimes) -> tuple[Held, ...]:
+    """For each output that was done early: which operator the window waited for, and how long; longest first.
+
+    Of those on the way to the container that ended last, and of which the output reads nothing, that operator
+    ran longest in the meantime.
+    """
+    containers = corrected_events(times.containers)
+    ends = np.maximum(containers.column("written"), containers.column("sent"))
+    ended = dict(zip(containers, ends.tolist(), strict=True))
+    done: dict[str, float] = {}
+    before: dict[str, int] = {}
+    for leaf in topology.leaves:
+        node = topology.by_id[leaf]
+        if node.container in ended:
+            done[node.name] = max(done.get(node.name, 0.0), ended[node.container])
+            before[node.name] = before.get(node.name, 0) | topology.lineage[leaf]
+    over = max(ended.values(), default=0.0)
+    early = [name for name, at in done.items() if over - at >= LEAST_SECONDS]
+    if not early:
+        return ()
+    turns = [
+        (own.began, own.ended, operator)
+        for container in slot_path(topology, times)
+        for operator in topology.containers[container]
+        if (own := times.operators.get(operator)) is not None
+    ]
+    found = []
+    for name in early:
+        others = [
+            (own_ended - max(began, done[name]), operator)
+            for began, own_ended, operator in turns
+            if not before[name] & topology.bits[operator]
+        ]
+        if others:
+            found.append(Held(name, topology.by_id[max(others)[1]].name, over - done[name]))
+    return tuple(sorted(found, key=lambda one: (-one.seconds, one.output)))

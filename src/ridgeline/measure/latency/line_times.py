@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from ridgeline.measure.answers.lines import LineAnswer, LinesAnswer, OperatorLinesAnswer
+from ridgeline.measure.answers.operators import LineAnswer, LinesAnswer, OperatorLinesAnswer
 from ridgeline.measure.events import LineTime
 from ridgeline.measure.topology import Topology
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _BOUNDS = np.array(LATENCY_BOUNDS_SECONDS)

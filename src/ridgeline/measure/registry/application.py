@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
-from ridgeline.measure.metric import Kind, Metric
-from ridgeline.measure.registry.labels import STATES, VERDICTS
+from ridgeline.measure.metric import STATES, VERDICTS, Kind, Metric
 from ridgeline.measure.registry.scrape import Labelled, Scrape, ScrapedMetric, one, state
 
 

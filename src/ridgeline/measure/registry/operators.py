@@ -5,8 +5,7 @@ To add one, fill in a field of the event `OperatorWindow` and add a row to `OPER
 
 from __future__ import annotations
 
-from ridgeline.measure.metric import Kind, Metric
-from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS, OPERATOR
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Kind, Metric
 from ridgeline.measure.registry.operator_metric import (
     Aggregate,
     Form,

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias, cast
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
-from ridgeline.measure.answers.own_metrics import MetricAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
+from ridgeline.measure.answers.changes import PromiseAnswer
+from ridgeline.measure.answers.operators import MetricAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal

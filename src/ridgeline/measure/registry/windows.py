@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ridgeline.measure.answers.windows import PathStepAnswer
-from ridgeline.measure.metric import Kind
-from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS, OPERATOR
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Kind
 from ridgeline.measure.registry.scrape import (
     Distribution,
     Labelled,

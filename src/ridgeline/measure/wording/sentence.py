@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
-from ridgeline.measure.answers.sentence import SentenceAnswer
-from ridgeline.measure.wording.phrase import Phrase, joined, one_line
+from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer, SentenceAnswer
+from ridgeline.measure.answers.changes import PromiseAnswer
 from ridgeline.measure.wording.times import age_phrase, window_phrase
 from ridgeline.measure.wording.units import amount, duration, plural, soon
 from ridgeline.measure.wording.waiting import (
+    Phrase,
     backlog_phrase,
+    joined,
     left_phrase,
+    one_line,
     paused_phrase,
     stuck_phrases,
     windows_late,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.windows import PathStepAnswer
-from ridgeline.measure.wording.phrase import Phrase, one_line
 from ridgeline.measure.wording.units import about, duration, plural
+from ridgeline.measure.wording.waiting import Phrase, one_line
 
 STEPS = {
     "offsets": "Spark's offsets",

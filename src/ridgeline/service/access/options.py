@@ -118,8 +118,7 @@ class AccessOptions:
         self.check()
         if self.tokens is None:
             return None
-        from ridgeline.service.access.access import Access
-        from ridgeline.service.access.proxy import TrustedProxy
+        from ridgeline.service.access.access import Access, TrustedProxy
         from ridgeline.service.access.rules_file import RulesFile
 
         proxy = None if not self.trust_header else TrustedProxy.of(self.trust_header, self.trusted_proxy)

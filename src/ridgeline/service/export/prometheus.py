@@ -2,16 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ridgeline.api.errors import RidgelineError
+from ridgeline.measure.answers.operators import MetricAnswer, OperatorAnswer
 from ridgeline.measure.metric import Kind, Metric
-from ridgeline.measure.registry.scrape import Distribution
-from ridgeline.service.export.readings import Readings, Sample
+from ridgeline.measure.metrics import BY_NAME, METRICS
+from ridgeline.measure.registry.operators import OPERATOR_METRICS
+from ridgeline.measure.registry.scrape import (
+    Distribution,
+    Labels,
+    Scrape,
+    ScrapedMetric,
+    Value,
+)
+from ridgeline.measure.topology import MetricNode
+from ridgeline.observe import identity
+from ridgeline.observe.answers import Answers
 
 if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
+
+
+OWN_PREFIX = "metric_"
+"""Their names begin with it, after Ridgeline's own prefix: no name can be one of the registry's."""
+_MOST = 2**63
+
+OwnSample = tuple[Labels, float]
+"""The values of a metric's labels but `application`, and the value."""
+
+
+Sample = tuple[Labels, float | Distribution]
+"""The values of a metric's labels, `application` first, and the value."""
+
+_OF_OPERATORS = [(row.metric, row.name) for row in OPERATOR_METRICS if row.metric is not None]
+"""Metrics whose value is a field of an operator's answer, and the field."""
+
+
+class Readings:
+    """Reads an application's metrics. Thread-safe."""
+
+    def __init__(self, watch: Answers) -> None:
+        self._watch = watch
+        self._version = identity.version()
+        self._lock = threading.Lock()
+        self._compute: dict[str, dict[Labels, float]] = {}
+        """The compute time of each region's operators, as it was read last."""
+
+    def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
+        """The time, and all metrics of the registry in its order, with their samples as of then.
+
+        Those that operators declare follow. The time is STRAM's wall clock. All values are finite. Where the
+        application has several regions, all metrics have the label `region`.
+        """
+        with self._lock:
+            scrapes = self._watch.scrapes()
+            found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
+            infos = [one.overview["info"] for _, one in scrapes]
+            application = next((info["name"] for info in infos if "id" in info), "")
+            for region, scrape in scrapes:
+                first = (application, region) if region else (application,)
+                for name, labels, value in self._samples(region, scrape):
+                    if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
+                        found[name].append(((*first, *labels), value))
+            own = _own_of(scrapes, application)
+        metrics = [(BY_NAME[name], samples) for name, samples in found.items()]
+        at = max(scrape.overview["at"] for _, scrape in scrapes)
+        if len(scrapes) > 1:
+            metrics = [(_by_region(metric), samples) for metric, samples in metrics]
+        return at, [*metrics, *own]
+
+    def _samples(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, Value]]:
+        """All values by metric, labels without the application's name."""
+        yield "build_info", (self._version,), 1
+        if not scrape.planned:
+            return
+        for metric in METRICS:
+            if isinstance(metric, ScrapedMetric):
+                for labels, value in metric.read(scrape):
+                    yield metric.name, labels, value
+        yield from self._latencies(region, scrape)
+        for row in scrape.overview["operators"]:
+            yield from _operator(row, scrape)
+
+    def _latencies(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
+        """Latencies and times of operators since the start. Counters never fall."""
+        progress = scrape.overview["progress"]
+        running = progress["running"]
+        spent = {row["operator"]: row["secondsSpent"] or 0.0 for row in progress["operators"]}
+        seen: dict[Labels, float] = {}
+        before = self._compute.get(region, {})
+        for (title, labels), total in scrape.latencies:
+            # What an attempt that is made again had taken is taken back; a counter must not be.
+            seen[labels] = max(
+                total.compute + (spent.get(title, 0.0) if running else 0.0), before.get(labels, 0.0)
+            )
+            yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
+            yield "operator_compute_seconds_total", labels, seen[labels]
+            yield "operator_cpu_seconds_total", labels, total.cpu
+            yield "operator_wait_seconds_total", labels, total.wait
+            yield "operator_transfer_seconds_total", labels, total.transfer
+        self._compute[region] = seen
+
+
+def _operator(row: OperatorAnswer, scrape: Scrape) -> Iterator[tuple[str, Labels, float | None]]:
+    """The metrics that are made of an operator's row."""
+    labels = scrape.labels_of[row["name"]]
+    for port in row["ports"]:
+        kind = "in" if port["type"] == "input" else "out"
+        total = port["totalTuples"]
+        yield f"operator_records_{kind}_total", (*labels, port["name"]), total
+    values: Mapping[str, Any] = row
+    for metric, field in _OF_OPERATORS:
+        yield metric.name, labels, values[field]
+
+
+def _own_of(scrapes: Sequence[tuple[str, Scrape]], application: str) -> list[tuple[Metric, list[Sample]]]:
+    """The metrics that operators declare, with the application's label, and that of the region if any."""
+    regions = {node.operator: region for region, scrape in scrapes for node in scrape.own_nodes}
+    nodes = [node for _, scrape in scrapes for node in scrape.own_nodes]
+    rows = [row for _, scrape in scrapes for row in scrape.own_metrics]
+    several = len(scrapes) > 1
+    return [
+        (
+            _by_region(metric) if several else metric,
+            [
+                ((application, *((regions[labels[0]],) if several else ()), *labels), value)
+                for labels, value in samples
+            ],
+        )
+        for metric, samples in own_metrics(nodes, rows)
+    ]
+
+
+@cache
+def _by_region(metric: Metric) -> Metric:
+    """A metric with the label `region` before its others."""
+    return replace(metric, labels=("region", *metric.labels))
+
+
+def own_metrics(
+    nodes: Sequence[MetricNode], rows: Sequence[MetricAnswer]
+) -> Iterator[tuple[Metric, list[OwnSample]]]:
+    """The declared metrics with their values; those of the same name of several operators are one metric.
+
+    Where one of them is shown by partition all have the label `partition`, which is empty for an aggregate.
+    """
+    families: dict[str, list[tuple[MetricNode, MetricAnswer]]] = {}
+    for node, row in zip(nodes, rows, strict=True):
+        families.setdefault(node.exported_name, []).append((node, row))
+    for name, members in families.items():
+        first = members[0][0]
+        divided = any(node.by_partition for node, _ in members)
+        labels = ("operator", "partition") if divided else ("operator",)
+        text = first.help or f"The metric `{first.name}` of operators."
+        kind = Kind.COUNTER if first.kind == "counter" else Kind.GAUGE
+        metric = Metric(OWN_PREFIX + name, kind, first.unit, labels, text, "")
+        found: list[OwnSample] = []
+        for node, row in members:
+            for partition, value in _values(node, row):
+                if value is not None:
+                    known = value if abs(value) < _MOST else float(value)
+                    found.append((((node.operator, partition) if divided else (node.operator,)), known))
+        yield metric, found
+
+
+def _values(node: MetricNode, row: MetricAnswer) -> Iterator[tuple[str, float | None]]:
+    """The label `partition` and the value: of a counter the total, of a gauge that of the last window."""
+    counter = node.kind == "counter"
+    if node.by_partition:
+        values = row["partitionTotals"] if counter else row["partitions"]
+        yield from ((str(number), value) for number, value in enumerate(values))
+    else:
+        yield "", row["total"] if counter else row["value"]
+
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of the text format, which every scraper understands."""
@@ -71,3 +243,37 @@ def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 def _bounds(metric: Metric) -> tuple[str, ...]:
     """The values of the label `le`; none of a metric that is no histogram."""
     return (*map(repr, metric.bounds), "+Inf") if metric.bounds else ()
+
+
+class MetricsFile:
+    """A file that is not there while the run is scraped, and has its last metrics once it has ended.
+
+    Raises RidgelineError if it cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._hidden = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        if self._path.suffix != ".prom":
+            raise RidgelineError(
+                f"`--metrics-file {path}` must end in `.prom`: collectors read no other files"
+            )
+        try:
+            self._hidden.touch()
+            self._hidden.unlink()
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            remedy = "give one in a folder that exists"
+            raise RidgelineError(
+                f"`--metrics-file {path}` cannot be written: {error.strerror}; {remedy}"
+            ) from error
+
+    def write(self, watch: Answers, failed: Callable[[str], None]) -> None:
+        """Write the metrics as of now, at once. `failed` is called with the reason if it cannot be."""
+        try:
+            self._hidden.write_bytes(Exposition(watch).render())
+            self._hidden.rename(self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._hidden.unlink(missing_ok=True)
+            failed(f"`--metrics-file {self._path}` cannot be written: {error.strerror}")

@@ -18,7 +18,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.engine.files.rotation import base_of, size_of
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.service.event_log import LINES, PARQUET, RunFiles, event_logs, head_of
+from ridgeline.service.event_log import LINES, RunFiles, event_logs, head_of
 from ridgeline.service.history.logged_run import LoggedRun, NotALogError, is_written
 from ridgeline.service.history.tail import Tail
 from ridgeline.service.http.endpoint import AnswerError
@@ -60,15 +60,14 @@ class Log:
 
 def logs_in(place: Path) -> list[Log]:
     """The logs of a folder, one a run; or the one that a file is. Raises OSError."""
-    in_folder = place.is_dir() and place.suffix != PARQUET
-    found = [Path(path) for path in event_logs(str(place))] if in_folder else [place]
+    found = [Path(path) for path in event_logs(str(place))] if place.is_dir() else [place]
     heads = [(path, head_of(path)) for path in found]
     return [Log(path, None if head is None else head.run) for path, head in heads]
 
 
 def is_log(path: Path) -> bool:
     """Whether a file has the name of an event log."""
-    return path.suffix in {*LINES, PARQUET}
+    return path.suffix in LINES
 
 
 class Listing:

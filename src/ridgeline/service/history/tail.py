@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.files.rotation import size_of
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import RunEvent
-from ridgeline.service.event_log import CONTINUED, PARQUET, FileHead, Repeats, RunFiles
+from ridgeline.service.event_log import CONTINUED, FileHead, Repeats, RunFiles
 
 _LONGEST = 256 * 1024 * 1024
 """The longest line that is read: a plan of 5,000 operators has 15 MB."""
@@ -37,7 +34,7 @@ class Tail:
         """Bytes that were read."""
         self._note = note
         self._files = RunFiles(path, run)
-        self._file: _Lines | _Parts | None = None
+        self._file: _Lines | None = None
         self._head: FileHead | None = None
         self._repeats = Repeats()
 
@@ -52,7 +49,6 @@ class Tail:
         """When it was written to last, seconds since 1970; 0 if that is not known."""
         try:
             files = [file for file, _ in self._files.of_run()]
-            files += [part for file in files if file.is_dir() for part in file.iterdir()]
             return max((file.stat().st_mtime for file in files), default=0.0)
         except OSError:
             return 0.0
@@ -75,7 +71,7 @@ class Tail:
                 if gone:
                     self._note(f"{_several(gone)} missing before `{following[0].name}`")
                 self._open(following)
-        except (OSError, pa.ArrowException) as error:
+        except OSError as error:
             raise _unreadable(error) from error
 
     def close(self) -> None:
@@ -90,10 +86,7 @@ class Tail:
         path, head = found
         is_first = self._head is None
         self._head = head
-        if path.suffix == PARQUET:
-            self._file = _Parts(path, self._files, head)
-        else:
-            self._file = _Lines(path)
+        self._file = _Lines(path)
         self._repeats.begin(head)
         if is_first and head.part:
             self._note(f"it begins in the middle of the run: {_several(head.part)} missing")
@@ -101,7 +94,7 @@ class Tail:
             self._note(f"{head.lost:,} events before `{path.name}` are missing: it could not be written")
         return True
 
-    def _rest(self, file: _Lines | _Parts, head: FileHead) -> Iterator[RunEvent]:
+    def _rest(self, file: _Lines, head: FileHead) -> Iterator[RunEvent]:
         """The events of a file that were not read. Raises RidgelineError."""
         for where, text, size in file.lines():
             self.read += size
@@ -142,36 +135,6 @@ class _Lines:
 
     def close(self) -> None:
         self._opened.close()
-
-
-class _Parts:
-    """A folder of Parquet files, each of which is whole once it is there; or one such file."""
-
-    def __init__(self, path: Path, files: RunFiles, head: FileHead) -> None:
-        self.path = path
-        self._files = files
-        self._head = head
-        self._read: set[str] = set()
-
-    def lines(self) -> Iterator[tuple[str, str, int]]:
-        """The events of parts that were not read. Raises OSError, ArrowException."""
-        for path, head in self._files.of_run():
-            if head.part == self._head.part:
-                self.path = path  # it was renamed
-        parts = sorted(self.path.glob("[!.]*.parquet")) if self.path.is_dir() else [self.path]
-        for part in parts:
-            if part.name in self._read:
-                continue
-            with pq.ParquetFile(part) as opened:
-                row = 0
-                for batch in opened.iter_batches(1000, columns=["payload"]):
-                    for payload in batch.column(0).to_pylist():
-                        row += 1
-                        yield f"{part.name}, row {row}", payload or "", len(payload or "")
-            self._read.add(part.name)
-
-    def close(self) -> None:
-        """Nothing stays open."""
 
 
 def _several(files: int) -> str:

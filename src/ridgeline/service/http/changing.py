@@ -19,7 +19,6 @@ from ridgeline.plan.written import specification_of_plan
 from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service import recorded
-from ridgeline.service.access.edit_roles import role_of_edits
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import (
     ChangeAnswer,
@@ -30,7 +29,7 @@ from ridgeline.service.http.answers import (
     RecordingsAnswer,
     SpecificationAnswer,
 )
-from ridgeline.service.http.edit_requests import edits_of, edits_of_requests
+from ridgeline.service.http.edit_requests import edits_of, edits_of_requests, role_of_edits
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
 from ridgeline.stram.changes import (
     EditPlan,

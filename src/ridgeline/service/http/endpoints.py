@@ -9,32 +9,33 @@ from typing import Any, TypeVar
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.engine.spark.shared_context import java_version
-from ridgeline.measure.answers.advice import AdviceAnswer
-from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
-from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
-from ridgeline.measure.answers.decisions import DecisionsAnswer
+from ridgeline.measure.answers.application import (
+    DebugDumpAnswer,
+    InfoAnswer,
+    PendingInfoAnswer,
+    SentenceAnswer,
+)
+from ridgeline.measure.answers.changes import AdviceAnswer, DecisionsAnswer, MarksAnswer, PromisesAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.keys import KeysAnswer
-from ridgeline.measure.answers.lines import LinesAnswer
-from ridgeline.measure.answers.marks import MarksAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
+    KeysAnswer,
+    LinesAnswer,
+    MetricHistoryAnswer,
+    MetricsAnswer,
     OperatorAnswer,
     PortAnswer,
     RecordAgesAnswer,
     ThroughputAnswer,
 )
-from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.promises import PromisesAnswer
-from ridgeline.measure.answers.sentence import SentenceAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
 from ridgeline.measure.own_metrics import by_operator
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.observe import identity
 from ridgeline.plan.logical import LogicalOperator
-from ridgeline.service.advising import advice_answer
+from ridgeline.service.advising import advice_answer, keys_answer
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import (
     AggregationAnswer,
@@ -55,7 +56,6 @@ from ridgeline.service.http.answers import (
 )
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter, found
 from ridgeline.service.http.regions import REGION, answers_of
-from ridgeline.service.keys import keys_answer
 
 BASE = "/ws/v2/stram"
 AnyPort = TypeVar("AnyPort", PortAnswer, LogicalPortAnswer)

@@ -13,7 +13,7 @@ from ridgeline.connect.sink_publisher import SinkPublisher
 from ridgeline.engine.driver.checkpoint.rewinding import offered
 from ridgeline.engine.state import state_files
 from ridgeline.measure.answers.operators import RecordAgeAnswer, RecordAgesAnswer
-from ridgeline.measure.answers.sources import SourceDetailAnswer
+from ridgeline.measure.answers.progress import SourceDetailAnswer
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import CheckpointsAnswer, KeptWindowAnswer, SinkAnswer, SinksAnswer

@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.http.bodies import AnswerError, read_object, to_json
-from ridgeline.service.http.callers import caller_of, identity_of_token, noted, role_of
+from ridgeline.service.http.guard import caller_of, identity_of_token, noted, role_of
 from ridgeline.service.page.assets import Assets, wants_page
 from ridgeline.service.page.session import Session, cookie_name, same_origin
 

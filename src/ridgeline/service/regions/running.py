@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,6 +18,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import FencedError, RidgelineError
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
+from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.run.launch import Claim, claim_by, hadoop_storage, slot_shares, start_spark
@@ -26,7 +28,7 @@ from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.spark.shared_context import give_back
 from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.observe.answers import Answers
-from ridgeline.observe.identity import own_host
+from ridgeline.observe.identity import own_host, run_info
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.execution import Plan
@@ -43,14 +45,81 @@ from ridgeline.regions.planning import (
 )
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.driver_lines import driver_lines
-from ridgeline.service.measured import MeasuredRun, Started, say_unread
+from ridgeline.service.measured import MeasuredRun, Started, announce, say_unread
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin
-from ridgeline.service.regions.serving import serving
 from ridgeline.service.store.presence import ended_by, presence_of
+from ridgeline.service.tls.serving import secured
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+    from ridgeline.service.http.server import WebServer
+
+
+class Serving:
+    """The web service of a run, if it has one: `web`."""
+
+    def __init__(
+        self, run: JoinedRun, server: WebServer | None, surroundings: contextlib.ExitStack, console: Console
+    ) -> None:
+        self._run = run
+        self.web = server
+        self._surroundings = surroundings
+        self._console = console
+
+    def begin(self, own_token: str | None, started: float) -> None:
+        """All regions have started: register the application for this user's other commands."""
+        if self.web is None:
+            return
+        checkpoint = self._run.checkpoint
+        number = f"{checkpoint.run_id}-{checkpoint.epoch}"
+        info = run_info("", checkpoint.storage.uri, {})
+        plan, console = self._run.plan, self._console
+        announced = announce(self.web, own_token, plan, number, started, info, console)
+        self._surroundings.enter_context(announced)
+
+
+@contextlib.contextmanager
+def serving(
+    regions: Sequence[RegionRun],
+    watch: JoinedWatch,
+    run: JoinedRun,
+    service: ServiceOptions,
+    console: Console,
+    origin: Origin | None = None,
+    log: OperatorLog | None = None,
+) -> Iterator[Serving]:
+    """Serve the joined figures of regions until the end of the block. Raises RidgelineError."""
+    with contextlib.ExitStack() as surroundings:
+        server = None
+        if service.port is not None:
+            from ridgeline.service.http.server import WebServer
+            from ridgeline.service.http.web import create_app
+
+            joined: Any = watch
+            token = provided_option(service.token, "--token")
+            read_token = provided_option(service.read_token, "--read-token")
+            name = run.plan.logical.application
+            audit = service.audit(name, console.print)
+            if audit is not None:
+                surroundings.callback(audit.close)
+            app = create_app(
+                joined,
+                run.plan,
+                token=token,
+                read_token=read_token,
+                log=log,
+                access=service.access(name, console.print),
+                audit=audit,
+            )
+            app.state.run, app.state.regions = run, regions
+            app.state.origin = origin
+            tls = secured(service)
+            server = WebServer(app, service.host, service.port, service.names, tls=tls)
+            surroundings.callback(server.close)
+        yield Serving(run, server, surroundings, console)
+
 
 _LOOK_SECONDS = 0.2
 """How often the regions are looked at."""
@@ -237,7 +306,7 @@ class _Regions:
         """Run all regions to their end."""
         watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
         if self._service.metrics_file is not None:
-            from ridgeline.service.export.textfile import MetricsFile
+            from ridgeline.service.export.prometheus import MetricsFile
 
             file = MetricsFile(self._service.metrics_file)
             surroundings.callback(file.write, watch, self._console.print)

@@ -23,8 +23,8 @@ from ridgeline.cli.remote.client import Client
 from ridgeline.connect import secret_value
 from ridgeline.plan.edits import SetProperty
 from ridgeline.plan.planner import plan_application
-from ridgeline.service.access.edit_roles import role_of_edits
 from ridgeline.service.access.roles import Role
+from ridgeline.service.http.edit_requests import role_of_edits
 from ridgeline.testing import CollectorSink, run_local
 from support.service.living import living
 

@@ -16,7 +16,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import KeyCounts, WindowReport, WindowRequest
 
 if TYPE_CHECKING:
-    from ridgeline.measure.deciding.key_fold import KeyFold
+    from ridgeline.measure.deciding.key_load import KeyFold
 
 WANTED_SECONDS = 60.0
 """How long tuples are counted after a request."""
@@ -98,7 +98,7 @@ class KeyCounting:
             return
         with self._lock:
             if self._fold is None:
-                from ridgeline.measure.deciding.key_fold import KeyFold
+                from ridgeline.measure.deciding.key_load import KeyFold
 
                 self._fold = KeyFold()
             for operator, several in found.items():

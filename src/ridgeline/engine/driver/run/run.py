@@ -25,7 +25,7 @@ from ridgeline.engine.driver.run.live_plan import LivePlan
 from ridgeline.engine.driver.run.recordings import Recordings
 from ridgeline.engine.driver.run.reporter import Observe, Reporter, Window
 from ridgeline.engine.process.garbage import spare_reported
-from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
+from ridgeline.measure.answers.application import DebugDumpAnswer
 from ridgeline.measure.events import RunEvent, StateCompacted, WindowPlanned, WindowRetried, WindowStarted
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
