@@ -54,7 +54,6 @@ demo: java $(VENV)/.run ## Install what running needs, run the Yahoo Finance exa
 	$(BIN)/ridgeline run examples/yahoo_finance.py
 
 services: java $(VENV)/.servers ## Install the servers that tests start, such as Kafka (Debian's need root)
-	$(BIN)/python -m ridgeline.testing.services --install
 	PYTHONPATH=tests $(BIN)/python -m support.programs
 
 test: java $(VENV)/.dev ## Install everything, run the core of the tests (some: ARGS="tests/plan -k mask")

