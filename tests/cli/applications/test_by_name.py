@@ -37,10 +37,9 @@ def test_from_a_start_to_the_next_start_by_name(
 
     def started(epoch):
         driver = ridgeline_process(*words)
-        wait_until(
-            lambda: driver.poll() is not None or json.loads(call("ps", "--json").stdout)["apps"], "its entry"
-        )
-        wait_until(lambda: (row()["state"], row()["epoch"]) == ("running", epoch), "the application")
+        entry = tmp_path / "store" / ".ridgeline" / "applications" / "one.json"
+        wait_until(lambda: driver.poll() is not None or entry.exists(), "its entry")
+        wait_until(lambda: (row()["state"], row()["epoch"]) == ("running", epoch), "it", every=0.3)
         before = committed(tmp_path / "store" / "one")
         wait_until(lambda: committed(tmp_path / "store" / "one") > before, "a window more")
         return driver
@@ -62,7 +61,7 @@ def test_from_a_start_to_the_next_start_by_name(
     second = started(2)
     os.kill(second.pid, signal.SIGKILL)
     second.wait()
-    wait_until(lambda: row()["state"] == "dead", "word of its death")
+    wait_until(lambda: row()["state"] == "dead", "word of its death", every=0.3)
     assert re.fullmatch(r"its process \d+ on `\S+` is gone", row()["sentence"])
     assert "`one` does not run, it is dead: its process" in call("logs", "one", code=2).stderr
 
