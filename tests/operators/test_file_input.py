@@ -289,22 +289,6 @@ def test_a_file_that_is_changed_after_it_was_read_is_named(
     assert f"file `{file}` was changed after it was read, and is not read again" in "".join(shown)
 
 
-def test_a_file_that_is_left_as_it_was_is_not_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "in").mkdir()
-    for name in "ab":
-        (tmp_path / "in" / f"{name}.csv").write_bytes(csv(rows_of(name, 3)))
-        os.utime(tmp_path / "in" / f"{name}.csv", (1, 1))
-    app = application(FileInput(tmp_path / "in", Row, discover_every=0.05))
-    first, second = (
-        run_local(app, windows=20, clock=SystemClock(), checkpoint=tmp_path / "c") for _ in range(2)
-    )
-    assert by_file(first.collected("sink")) == {"a": [0, 1, 2], "b": [0, 1, 2]}
-    assert not second.collected("sink")
-    assert "changed after it was read" not in capsys.readouterr().out
-
-
 def test_a_file_that_grows_while_a_window_reads_its_end_is_read_on(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(lines(rows_of("a", 2)))

@@ -14,11 +14,9 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from ridgeline import Application
 from ridgeline.api import RidgelineError
 from ridgeline.api.support.properties import check_properties
-from ridgeline.operators import FileOutput, FileReplayInput
-from ridgeline.testing import run_local
+from ridgeline.operators import FileOutput
 from support.operators.harness import Driven, Published, batch
 
 
@@ -371,26 +369,3 @@ def test_a_folder_that_a_host_does_not_have_is_an_error(tmp_path: Path) -> None:
         match=r"its folder, or .*, is missing .*; mount it again, or give a `path` on a file system that",
     ):
         Driven(FileOutput(path=tmp_path / "out")).window(batch(n=[1]))
-
-
-def test_a_replay_that_is_cut_off_and_goes_on_writes_every_row_once(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for part in range(3):
-        (tmp_path / "in" / f"{part}.jsonl").write_text(
-            "".join(f'{{"n": {part * 50 + n}}}\n' for n in range(50))
-        )
-    for windows in (3, 5, None):
-        app = Application("copy", window="1s")
-        replay = FileReplayInput(
-            path=tmp_path / "in", schema=pa.schema([("n", pa.int64())]), format="jsonl", rows_per_window=7
-        )
-        source = app.add_operator("source", replay, partitions=2)
-        sink = app.add_operator("sink", FileOutput(path=tmp_path / "out", roll_seconds=4), partitions=3)
-        app.add_stream("rows", source.output, sink.input)
-        run = run_local(app, windows=windows, checkpoint=tmp_path / "checkpoint")
-        rows = visible(tmp_path / "out")
-        assert sorted(rows) == list(range(len(rows)))
-    assert run.windows_committed == -(-150 // 7) - 8
-    assert len(rows) == 150
-    assert len(names(tmp_path / "out")) == 1 + 1 + 3
-    assert [name.partition("-")[0] for name in hidden(tmp_path / "out")] == ["published"]

@@ -61,12 +61,6 @@ def test_each_row_once_with_kills(seed: int, format: str, tmp_path: Path) -> Non
     assert sorted(rows, key=repr) == expected()
 
 
-def test_polars_reads_it(tmp_path: Path) -> None:
-    run_local(application(tmp_path, 2, partition_by="day"))
-    found = pl.read_parquet(tmp_path / "**/*.parquet", hive_partitioning=True)
-    assert sorted(found.select("number", "country", "day").rows(), key=repr) == sorted(ORDERS, key=repr)
-
-
 @pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
 def test_what_is_there_already(mode: str, tmp_path: Path) -> None:
     folder = tmp_path / "day=2026-01-01"

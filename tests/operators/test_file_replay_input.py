@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.support.properties import check_properties
-from ridgeline.operators import FileReplayInput, Filter, _replay_lines, file_replay_input
+from ridgeline.operators import FileReplayInput, _replay_lines, file_replay_input
 from support.depth import deep
 from support.operators.harness import Driven, HandClock
-from support.operators.one_operator import ages
 from support.operators.replayed import Event, Line, Nested, replay, together, write
 from support.testing.shares import share
 
@@ -334,19 +333,6 @@ def test_what_does_not_go_together_is_a_fault() -> None:
             "than "
             "0")),
     ]  # fmt: skip
-
-
-def test_the_times_of_the_rows_are_in_the_column_that_it_names(tmp_path: Path) -> None:
-    (tmp_path / "events.csv").write_text("n,time\n1,2025-12-31T23:59:58Z\n2,\n3,2025-12-31 23:59:53\n")
-    source = FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv", timestamp="time")
-    assert ages(source, Filter(predicate=lambda _: True)) == [(2, 2, 7)]
-    assert (
-        ages(
-            FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv"),
-            Filter(predicate=lambda _: True),
-        )
-        == []
-    )
 
 
 def test_json_of_the_checkpoint_is_small(tmp_path: Path) -> None:

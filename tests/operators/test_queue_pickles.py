@@ -2,13 +2,10 @@
 
 import contextlib
 from collections import Counter
-from random import Random
 from typing import NamedTuple
-from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck
 
 from ridgeline import (
     Application,
@@ -21,8 +18,7 @@ from ridgeline import (
     State,
 )
 from ridgeline.operators import QueueInput, QueueOutput
-from ridgeline.plan.edits import Repartition
-from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.testing.shares import share
 
 ROOM = [HealthCheck.function_scoped_fixture]
@@ -143,35 +139,6 @@ def test_control_tuples_come_once_before_or_after_their_windows_rows(tmp_path, p
     run_local(writer(tmp_path, written_by))
 
     assert by_partition(run_local(reader(tmp_path, read_by)).collected("sink")) == plain
-
-
-@settings(max_examples=4, deadline=None, suppress_health_check=ROOM)
-@given(seed=st.integers(0, 2**32))
-def test_stops_faults_and_repartition_of_both_sides(tmp_path, plain, seed):
-    random = Random(seed)
-    folder = tmp_path / uuid4().hex
-    found = []
-    while sum(what.startswith("after 8") for _, what in found) < 4 or "119" not in {
-        what for _, what in found
-    }:
-        for role in ("writer", "reader"):
-            many = random.choice([1, 2, 3, 5])
-            app = writer(folder / "queue", many) if role == "writer" else reader(folder / "queue", many)
-            name = "divide" if role == "writer" else "queue"
-            run = run_local(
-                app,
-                checkpoint=folder / role,
-                windows=random.randrange(1, 6),
-                faults=Faults(
-                    seed=random.randrange(2**32), rate=0.05, kinds=("exception", "kill", "repeat", "restart")
-                ),
-                interleave=random.choice([None, random.randrange(1000)]),
-                changes={random.randrange(3): [Repartition(name, random.choice([1, 2, 3, 5]))]},
-            )
-            if role == "reader":
-                found += run.collected("sink")
-
-    assert by_partition(found) == plain
 
 
 class Count(Operator):

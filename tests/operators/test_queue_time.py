@@ -1,7 +1,6 @@
 """What a durable queue carries beside rows: record times, watermarks, idleness; results as without it."""
 
 import json
-import shutil
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ from ridgeline.operators._queue_files import Entry, LogWriter, QueueFolder
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, SteppingClock, run_local
 from support.depth import deep
-from support.paths import SUPPORT
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 ROOM = [HealthCheck.function_scoped_fixture]
@@ -177,13 +175,6 @@ def test_results_come_as_the_watermark_passes_and_not_only_at_the_end(tmp_path):
 
     assert 0 < len(found) < len(without_queue(rows))
     assert found == without_queue(rows)[: len(found)] or set(found) < set(without_queue(rows))
-
-
-def test_a_partition_that_reads_nothing_holds_nothing_back(tmp_path):
-    rows = clicks(300)
-    run_local(written(tmp_path, rows), checkpoint=tmp_path / "writer", windows=20)
-
-    assert results(run_local(read(tmp_path, 5), checkpoint=tmp_path / "reader", windows=3))
 
 
 class Quiet(InputOperator):
@@ -374,33 +365,6 @@ def test_ages_at_the_sink_are_those_without_the_queue(tmp_path, level):
     found = ages(board)
     assert found == ages(plain)
     assert bool(found) is (level != "OFF")
-
-
-def test_a_queue_of_the_format_before_is_read_and_written_on(tmp_path):
-    path = tmp_path / "queue"
-    shutil.copytree(SUPPORT / "operators" / "queue_format_1", path)
-
-    class Order(NamedTuple):
-        customer: int
-        number: int
-
-    def orders_of(folder, **options):
-        app = Application("board")
-        queue = app.add_operator("queue", QueueInput(path=path, schema=Order), partitions=2)
-        sink = app.add_operator("sink", CollectorSink(Order))
-        app.add_stream("orders", queue.output, sink.input)
-        return run_local(app, checkpoint=tmp_path / folder, **options).collected("sink")
-
-    before = [Order(n % 7, n // 7) for n in range(42)]
-    assert sorted(orders_of("first")) == sorted(before)
-
-    app = Application("shop")
-    source = app.add_operator("source", ListInput(Order, [Order(8, 8)]))
-    queue = app.add_operator("queue", QueueOutput(path=path))
-    app.add_stream("orders", source.output, queue.input)
-    run_local(app)
-
-    assert sorted(orders_of("second")) == sorted([*before, Order(8, 8)])
 
 
 def test_a_queue_of_a_later_format_is_refused(tmp_path):

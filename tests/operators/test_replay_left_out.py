@@ -189,26 +189,6 @@ def test_rows_of_parquet_with_values_out_of_range_are_left_out(tmp_path: Path) -
     assert ["300" in letters[0].tuple, "-200" in letters[1].tuple] == [True, True]
 
 
-def test_what_concerns_a_file_still_ends_the_application(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("number,day\n1,2\n")
-    with pytest.raises(RidgelineError, match="has no column `id`"):
-        run(FileReplayInput(path=tmp_path, format="csv", schema=Row), Row, 1)
-    broken = gzip.compress(b"id,day\n" + b"1,2\n" * 1000)
-    (tmp_path / "a.csv").unlink()
-    (tmp_path / "a.csv.gz").write_bytes(broken[:-20])
-    with pytest.raises(RidgelineError, match="is corrupt or cannot be read, after byte"):
-        run(FileReplayInput(path=tmp_path, format="csv", schema=Row), Row, 1)
-
-
-def test_without_skip_a_line_ends_the_application_as_before(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id,day\n1,2\nx,3\n")
-    app = application(FileReplayInput(path=tmp_path, format="csv", schema=Row), Row, letters=False)
-    with pytest.raises(RidgelineError, match=r"line 3 \(byte 11\)"):
-        run_local(app)
-    found = run_local(app, attributes={"on_error": "SKIP"})
-    assert found.collected("sink") == [Row(1, 2)]
-
-
 @pytest.mark.parametrize(("between", "zeros"), share(2, [False, True], [1, 511, 100_000]))
 def test_gzip_members_may_be_padded_with_zeros(tmp_path: Path, zeros: int, between: bool) -> None:
     first, second = gzip.compress(b"1\n2\n"), gzip.compress(b"3\n")

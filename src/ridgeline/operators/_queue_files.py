@@ -219,8 +219,8 @@ class QueueFolder:
 
 
 def check_format(description: dict[str, Any], path: str) -> None:
-    """Raise RidgelineError if a later version has written the queue."""
-    if description.get("format", FORMAT) > FORMAT:
+    """Raise RidgelineError if another version has written the queue, with files of another form."""
+    if description.get("format", FORMAT) != FORMAT:
         found = f"queue `{path}` has files of format {description['format']}, this version reads {FORMAT}"
         raise RidgelineError(f"{found}; use the version of Ridgeline that writes it")
 

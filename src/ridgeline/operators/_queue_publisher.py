@@ -197,10 +197,7 @@ class QueuePublisher(Publisher):
     def _resume(self, state: Any) -> None:
         """Append the entries of the last commit that are not in the log. Called by `open`."""
         self._check_writer(state["operator"])
-        if (
-            state["operator"] != self._context.operator  # it was renamed
-            or self._description.get("format") != FORMAT  # it was written by an older version
-        ):
+        if state["operator"] != self._context.operator:  # it was renamed
             self._take_over()
         self._staged = []
         self._recent = [Entry.of(entry) for entry in state["entries"]]
