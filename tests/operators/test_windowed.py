@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
+from ridgeline.operators import Windowed, aggregate, rolling, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
 
@@ -55,12 +56,14 @@ def windowed(
     key: Any = "user",
     values: Any = None,
     extra: float = 0,
+    properties: Any = None,
     run: Callable[..., Any] = run_local,
     **options: Any,
 ) -> Any:
     app = Application("clicks", window="1s")
     source = app.add_operator("source", ListInput(Click, items, "time", lateness), partitions=sources)
-    operator = Windowed(how, key=key, values=VALUES if values is None else values, lateness=extra)
+    values = VALUES if values is None else values
+    operator = Windowed(how, **{"key": key, "values": values, "lateness": extra, **(properties or {})})
     app.add_operator("windowed", operator, partitions=partitions)
     sink = app.add_operator("sink", CollectorSink())
     late = app.add_operator("late", CollectorSink(Click))
@@ -219,26 +222,50 @@ def counts(run: LocalRun, window: int) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("properties", "fault"),
+    ("how", "properties", "fault"),
     [
-        ({"values": {"n": aggregate.sum("user")}}, "column `user` is string, which has no sum"),
-        ({"values": {"n": aggregate.max("size")}}, "there is no column `size`"),
-        ({"values": {"user": aggregate.count()}}, "must not have the name of a key's column"),
-        ({"key": "usr"}, "the key column `usr` is not in"),
-        ({"extra": "soon"}, "must be a number of seconds"),
+        (tumbling(1), {"values": {"n": aggregate.sum("user")}}, "column `user` is string, which has no sum"),
+        (tumbling(1), {"values": {"n": aggregate.max("size")}}, "there is no column `size`"),
+        (tumbling(1), {"values": {"user": aggregate.count()}}, "must not have the name of a key's column"),
+        (tumbling(1), {"key": "usr"}, "the key column `usr` is not in"),
+        (tumbling(1), {"lateness": "soon"}, "must be a number of seconds"),
+        (tumbling(1), {"accumulation": "discarding"}, "needs `early` or `early_count`"),
+        (tumbling(1), {"accumulation": "retracting"}, "accumulating"),
+        (tumbling(1), {"early": 0}, "must be more than 0"),
+        (tumbling(1), {"early_count": 0}, "greater than or equal to 1"),
+        (tumbling(1), {"close_after": "soon"}, "close_after"),
+        (rolling("1m"), {"early": "5s"}, "have no early results"),
+        (tumbling(count=3), {"early": "5s"}, "have no early results"),
     ],
 )
-def test_faults(properties: dict[str, Any], fault: str) -> None:
+def test_faults(how: Any, properties: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError) as error:
-        windowed([], tumbling(1), lateness=1, **{"values": COUNT, **properties})
+        windowed([], how, lateness=1, values=COUNT, properties=properties)
     assert fault in str(error.value)
 
 
-def test_durations_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="multiple of `slide`"):
-        sliding("1m", "7s")
-    with pytest.raises(ValueError, match="must be more than 0"):
-        session(0)
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda: sliding("1m", "7s"), "multiple of `slide`"),
+        (lambda: sliding("1mo", "1d"), "must both have months, or neither"),
+        (lambda: tumbling("1mo", offset="30d"), "less than 28 days"),
+        (lambda: tumbling("101y"), "at most 100 years"),
+        (lambda: tumbling("1d", zone="../../etc/passwd"), "there is no time zone"),
+        (lambda: tumbling("1h", zone="Europe/Berlin"), "must have whole days"),
+        (lambda: tumbling("1h", offset="1h"), "must be less than '1h'"),
+        (lambda: tumbling(math.inf), "is not a duration"),
+        (lambda: session(0), "must be more than 0"),
+        (rolling, "have a `span` or a `count`"),
+        (lambda: rolling(count=0), "at least 1"),
+        (lambda: rolling(count=True), "at least 1"),
+        (tumbling, "have a `size` or a `count`"),
+        (lambda: tumbling(count=3, zone="UTC"), "neither `zone` nor `offset`"),  # type: ignore[call-overload]
+    ],
+)
+def test_windows_that_do_not_fit_are_refused(make: Any, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        make()
 
 
 def test_records_without_times_are_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import (
     Windowed,
     aggregate,
@@ -278,32 +278,3 @@ def test_a_silence_is_over_in_one_window_and_in_all_attempts_at_it() -> None:
     assert [silence.is_over(5, now * second) for now in (61, 63, 64)] == [False, False, True]
     assert [silence.is_over(6, now * second) for now in (65, 68, 69)] == [False, True, False]
     assert not silence.is_over(6, 2 * second)  # the clock was set back
-
-
-@pytest.mark.parametrize("how", [rolling("1m"), rolling(count=3), tumbling(count=3)])
-def test_early_results_of_others_than_windows_of_time_are_refused(how: Any) -> None:
-    with pytest.raises(ValidationError, match="have no early results"):
-        windowed([], how, early="5s")
-
-
-@pytest.mark.parametrize(
-    ("make", "fault"),
-    [
-        (rolling, "have a `span` or a `count`"),
-        (lambda: rolling("1m", count=3), "have a `span` or a `count`"),  # type: ignore[call-overload]
-        (lambda: rolling(count=0), "at least 1"),
-        (lambda: rolling(count=True), "at least 1"),
-        (tumbling, "have a `size` or a `count`"),
-        (lambda: tumbling(count=3, zone="UTC"), "neither `zone` nor `offset`"),  # type: ignore[call-overload]
-        (lambda: rolling(0), "must be more than 0"),
-    ],
-)
-def test_windows_that_do_not_fit_are_refused(make: Any, fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        make()
-
-
-def test_close_after_must_be_a_duration() -> None:
-    for value in ("soon", 0):
-        with pytest.raises(ValidationError, match="close_after"):
-            windowed([], tumbling(1), close_after=value)
