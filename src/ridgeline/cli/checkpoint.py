@@ -20,6 +20,7 @@ from ridgeline.cli.output import write
 from ridgeline.cli.views.running import size as size_text
 
 if TYPE_CHECKING:
+    from ridgeline.engine.driver.checkpoint.manifest import Manifest
     from ridgeline.engine.driver.checkpoint.upkeep.contents import Description, Run
     from ridgeline.engine.driver.checkpoint.upkeep.copying import Copied
 
@@ -132,6 +133,12 @@ def _row(one: Description) -> dict[str, Any]:
     }
 
 
+def _window(manifest: Manifest) -> str:
+    """A window that a rewind can begin with, and which it repeats."""
+    repeats = "" if manifest.rewound_to is None else f" (repeats {manifest.rewound_to})"
+    return f"{manifest.window_id}{repeats}"
+
+
 def _show(one: Description) -> None:
     """Print a run for people."""
     run = one.run
@@ -145,7 +152,7 @@ def _show(one: Description) -> None:
         last = one.windows[0]
         ended = ", all inputs had finished" if last.ended else ""
         write(f"last window {last.window_id}, plan version {last.plan_version}{ended}")
-        write(f"windows to go back to: {', '.join(str(window.window_id) for window in one.windows)}")
+        write(f"windows to go back to: {', '.join(map(_window, one.windows))}")
     for title, sizes in (("states", one.operators), ("folders", one.folders)):
         write(f"{title}:")
         for name, size in sorted(sizes.items(), key=lambda item: -item[1]):

@@ -22,7 +22,7 @@ from ridgeline.cli.configuration import (
     load_configured,
 )
 from ridgeline.cli.doctor import doctor
-from ridgeline.cli.errors import CommandError, reporting_errors
+from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.grouping import command
 from ridgeline.cli.library import describe_operator, list_library
 from ridgeline.cli.output import finish, write
@@ -275,39 +275,6 @@ def replay(
     replay_log(file, window, as_json=as_json)
 
 
-def checkpoints(
-    folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="What `--checkpoint` was given.", show_default=False)
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-) -> None:
-    """List the windows that a checkpoint on a local disk keeps: `ridgeline run --from-window W`.
-
-    Their state files are checked. A driver may be at work in the folder.
-
-    Example: `ridgeline checkpoints state`
-    """
-    from ridgeline.api.support.files import is_local, local_path
-    from ridgeline.engine.driver.checkpoint.rewinding import look
-    from ridgeline.engine.files.storage import LocalStorage, explain
-
-    if not is_local(folder):
-        raise CommandError(f"`{folder}` is not on a local disk; give a path")
-    path = local_path(folder)
-    try:
-        found = look(LocalStorage(path))
-    except OSError as error:
-        raise CommandError(explain(path, error)) from error
-    rows = [{"window": one.window_id, "rewound_to": one.rewound_to, "ended": one.ended} for one in found]
-    if as_json:
-        write(json.dumps(rows))
-        return
-    for row in rows:
-        notes = ["all inputs had finished"] if row["ended"] else []
-        notes += [] if row["rewound_to"] is None else [f"repeats window {row['rewound_to']}"]
-        write(f"{row['window']}  {', '.join(notes)}".rstrip())
-
-
 def list_attributes(
     scope: Annotated[
         str | None,
@@ -413,7 +380,7 @@ _add(_STEER, logs.set_log_level)
 _add(_STEER, commands.stop_region, commands.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
-_add(_AFTER, replay, history.history, checkpoints)
+_add(_AFTER, replay, history.history)
 _add(_ACCESS, tokens.audit)
 app.add_typer(tokens.group, name="token", rich_help_panel=_ACCESS)
 _add(_SHELL, shell)

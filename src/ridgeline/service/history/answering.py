@@ -166,7 +166,7 @@ def _checkpoints(asked: Asked) -> Any:
         "folder": folder,
         "windowsKept": asked.plan.answer["attributes"].get("windows_kept"),
         "windows": [],
-        "note": "A log does not say what its checkpoint keeps: `ridgeline checkpoints DIR` does.",
+        "note": "A log does not say what its checkpoint keeps: `ridgeline checkpoint describe DIR` does.",
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from ridgeline import (
 from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
-from ridgeline.engine.driver.checkpoint.rewinding import look
+from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import ConsoleOutput, FileOutput
 from ridgeline.plan.edits import (
@@ -135,13 +134,10 @@ def test_the_console_says_what_does_not_count(tmp_path: Path) -> None:
 def test_the_command_lists_the_windows_that_can_be_gone_back_to(tmp_path: Path) -> None:
     run_local(application(), checkpoint=tmp_path)
     run_local(application(), windows=1, checkpoint=tmp_path, from_window=8)
-    found = CliRunner().invoke(app, ["checkpoints", str(tmp_path)])
-    lines = found.output.splitlines()
-    assert lines[:3] == ["11  all inputs had finished", "10  repeats window 8", "8"], found.output
-    as_json = CliRunner().invoke(app, ["checkpoints", str(tmp_path), "--json"])
-    assert json.loads(as_json.output)[1] == {"window": 10, "rewound_to": 8, "ended": False}
-    missing = CliRunner().invoke(app, ["checkpoints", str(tmp_path / "nothing")])
-    assert missing.exit_code != 0
+    found = CliRunner().invoke(app, ["checkpoint", "describe", str(tmp_path)]).output
+    assert "last window 11, plan version " in found, found
+    assert "windows to go back to: 11, 10 (repeats 8), 8" in found, found
+    assert CliRunner().invoke(app, ["checkpoint", "describe", str(tmp_path / "nothing")]).exit_code != 0
 
 
 def test_a_run_with_a_spark_source_is_refused_in_process(tmp_path: Path) -> None:
@@ -264,7 +260,7 @@ def test_after_any_rewinds_files_hold_what_one_straight_run_writes(tmp_path: Pat
 
     go_on(random.randrange(2, 8), None)
     for _ in range(3):
-        kept = [manifest.window_id for manifest in look(LocalStorage(str(tmp_path / "state")))]
+        kept = [one.window_id for run in runs_of(str(tmp_path / "state")) for one in describe(run).windows]
         go_on(random.randrange(1, 6), random.choice(kept))
     go_on(None, None)
     assert sorted(rows(tmp_path / "out")) == expected

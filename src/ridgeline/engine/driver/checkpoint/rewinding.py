@@ -16,11 +16,8 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
-from ridgeline.engine.driver.checkpoint.run_description import any_run
 from ridgeline.engine.driver.outputs import Outputs
-from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.plan.execution import Plan
@@ -114,7 +111,12 @@ def _rewound(name: str, publisher: Publisher, target: Manifest, at: int) -> obje
 
 def rewindable(checkpoint: Checkpoint) -> list[Manifest]:
     """The windows that the run can start again from, newest first; all their state files are whole."""
-    return _whole(checkpoint.storage, checkpoint.run_id, checkpoint.kept())
+    check = FileCheck(SegmentFiles(checkpoint.storage, checkpoint.run_id), thoroughly=True)
+    return [
+        manifest
+        for manifest in not_left(checkpoint.kept())
+        if not any(check.fault(version) for version in manifest.states.values())
+    ]
 
 
 def offered(checkpoint: Checkpoint, limit: int) -> list[Manifest]:
@@ -129,25 +131,6 @@ def offered(checkpoint: Checkpoint, limit: int) -> list[Manifest]:
         if all(check.exists(name) for version in manifest.states.values() for name in version)
     )
     return list(islice(whole, limit))
-
-
-def look(storage: DriverStorage) -> list[Manifest]:
-    """The same of a folder that this process does not own; a driver may be at work in it.
-
-    Raises CheckpointError if the folder holds no run or is damaged, OSError.
-    """
-    run_id = any_run(storage)
-    journal = Journal(storage, run_id, appends=False)
-    return _whole(storage, run_id, (window.manifest for window in journal.pictures()))
-
-
-def _whole(storage: DriverStorage, run_id: str, kept: Iterable[Manifest]) -> list[Manifest]:
-    check = FileCheck(SegmentFiles(storage, run_id), thoroughly=True)
-    return [
-        manifest
-        for manifest in not_left(kept)
-        if not any(check.fault(version) for version in manifest.states.values())
-    ]
 
 
 def not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
