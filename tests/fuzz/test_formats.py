@@ -25,7 +25,7 @@ from ridgeline.service.access.audit import read_audit
 from ridgeline.service.access.rules import read_rules
 from ridgeline.service.event_log import head_of, read_run
 from ridgeline.service.http.bodies import AnswerError, read_object
-from ridgeline.service.http.edit_requests import edits_of, edits_of_requests
+from ridgeline.service.http.changing import edits_of, edits_of_requests
 from ridgeline.service.store.folder import decoded
 from support.depth import deep
 from support.mutating import mutated, no_code_is_run

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ridgeline.measure.answers.changes import MarkAnswer
-from ridgeline.measure.changes import promise_text, row_of, text_of
-from ridgeline.measure.decisions import decision_row, decision_text
+from ridgeline.measure.changes import decision_row, decision_text, promise_text, row_of, text_of
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,

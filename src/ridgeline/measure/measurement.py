@@ -42,10 +42,9 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.changes import ChangeFold
+from ridgeline.measure.changes import ChangeFold, DecisionFold
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.deciding.fold import DecidingFold, TimesFold
-from ridgeline.measure.decisions import DecisionFold
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,

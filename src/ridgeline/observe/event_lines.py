@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ridgeline.measure.changes import promise_text, row_of, text_of
-from ridgeline.measure.decisions import decision_row, decision_text
+from ridgeline.measure.changes import decision_row, decision_text, promise_text, row_of, text_of
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,

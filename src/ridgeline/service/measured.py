@@ -43,13 +43,11 @@ from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
-from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.export.traces import exporting_traces, traces_of
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.origin import Origin
-from ridgeline.service.policy_thread import PolicyThread
-from ridgeline.service.promise_thread import PromiseThread
+from ridgeline.service.origin import Origin, driver_lines
+from ridgeline.service.promise_thread import PolicyThread, PromiseThread
 from ridgeline.service.registry import Entry, own_entry, register
 from ridgeline.service.store.presence import Presence, ended_by, presence_of
 from ridgeline.service.tls.serving import secured

@@ -11,10 +11,13 @@ from collections.abc import Callable, Sequence
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.policy import Promise
+from ridgeline.engine.driver.run.changes import Asked
+from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.deciding.figures import PromiseState
 from ridgeline.measure.events import (
     ApplicationChanged,
+    ApplicationEnded,
     OperatorWindow,
     PromiseChanged,
     RunEvent,
@@ -22,8 +25,11 @@ from ridgeline.measure.events import (
     WindowPlanned,
 )
 from ridgeline.observe.watch import Watch
+from ridgeline.plan.edits import Edit
 from ridgeline.policies.alerts import Hook
+from ridgeline.policies.deciding import Deciders
 from ridgeline.policies.keeping import Keeping, Observation
+from ridgeline.stram.changes import EditPlan
 
 _Seen = OperatorWindow | WindowCommitted | WindowPlanned | ApplicationChanged
 
@@ -216,3 +222,75 @@ def _caught_up_in(progress: ProgressAnswer, now: float) -> float | None:
     if whole["caughtUpAt"] is not None:
         return max(0.0, whole["caughtUpAt"] - now)
     return math.inf if whole["verdict"] in {"falling behind", "stuck", "holding"} else None
+
+
+_LEAST_SECONDS = 0.1
+"""Deciders are asked at most so often."""
+_LOOKS = 20
+
+
+class PolicyThread:
+    """Asks the deciders of a run after windows were committed; ends with `close`.
+
+    Nothing is started if there are none. A decider that hangs holds up the others, and no window.
+    """
+
+    def __init__(self, run: ApplicationRun, watch: Watch, observe: Callable[[RunEvent], None]) -> None:
+        self._run, self._watch = run, watch
+        logical = run.plan.logical
+        self._deciders = Deciders(logical.listeners, logical.policies, self._ask, observe)
+        self._committed = threading.Event()
+        self._over = threading.Event()
+        self._most_slots: int | None = None
+        self._looks = 0
+        self._thread: threading.Thread | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        if self._deciders:
+            watch.keep_figures()
+            self._unsubscribe = watch.subscribe(self._seen, (WindowCommitted, ApplicationEnded))
+            self._thread = threading.Thread(target=self._decide, name="ridgeline-deciders", daemon=True)
+            self._thread.start()
+
+    def _seen(self, event: RunEvent) -> None:
+        if isinstance(event, WindowCommitted):
+            self._committed.set()
+        elif isinstance(event, ApplicationEnded):
+            self._over.set()
+            self._committed.set()
+
+    def _ask(self, edits: tuple[Edit, ...], note: str, who: str) -> Asked:
+        return self._run.changes.ask(EditPlan(edits, note), who)
+
+    def _decide(self) -> None:
+        """Ask the deciders until the run is over; the thread does."""
+        while not self._over.is_set():
+            self._committed.wait()
+            self._committed.clear()
+            if self._over.is_set():
+                return
+            changing = any(not asked.done.is_set() for asked in self._run.changes.all())
+            try:
+                self._deciders.planned(self._run.plan.logical)
+                self._deciders.look(
+                    self._watch.application_figures(
+                        changing=changing, keys=self._run.keys.load, slots=self._slots()
+                    )
+                )
+            except Exception:  # noqa: BLE001  the application goes on without decisions
+                _log.exception("deciders have failed, and decide nothing in this window")
+            self._over.wait(_LEAST_SECONDS)
+
+    def _slots(self) -> int | None:
+        """How many slots there could be, as of some decisions ago: it may take milliseconds."""
+        if self._looks % _LOOKS == 0:
+            self._most_slots = self._run.slots
+        self._looks += 1
+        return self._most_slots
+
+    def close(self) -> None:
+        """Stop deciding."""
+        self._over.set()
+        self._committed.set()
+        self._unsubscribe()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_SECONDS)

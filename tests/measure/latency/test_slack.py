@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.latency.critical_path import critical_path
-from ridgeline.measure.latency.slack import slack, slack_of_figures
+from ridgeline.measure.latency.critical_path import critical_path, slack, slack_of_figures
 from ridgeline.measure.topology import Topology
 from support.depth import deep
 from support.measure.simulated_window import graph, graphs, ids, seed_graph

@@ -19,7 +19,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.fold import ProgressFold
-from ridgeline.measure.progress.ledger import Ledger
+from ridgeline.measure.progress.sources import Ledger
 from ridgeline.measure.topology import chain
 from support.depth import deeper
 from support.measure.simulated_window import operator_ended

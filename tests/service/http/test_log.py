@@ -13,8 +13,8 @@ from ridgeline.cli.remote.logs import line_texts
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.measure.trace_ids import run_of, trace_text
 from ridgeline.regions.joined_run import joined_plan
-from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.http import log as endpoint
+from ridgeline.service.origin import driver_lines
 from support.service.halves import halves_of, joined
 from support.service.living import living
 from support.service.watched import serving

@@ -22,7 +22,7 @@ from ridgeline.measure.deciding.figures import (
 )
 from ridgeline.measure.deciding.fold import Floats, Slice, SliceColumn
 from ridgeline.measure.deciding.key_load import KeyLoad
-from ridgeline.measure.latency.slack import slack
+from ridgeline.measure.latency.critical_path import slack
 from ridgeline.measure.topology import OperatorNode, Topology
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from ridgeline.measure.latency.critical_path import (
     PathHistory,
     critical_path_of,
     held_results,
+    slack_of_figures,
 )
 from ridgeline.measure.latency.operator_latency import (
     ROWS,
@@ -44,7 +45,6 @@ from ridgeline.measure.latency.operator_latency import (
     logical_columns,
     logical_latencies,
 )
-from ridgeline.measure.latency.slack import slack_of_figures
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.registry.operators import LATENCY_METRICS

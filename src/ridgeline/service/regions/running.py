@@ -44,10 +44,9 @@ from ridgeline.regions.planning import (
     refuse_lost,
 )
 from ridgeline.regions.region_run import RegionRun
-from ridgeline.service.driver_lines import driver_lines
 from ridgeline.service.measured import MeasuredRun, Started, announce, say_unread
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.origin import Origin
+from ridgeline.service.origin import Origin, driver_lines
 from ridgeline.service.store.presence import ended_by, presence_of
 from ridgeline.service.tls.serving import secured
 

@@ -24,7 +24,7 @@ from ridgeline.connect import secret_value
 from ridgeline.plan.edits import SetProperty
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.access.roles import Role
-from ridgeline.service.http.edit_requests import role_of_edits
+from ridgeline.service.http.changing import role_of_edits
 from ridgeline.testing import CollectorSink, run_local
 from support.service.living import living
 
