@@ -10,9 +10,7 @@ from ridgeline.measure.events import (
     ContainerHeartbeat,
     RunningOperator,
     SourceAsked,
-    SparkTrigger,
     StateCompacted,
-    WindowCommitted,
     WindowPlanned,
     WindowRetried,
 )
@@ -38,22 +36,6 @@ def over():
 
 def ms(seconds):
     return pytest.approx(1000 * seconds, abs=0.01)
-
-
-def test_operators_are_those_of_the_present_plan(over):
-    assert [(row["id"], row["operator"]) for row in over.operators(NOW)] == [
-        (number, title) for title, number in IDS[3].items()
-    ]
-    assert over.info(NOW)["planVersion"] == 3
-    assert over.info(NOW)["id"] == "app-1"
-    assert over.info(NOW)["startTime"] == 0.0
-    assert {row["id"] for row in over.containers(NOW)} == {number + 100 for number in IDS[3].values()}
-    assert {row["status"] for row in over.operators(NOW)} == {"ACTIVE"}
-    assert {row["logicalName"] for row in over.streams()} == {"quotes", "totals"}
-    with pytest.raises(KeyError, match="there is no operator 14"):
-        over.operator(NOW, 14)
-    with pytest.raises(KeyError, match="`audit` is not an operator"):
-        over.record_age(NOW, "audit")
 
 
 def test_tuples_go_on_by_partition_and_by_name(over):
@@ -164,13 +146,6 @@ def test_record_ages_go_on_with_partitions_and_names(over):
     assert not any(title == "audit" for title, _ in totals)
 
 
-def test_a_minute_after_a_partition_is_gone_its_ages_are_too(over):
-    later = folded(run())
-    rows = later.record_age(60.0 + 2 * WINDOWS, "count")["operators"]
-    assert rows[0]["maxMs"] == pytest.approx(1000)
-    assert [row["count"] for row in rows] == [4, 4]
-
-
 def test_counts_of_partitions_go_on(over):
     rows = {row["operator"]: row for row in over.operators(NOW)}
     assert (rows["count[0]"]["errors"], rows["count[1]"]["errors"]) == (12, 8)
@@ -202,26 +177,6 @@ def test_own_metrics_go_on_by_operator(over):
     assert len(over.own_metrics.history("count", "hits")["windows"]) == 12
     with pytest.raises(KeyError, match="`audit` declares no metrics"):
         over.own_metrics.all("audit")
-
-
-def test_between_a_plan_and_its_first_commit_counts_stay():
-    measurement = folded([*run(2), plan(3, 8.0)])
-    rows = {row["operator"]: row for row in measurement.operators(8.0)}
-    assert list(rows) == list(IDS[3])
-    assert rows["count[0]"]["totalTuplesProcessed"] == WINDOWS * (12 + 4)
-    assert rows["count[1]"]["totalTuplesProcessed"] == WINDOWS * 4
-    assert rows["count[0]"]["errors"] == 8
-    assert {row["windowsBehind"] for row in rows.values()} == {0}
-    assert rows["count[0]"]["status"] == "PENDING"
-    assert rows["read"]["status"] == "ACTIVE"
-    hits, keys = measurement.own_metrics.all()
-    assert hits["partitionTotals"] == [WINDOWS * 16, WINDOWS * 4]
-    assert len(hits["partitions"]) == len(keys["partitions"]) == 2
-    assert [row["operator"] for row in measurement.watermarks(8.0)["operators"]] == list(IDS[3])
-    assert [row["operator"] for row in measurement.latency(8.0)["operators"]] == list(IDS[2])
-    assert measurement.overview(8.0)["windowId"] == 7
-    (source,) = measurement.progress(8.0)["sources"]
-    assert source["backlogRecords"] == 1200 - 96
 
 
 def test_an_operator_that_comes_late_is_not_behind():
@@ -278,26 +233,6 @@ def test_late_events_of_operators_that_are_gone_change_nothing():
     assert [row["operator"] for row in measurement.operators(NOW)] == list(IDS[3])
     for name in ("operators", "record_age", "throughput", "watermarks"):
         assert getattr(measurement, name)(NOW) == getattr(other, name)(NOW), name
-
-
-def test_sparks_account_of_a_window_of_the_plan_before_comes_late():
-    events = run(3)
-    account = SparkTrigger(8.0, 7, 6.9, {"triggerExecution": 0.3, "addBatch": 0.2})
-    first = next(
-        number
-        for number, event in enumerate(events)
-        if isinstance(event, WindowCommitted) and event.window_id == 8
-    )
-    for place in (first - 1, first + 1):
-        measurement = folded([*events[:place], account, *events[place:]])
-        seventh = measurement.window(7)
-        assert [row["operator"] for row in seventh["operators"]] == list(IDS[2])
-        assert seventh["triggeredAt"] == 6.9
-        assert measurement.latency(NOW) == folded(events).latency(NOW)
-        phases = WindowPhases()
-        for event in [*events[:place], account, *events[place:]]:
-            phases.apply(event)
-        assert phases.table(0).explained == pytest.approx(1.0)
 
 
 def test_profile_has_the_windows_of_all_plans():

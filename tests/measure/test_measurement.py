@@ -13,13 +13,11 @@ from ridgeline.measure.events import (
     SlotSpeculated,
     SourceProgress,
     SparkTrigger,
-    WindowPlanned,
     WindowRetried,
-    WindowStarted,
 )
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import StreamEdge, Topology, chain
-from support.measure.story import WIDTH, age, begin, burst, committed, heartbeat, measured, planned, windows
+from support.measure.story import age, begin, burst, heartbeat, measured, planned, windows
 
 
 def test_nothing_is_known_before_the_plan():
@@ -109,17 +107,6 @@ def test_operators_and_the_application_after_three_windows():
         "processCpuSeconds": None,
         "garbageCollections": None,
     }
-
-
-def test_a_window_counts_when_it_is_committed_and_not_before():
-    measurement = measured(*windows(2))
-    before = measurement.overview(2.7)
-    for event in [*begin(2), *burst(2)[:-1]]:
-        measurement.apply(event)
-        assert measurement.overview(2.7)["operators"][1]["totalTuplesProcessed"] == 20
-        assert measurement.overview(2.7)["latency"] == before["latency"]
-    measurement.apply(committed(2))
-    assert measurement.overview(2.7)["operators"][1]["totalTuplesProcessed"] == 30
 
 
 def test_tasks_that_spark_repeated_are_counted():
@@ -380,22 +367,3 @@ def test_streams_name_both_ends():
             "sinks": [{"operatorId": 3, "portName": "input"}],
         },
     ]
-
-
-def test_lateness_that_the_driver_forgives_itself_still_counts_as_behind():
-    measurement = measured()
-    due = 0.0
-    for window in range(
-        40
-    ):  # each takes three widths; the driver is never more than ten behind its own schedule
-        at = 3.0 * window
-        due = max(due + WIDTH, at - 10 * WIDTH) if window else 0.0
-        measurement.apply(WindowPlanned(at, window, 0, due))
-        measurement.apply(WindowStarted(at, window, 0))
-        measurement.apply(committed(window))
-    measurement.apply(WindowPlanned(120.0, 40, 0, max(due + WIDTH, 110.0)))
-    application = measurement.progress(120.0)["application"]["windowsBehind"]
-    assert application == pytest.approx(120 - 40, abs=1)
-    assert measurement.windows_behind(120.0)[1] == pytest.approx(
-        120 - 1, abs=1
-    )  # operators that have completed none

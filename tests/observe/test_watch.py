@@ -20,31 +20,6 @@ def watched(*events, now=lambda: 3.0):
     return watch
 
 
-def test_answers_are_those_of_the_measurement_at_the_clocks_time():
-    times = [3.0]
-    watch, measurement = watched(*windows(3), now=lambda: times[0]), Measurement()
-    for event in (planned(), *windows(3)):
-        measurement.apply(event)
-
-    for now in (3.0, 7.5):
-        times[0] = now
-        assert watch.info() == measurement.info(now)
-        assert watch.operators() == measurement.operators(now)
-        assert watch.operator(2) == measurement.operator(now, 2)
-        assert watch.containers() == measurement.containers(now)
-        assert watch.container(1) == measurement.container(now, 1)
-        assert watch.streams() == measurement.streams()
-        assert watch.latency(1) == measurement.latency(now, 1)
-        assert watch.critical_path(1) == measurement.critical_path(1)
-        assert watch.record_age("sum") == measurement.record_age(now, "sum")
-        assert watch.progress() == measurement.progress(now)
-        assert watch.throughput() == measurement.throughput(now)
-        assert watch.windows(2) == measurement.windows(2)
-        assert watch.window(1) == measurement.window(1)
-        assert watch.overview() == measurement.overview(now)
-    assert watch.topology == planned().topology
-
-
 def test_every_answer_is_plain_json():
     watch = watched(*windows(2), *begin(2))
     answers = [

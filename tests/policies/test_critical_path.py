@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -33,26 +31,6 @@ def test_settles_in_three_steps_after_a_step_of_load_and_works_the_backlog_off()
     assert model.backlog < 3000
 
 
-def test_takes_back_when_the_load_is_gone_but_not_while_a_backlog_is_worked_off() -> None:
-    model = Model(_chain(), lambda second: 3000 if second < 200 else 4)
-    model.run(CriticalPathPolicy(max_slots=8), 1500)
-    assert model.plans[150]["work"] >= 4
-    assert model.plans[-1]["work"] < 4
-    assert all("slack" not in note for at, note in model.log if at < 200)
-
-
-def test_does_not_divide_what_is_hot() -> None:
-    model = Model(_chain(hot=0.97, partitions=2), lambda _: 900)
-    model.run(CriticalPathPolicy(max_slots=8), 300)
-    assert model.plans[-1]["work"] == 2, model.log
-
-
-def test_does_not_divide_a_wait_or_transfer() -> None:
-    model = Model(_chain(cost=0.00001, fixed=0.2), lambda _: 100)
-    model.run(CriticalPathPolicy(max_slots=8), 300)
-    assert model.plans[-1]["work"] == 1, model.log
-
-
 def test_gives_nothing_that_an_input_cannot_feed() -> None:
     steps = [Step("source", 0.001, is_input=True), Step("work", 0.0007), Step("sink", 0.00001)]
     model = Model(steps, lambda _: 5000)
@@ -73,13 +51,6 @@ def test_takes_back_what_did_not_help_and_says_so() -> None:
     assert any("back to 1 partitions" in note for _, note in model.log), model.log
     assert model.plans[-1]["work"] == 1, model.log
     assert len(model.log) <= 8
-
-
-def test_takes_nothing_back_in_a_pause() -> None:
-    model = Model(_chain(), lambda second: 0 if second // 100 % 2 else 2000)
-    model.run(CriticalPathPolicy(max_slots=8), 1800)
-    assert not [note for _, note in model.log if "slack" in note]
-    assert len(model.log) <= 4, model.log
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
@@ -148,13 +119,6 @@ def _linear(busy: int, partitions: int, windows: int) -> LocalRun:
     return run_local(app, windows=windows, clock=SteppingClock())
 
 
-def test_a_linear_application_that_idles_gives_all_its_partitions_back() -> None:
-    run = _linear(0, 5, windows=200)
-    assert all("slack" in row["note"] for row in run.decisions().to_pylist())
-    assert len(run.decisions()) == 4
-    assert len(run.watch.topology.partitions_of("work")) == 1
-
-
 def test_one_that_works_keeps_them_until_the_load_is_gone() -> None:
     run = _linear(100, 3, windows=170)
     given_back = [row for row in run.decisions().to_pylist() if "slack" in row["note"]]
@@ -173,25 +137,6 @@ def test_what_helped_is_not_taken_back() -> None:
             model.version += model._apply(answer)
             policy.told(answer, "HELPED")
     assert not any("back to" in note for _, note in model.log), model.log
-
-
-class _Stalled(Model):
-    """A sink was blocked for most of the period; lately it is as busy as it is with its load."""
-
-    def figures(self, second: int) -> Any:
-        lately = super().figures(second)
-        figures = copy.copy(lately)
-        sink = copy.copy(lately.operators["sink"])
-        sink.utilization, sink.by_partition = 0.98, [replace(sink.by_partition[0], utilization=0.98)]
-        figures.operators = {**lately.operators, "sink": sink}
-        figures.for_seconds = lambda seconds: figures if seconds > 30 else lately
-        return figures
-
-
-def test_a_block_that_has_ended_is_no_reason_for_partitions() -> None:
-    model = _Stalled(_chain(cost=0.00001), lambda _: 200)
-    model.run(CriticalPathPolicy(max_slots=8), 100)
-    assert model.log == []
 
 
 def test_each_slot_must_bring_what_it_costs() -> None:

@@ -5,7 +5,6 @@ import json
 import os
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +17,11 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowPlanned,
 )
-from ridgeline.measure.measurement import Measurement
 from ridgeline.service import event_log
 from ridgeline.service.event_log import EventLogWriter, event_logs, read_event_log, replay
 from ridgeline.testing import run_local
 from support.testing.diamond import diamond
 
-EARLIER = Path(__file__).parents[1] / "support" / "service" / "log-of-0.1.0.jsonl"
 NAMES = ["log.jsonl", "log.json"]
 
 
@@ -38,24 +35,6 @@ def write(path, events):
     for event in events:
         log.write(event)
     return log
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_replayed_run_has_the_figures_of_the_live_one(tmp_path, run, name):
-    write(tmp_path / name, run.events).close()
-
-    replayed = replay(str(tmp_path / name))
-
-    assert list(read_event_log(str(tmp_path / name))) == run.events
-    now = run.events[-1].at
-    assert replayed.at == now
-    assert replayed.overview(now) == run.watch.overview()
-    assert replayed.windows() == run.watch.windows()
-    assert replayed.containers(now) == run.watch.containers()
-    assert replayed.throughput(now) == run.watch.throughput()
-    assert [replayed.critical_path(window) for window in range(12)] == [
-        run.watch.critical_path(window) for window in range(12)
-    ]
 
 
 def test_json_lines_are_on_disk_after_every_window(tmp_path, run):
@@ -224,27 +203,6 @@ def test_the_plan_that_a_missing_file_brought_is_read_from_the_next_one(tmp_path
     assert notes[0].endswith("are not there")
 
 
-def test_a_plan_that_is_nested_too_deeply_is_read_from_several_files(tmp_path, run):
-    path = tmp_path / "log.jsonl"
-    rotated(path, run.events)
-    for file in (*earlier(path), path):
-        nested = '"attributes":{"deep":' + "[" * 700 + "]" * 700 + ","
-        file.write_text(file.read_text().replace('"attributes":{', nested))
-    assert sum(isinstance(one, ApplicationPlanned) for one in read_event_log(str(path), pytest.fail)) == 1
-
-
-def test_a_run_that_begins_again_puts_the_log_before_away(tmp_path, run):
-    path = tmp_path / "log.jsonl"
-    rotated(path, run.events[:-1])
-    again = [replace(event, at=event.at + 1000) for event in run.events]
-    rotated(path, again)
-
-    assert list(read_event_log(str(path), pytest.fail)) == again
-    first = next(one for one in earlier(path))
-    assert list(read_event_log(str(first), pytest.fail)) == run.events[:-1]
-    assert len(event_logs(str(tmp_path))) == 2
-
-
 def test_a_log_that_is_renamed_is_begun_again(tmp_path, run):
     path = tmp_path / "log.jsonl"
     log = EventLogWriter(str(path), pytest.fail)
@@ -295,24 +253,3 @@ def _half(write, descriptor, data):
     if len(data) < 20:
         raise OSError(errno.ENOSPC, "No space left on device")
     return write(descriptor, data[: len(data) // 2])
-
-
-def test_a_log_of_an_earlier_version_replays():
-    """Fields that were added since have defaults.
-
-    The log is of a run on Spark with windows in flight. Its input reads 100 of 3,000 numbers a window, and
-    what inputs have taken into windows in flight was not told then.
-    """
-    path = str(EARLIER)
-    assert replay(path).info(0)["state"] == "STOPPED"
-    measurement, seen = Measurement(), []
-    for event in read_event_log(path, pytest.fail):
-        measurement.apply(event)
-        if isinstance(event, WindowCommitted):
-            (source,) = measurement.progress(event.at)["sources"]
-            assert source["backlog"]["value"] == 3000 - 100 * (event.window_id + 1)
-            assert source["verdict"] not in {"unknown", "stuck", "paced", "keeping up"}
-            seen.append(event.window_id)
-    assert seen == list(range(22))
-    totals = {row["operator"]: row["tuplesOut"] for row in measurement.summary()["operators"]}
-    assert totals == {"source": 2200, "slow": 2200}

@@ -49,30 +49,6 @@ def many():
     return fed(wide(), WINDOWS)
 
 
-def test_500_operators(many):
-    watch, plan, _, _ = many
-    assert len(plan.physical.operators) == 501
-    with serving(watch, plan) as client:
-        for path in PATHS:
-            begin = perf_counter()
-            status, _, body = client.ask(BASE + path)
-            print(f"{path:45} {len(body) / 1000:8.1f} kB {1000 * (perf_counter() - begin):6.1f} ms")
-            assert status == 200
-            assert len(body) < MEGABYTE
-        assert len(client.get("/latency")["operators"]) == 501
-        assert client.get("/info")["stats"]["numOperators"] == 501
-        first = client.get("/logicalPlan/operators/first")
-        assert len(first["partitions"]) == 249
-        assert first["totalTuplesProcessed"] == WINDOWS * 4
-        path = client.get("/criticalPath")
-        times = {
-            row["id"]: row["computeMs"] + row["transferMs"] for row in client.get("/latency")["operators"]
-        }
-        seconds = [times[operator.id] for operator in plan.physical.operators if operator.name == "second"]
-        assert path["path"][2]["latencyMs"] <= max(seconds)
-        assert path["latencyMs"] == pytest.approx(sum(step["latencyMs"] for step in path["path"]))
-
-
 def test_a_scrape_of_500_operators_is_bounded_and_exact(many):
     watch, plan, _, _ = many
     with serving(watch, plan) as client:

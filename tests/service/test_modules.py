@@ -11,10 +11,8 @@ from ridgeline import (
     InputPort,
     Module,
     Operator,
-    OperatorError,
     OutputPort,
     State,
-    ValidationError,
 )
 from ridgeline.operators import Filter
 from ridgeline.plan import describe, plan_application
@@ -116,21 +114,6 @@ def test_lists_play_inputs_in_modules():
     assert sorted(run_local(nested()).collected("sink")) == [Number(0), Number(1), Number(1)]
     assert run.tuples_in("outer.halve") == 2
     assert {name.partition("[")[0] for name in run.latency()["operator"].to_pylist()} >= NAMES
-
-
-def test_properties_attributes_and_errors_reach_inside_by_name():
-    app = nested()
-    run = run_local(
-        app, properties={"outer.inner.count.limit": "5"}, attributes={"outer.halve.partitions": "3"}
-    )
-    assert run.tuples_out("outer.inner.count") == 5
-    with pytest.raises(OperatorError, match=r"`outer\.halve(\[\d\])?`"):
-        run_local(app, properties={"outer.halve.by": "0"})
-    with pytest.raises(ValidationError) as error:
-        plan_application(app, {"outer.inner.count.limt": "5"}, {"outer.halve.partitons": "2"})
-    text = str(error.value)
-    assert "`outer.inner.count.limt`: `Count` has no property `limt`; did you mean `limit`?" in text
-    assert "`outer.halve.partitons`: there is no attribute `partitons` of operators" in text
 
 
 def test_plans_are_shown_folded_and_unfolded():

@@ -2,12 +2,11 @@
 
 import json
 import sys
-from dataclasses import replace
 
 import pytest
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowCommitted, WindowPlanned
+from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowPlanned
 from ridgeline.observe.watch import Watch
 from ridgeline.service import promise_thread
 from ridgeline.service.promise_thread import PromiseThread
@@ -96,18 +95,6 @@ def test_a_stall_breaks_the_promise_to_catch_up_while_it_lasts(monkeypatch):
         wait_until(lambda: ("caught_up_within", True) in judged.changes, "the promise to be kept")
         said["verdict"] = "stuck"  # and no window is committed
         wait_until(lambda: judged.changes[-1] == ("caught_up_within", False), "the stall to be seen")
-
-
-def test_windows_that_began_before_the_first_was_through_are_not_judged():
-    events = list(run())
-    commits = [event for event in events if isinstance(event, WindowCommitted)]
-    with Judged(window_latency(p99="1h")) as judged:
-        for event in events:
-            early = isinstance(event, WindowCommitted) and event is not commits[-1]
-            # All but the last began while processes started.
-            judged.watch.observe(replace(event, began=commits[0].at - 60) if early else event)
-        wait_until(lambda: ("window_latency_p99", True) in judged.changes, "the last one to be judged")
-        assert judged.thread._keeping._kept[0]._of == 1
 
 
 def test_hooks_are_called_and_a_judgement_that_fails_ends_nothing(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import urllib.error
 import urllib.request
 
@@ -14,7 +13,6 @@ from ridgeline.operators._sql_engine import QueryError
 from ridgeline.plan.edits import RemoveSink
 from ridgeline.service.queries import Queries, QueryRequest, queries_of, tables_of
 from ridgeline.stram.changes import EditPlan
-from support.depth import deep
 from support.service.living import living
 from support.waiting import PATIENCE_SECONDS
 
@@ -51,16 +49,6 @@ def test_results_come_and_the_query_leaves_with_its_reader(app, stream, wait_unt
     assert name in names(app)
     assert [table.to_pylist() for table in found] == [[{"n": 3}], [{"n": 3}]]
     wait_until(lambda: names(app) == before, "the query is removed")
-
-
-def test_a_period_is_as_many_windows_as_make_its_length(app, stream):
-    _, found = tables(app, f"select count(*) as n from {stream}", times=1, every=0.01)
-    [table] = found
-    assert table.to_pylist() == [{"n": 15}]  # five windows of 2 ms
-    meta = {name.decode(): value.decode() for name, value in table.schema.metadata.items()}
-    assert int(meta["ridgeline.window"]) - int(meta["ridgeline.first_window"]) == 4
-    assert float(meta["ridgeline.seconds"]) > 0
-    assert int(meta["ridgeline.bytes"]) > 0
 
 
 def test_an_iterator_that_is_closed_removes_its_query(app, stream, wait_until):
@@ -123,28 +111,6 @@ def test_a_change_may_take_the_stream_away(app, wait_until):
     assert name not in names(app)
     with pytest.raises(QueryError):
         list(found)
-
-
-def test_several_queries_at_once(app, stream, wait_until):
-    before = names(app)
-    failures = []
-
-    def ask(number):
-        try:
-            _, found = tables(
-                app, f"select {number} as q, sum(value) as s from {stream}", times=2, seconds=20
-            )
-            assert [table["q"][0].as_py() for table in found] == [number, number]
-        except BaseException as error:  # noqa: BLE001  shown below
-            failures.append(error)
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(deep(3))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_SECONDS)
-    assert not failures
-    wait_until(lambda: names(app) == before, "all are removed")
 
 
 def test_an_application_that_has_ended_has_no_queries(app, stream):

@@ -35,19 +35,6 @@ def rows(answer):
     return {(row["operator"], row["at"]): row for row in answer["operators"]}
 
 
-def test_old_data_shows_how_far_records_are_behind_the_newest():
-    answer = ages([(1, 2, 6)], ages_from_newest_record=True)
-    assert answer["fromNewestRecord"] is True
-    for row in rows(answer).values():
-        assert row["minMs"] == pytest.approx(0, abs=0.01)
-        assert row["maxMs"] == row["oldestMs"] == pytest.approx(5000, abs=0.01)
-        assert row["avgMs"] == pytest.approx(2000, abs=0.01)
-        assert row["p50Ms"] == pytest.approx(1000, rel=0.011)
-        assert (row["count"], row["negative"]) == (3, 0)
-    assert {at for _, at in rows(answer)} >= {"source", "emit", "commit"}
-    assert "record age behind the newest at sink" in sink_lines(answer)[0].plain
-
-
 def test_each_window_has_a_newest_record_of_its_own():
     answer = ages([(10, 13), (100, 101)], ages_from_newest_record=True)
     for row in rows(answer).values():

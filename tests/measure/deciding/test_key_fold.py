@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ridgeline.measure.deciding.key_load import KeyFold, KeyLoad, levelled
+from ridgeline.measure.deciding.key_load import KeyFold, KeyLoad
 
 
 def test_a_period_has_what_came_in_it():
@@ -65,13 +63,3 @@ def test_partitions_get_their_cells_and_parts_of_shared_ones():
     one = load([0.5, 0.3, 0.1, 0.1], [0, 1, 2, 0], 3, {0: (0, 2)})
     assert one.by_partition.tolist() == pytest.approx([0.35, 0.3, 0.35])
     assert one.imbalance == pytest.approx(1.05)
-
-
-@given(st.lists(st.floats(0, 10), min_size=1, max_size=8), st.floats(0, 20))
-def test_levels_rise_from_below(levels, more):
-    found = levelled(np.array(levels), more)
-    assert found.sum() == pytest.approx(sum(levels) + more)
-    risen = [after for before, after in zip(levels, found.tolist(), strict=True) if after > before + 1e-9]
-    assert max(risen, default=0.0) == pytest.approx(min(risen, default=0.0))
-    if risen:
-        assert found.min() == pytest.approx(min(risen))

@@ -14,16 +14,6 @@ def window(number):
     return times, fold.last
 
 
-def test_the_last_windows_are_kept_and_given_once():
-    past = PastWindows()
-    for number in range(300):
-        past.add(*window(number))
-    assert kept(past) == list(range(44, 300))
-    assert kept(past) == []
-    past.add(*window(300))
-    assert kept(past) == [300]
-
-
 def test_a_window_that_is_folded_again_counts_once():
     past = PastWindows()
     for number in (0, 1, 1, 0):

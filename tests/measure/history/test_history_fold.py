@@ -78,35 +78,6 @@ def steps(feed, name="work", begin=0.0, step=None):
     return operator_history(feed.fold, name, now, begin, step)["steps"]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-def test_steps_have_the_median_and_the_greatest_of_their_windows(partitions):
-    feed, topology = Feed(), chain_graph(partitions)
-    for number in range(400):
-        feed.window(topology, BASE + 0.1 * number)
-    for step in (1, 10, 60):
-        rows = steps(feed, step=step)
-        assert sum(row["windows"] for row in rows) == 400
-        taken = iter(feed.rows)
-        for row in rows:
-            own = [next(taken)[2]["work"] * 1000 for _ in range(row["windows"])]
-            assert row["greatestMs"] == NEAR(max(own), **TOLERANCE)
-            if row["windows"] <= 64:
-                assert row["latencyMs"] == NEAR(np.median(own), **TOLERANCE)
-            assert row["latencyMs"] == NEAR(np.median(own), rel=0.35)
-            assert sum(row[part] for part in ("computeMs", "waitMs", "transferMs")) == NEAR(
-                np.mean(own), **TOLERANCE
-            )
-            assert row["tuplesIn"] * row["seconds"] == NEAR(10 * partitions * row["windows"], **TOLERANCE)
-            assert (row["queue"], row["greatestQueue"]) == (
-                NEAR(3 * partitions, **TOLERANCE),
-                NEAR(3 * partitions, **TOLERANCE),
-            )
-            assert row["errors"] == NEAR(partitions * row["windows"], **TOLERANCE)
-            assert row["late"] == NEAR(2 * partitions * row["windows"], **TOLERANCE)
-            assert row["stateBytes"] == NEAR(100 * partitions, **TOLERANCE)
-            assert row["onPath"] == 0.0
-
-
 def test_the_application_has_percentiles_and_the_ages_of_its_outputs():
     feed, topology = Feed(), chain_graph(2)
     for number in range(100):
@@ -138,22 +109,6 @@ def test_when_readers_see_records_counts_more_than_when_they_are_committed():
     assert steps(feed, "work", step=1)[-1]["ageMs"] is None
 
 
-def test_a_day_is_kept_in_minutes_two_hours_in_tens_and_a_quarter_of_an_hour_in_seconds():
-    feed, topology = Feed(width=30.0), chain_graph()
-    for number in range(30 * 120):  # 30 hours
-        feed.window(topology, BASE + 30.0 * number)
-    now = feed.rows[-1][0]
-    for begin, step in ((-900, 1), (-7200, 10), (-86_400, 60), (-900_000, 60)):
-        answer = operator_history(feed.fold, "work", now, begin)
-        rows = answer["steps"]
-        assert answer["step"] == step
-        assert sum(row["seconds"] for row in rows) == NEAR(min(-begin, 86_400), rel=0.05)
-        assert sum(row["windows"] for row in rows) == NEAR(min(-begin, 86_400) / 30, rel=0.05)
-        assert rows[-1]["at"] == now
-        assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
-        assert [row["tuplesIn"] for row in rows] == [NEAR(1 / 3, **TOLERANCE)] * len(rows)
-
-
 def test_of_a_young_run_all_is_answered_in_seconds():
     feed, topology = Feed(), chain_graph()
     for number in range(100):
@@ -171,17 +126,6 @@ def test_an_operator_that_is_removed_and_added_again_has_a_gap():
     assert len(steps(feed, "read", step=1)) == 90
     assert sum(row["windows"] for row in steps(feed, step=60)) == 60
     assert sum(row["windows"] for row in steps(feed, "read", step=60)) == 90
-
-
-def test_other_partitions_begin_no_other_step():
-    feed = Feed()
-    for number in range(120):
-        feed.window(chain_graph(1 + number // 2 % 3), BASE + number)
-    assert len(steps(feed, step=60)) in {2, 3}
-    rows = steps(feed, step=1)
-    assert sum(row["tuplesIn"] * row["seconds"] for row in rows) == NEAR(
-        sum(10 * (1 + number // 2 % 3) for number in range(120)), rel=1e-3
-    )
 
 
 def test_time_in_which_no_window_is_due_is_no_part_of_a_rate():

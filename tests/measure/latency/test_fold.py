@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.latency.fold import LatencyFold
 from support.depth import deep
-from support.measure.simulated_window import BASE, SEED_MS, graph, ids, run, seed_graph, wild_windows
+from support.measure.simulated_window import BASE, SEED_MS, graph, run, seed_graph, wild_windows
 
 TASKS = {3: "t", 5: "t", 4: "u"}
 
@@ -290,33 +290,6 @@ def test_clocks_that_disagree_are_counted():
 def test_the_average_needs_history():
     with pytest.raises(ValueError, match="`average_windows` must lie between 1 and `history`; got 20 and 10"):
         LatencyFold(average_windows=20, history=10)
-
-
-def test_five_hundred_operators():
-    width = 50
-    places = {
-        f"o{stage}_{number:02}": (stage * width + number, stage)
-        for stage in range(10)
-        for number in range(width)
-    }
-    streams = [
-        (f"o{stage}_{number:02}", f"o{stage + 1}_{(number + step) % width:02}")
-        for stage in range(9)
-        for number in range(width)
-        for step in (0, 1)
-    ]
-    topology, fold = graph(places, streams), LatencyFold()
-    tasks = {container: f"t{container % 4}" for container in topology.containers}
-    for window_id in range(40):
-        compute = {title: 1 + (position * 7 + window_id) % 13 for position, title in enumerate(places)}
-        fold.add(topology, run(topology, compute, tasks=tasks, window_id=window_id, began=BASE + window_id))
-    assert len(fold.latency()["operators"]) == 500
-    answer = fold.critical_path()
-    assert len(answer["path"]) == 10
-    assert len(answer["slack"]) == 490
-    assert sum(step["latencyMs"] for step in answer["path"]) == close(answer["latencyMs"])
-    assert sum(step["ms"] for step in answer["blame"]) == close(answer["windowLatencyMs"])
-    assert ids(topology)[answer["path"][0]["operator"]] == answer["path"][0]["id"]
 
 
 @settings(deadline=None, max_examples=deep(25))

@@ -78,11 +78,3 @@ def test_no_combination_is_nan_or_negative(first, second, value):
     ):
         assert (result.value is None) == (result.basis is Basis.UNKNOWN)
         assert result.value is None or result.value >= 0
-
-
-@given(st.lists(estimates, min_size=1))
-def test_sums_by_pairs_and_at_once_agree_on_the_basis(given_estimates):
-    summed = given_estimates[0]
-    for estimate in given_estimates[1:]:
-        summed += estimate
-    assert summed.basis == total(given_estimates).basis

@@ -534,22 +534,3 @@ def test_whatever_happens_the_figures_are_numbers_and_not_negative(given_events,
     for event in given_events:
         handlers[type(event)](event)
         assert all(0 <= number < math.inf for number in figures(strict(fold, now)))
-
-
-def test_a_long_run_of_many_operators_holds_no_more_than_a_short_one():
-    fold = made(chain(*(f"o{one}" for one in range(20))))
-    sizes = []
-    for window in range(150):
-        begin(fold, window, float(window))
-        for operator in range(1, 21):
-            beat(
-                fold, window + 0.5, operator - 1, RunningOperator(operator, "done"), window=window, pid=window
-            )
-            ran(fold, window, operator, 0.1, {"input": 5}, {"output": 5})
-        report(fold, window + 0.6, window, 1, float(window), 5.0)
-        commit(fold, window, window + 0.7)
-        held = fold._windows.oldest
-        sizes.append(len(held.operators) + len(held.heartbeats) + len(held.processes))
-        sizes[-1] += len(fold._sources["o0"].backlog._samples)
-    assert sizes[-1] == sizes[100]
-    assert len(strict(fold, 150.0)["operators"]) == 20

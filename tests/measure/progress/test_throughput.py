@@ -1,9 +1,6 @@
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.measure.progress.throughput import Rates, Throughput, Totals
-from support.depth import deep
 
 START = 1_700_000_000.0
 
@@ -103,20 +100,6 @@ def test_totals_are_since_the_start():
 def test_an_unknown_operator_has_no_ports():
     assert Throughput().rates(1, START) == Rates()
     assert Throughput().totals(1) == Totals()
-
-
-@settings(deadline=None, max_examples=deep(30))
-@given(st.lists(st.tuples(st.floats(0, 30), st.integers(0, 1000)), min_size=1), st.floats(0, 100))
-def test_rates_are_no_greater_than_the_fastest_window(windows, later):
-    throughput = Throughput()
-    end, fastest, pending = START, 0.0, 0
-    for number, (gap, tuples) in enumerate(windows):
-        length = 1.0 if number == 0 else max(gap, 0.01)
-        end += length
-        throughput.add(end, [1], [{"in": tuples}], [{}])
-        fastest, pending = max(fastest, tuples / length), pending + tuples
-    assert 0 <= throughput.rates(1, end + later).tuples_in <= fastest * 1.001
-    assert throughput.totals(1).tuples_in == pending
 
 
 @pytest.mark.parametrize(

@@ -58,16 +58,6 @@ def test_runs_under_one_name_are_several_and_a_new_one_appears(tmp_path):
         assert rows_of(client)["later.jsonl"]["windows"] == 4
 
 
-def test_a_log_that_breaks_off_is_failed_and_one_that_is_written_runs(tmp_path):
-    cut = write_log(tmp_path / "cut.jsonl", events(2, end=None, application_id="cut-1"))
-    write_log(tmp_path / "runs.jsonl", events(2, end=None, application_id="runs-1"))
-    make_old(cut)
-    with history(tmp_path, runs=lambda name: name == "runs-1") as client:
-        rows = rows_of(client)
-        assert (rows["cut.jsonl"]["state"], rows["runs.jsonl"]["state"]) == ("failed", "running")
-        assert "breaks off" in rows["cut.jsonl"]["sentence"]
-
-
 def test_a_run_whose_driver_is_killed_is_failed_though_its_log_is_as_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "AGAIN_SECONDS", 0.05)
     alive = {"numbers-1"}

@@ -21,7 +21,6 @@ from support.service.watched import events_of, payments, serving
 from support.waiting import wait_until
 
 EARLIER = Path(__file__).parents[2] / "support" / "service" / "log-of-0.1.0.jsonl"
-FIGURES = ("latency", "criticalPath", "recordAge", "operators", "window")
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.json"])
@@ -141,24 +140,6 @@ def test_any_damage_leaves_an_answer(tmp_path):
             assert status in {200, 409}
             status, _, _ = client.ask(f"/run/{run}{BASE}/live")
             assert status in {200, 409}
-
-
-def test_a_log_that_is_still_written_is_followed_to_its_end(tmp_path):
-    found = events(6)
-    log = tmp_path / "run.jsonl"
-    writer = EventLogWriter(str(log))
-    half = len(found) // 2
-    for event in found[:half]:
-        writer.write(event)
-    with history(log, runs=lambda app: app == "numbers-1") as client:
-        info = client.of(log, "/info")
-        assert info["state"] == "RUNNING"
-        before = info["stats"]["windowsCommitted"]
-        for event in found[half:]:
-            writer.write(event)
-        writer.close()
-        wait_until(lambda: client.of(log, "/info")["state"] == "FINISHED", "the end of the log")
-        assert before < client.of(log, "/info")["stats"]["windowsCommitted"] == 6
 
 
 def test_a_log_that_is_written_on_after_it_broke_off_is_read_again(tmp_path):

@@ -13,7 +13,6 @@ from ridgeline.cli.remote.logs import line_texts
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.measure.trace_ids import run_of, trace_text
 from ridgeline.regions.joined_run import joined_plan
-from ridgeline.service.http import log as endpoint
 from ridgeline.service.origin import driver_lines
 from support.service.halves import halves_of, joined
 from support.service.living import living
@@ -93,15 +92,6 @@ def test_who_may_only_read_gets_none(application):
     for token in ("read", "", "wrong"):
         with pytest.raises(Exception, match="token"):
             Client(application.server.url, token).post("/log")
-
-
-def test_what_there_is_not_is_named(client):
-    with pytest.raises(Exception, match="did you mean `sums`"):
-        client.post("/log", operator="sum")
-    with pytest.raises(Exception, match="no container"):
-        client.post("/log", container=99)
-    with pytest.raises(Exception, match="at most"):
-        client.post("/log", limit=endpoint.MOST_LINES + 1)
 
 
 def test_lines_of_ridgeline_stand_beside_those_of_the_operator(application, client):

@@ -20,15 +20,6 @@ def client():
         yield client
 
 
-def test_a_browser_gets_the_page_and_a_program_the_index(client):
-    status, headers, body = client.ask("/", headers=HTML)
-    assert status == 200
-    assert b'<script type="module" src="page/main.js">' in body
-    assert headers["content-type"] == "text/html; charset=utf-8"
-    assert client.ask("/", headers={"Accept": "*/*"})[1]["content-type"] == "application/json"
-    assert client.ask("/", "HEAD", HTML)[2] == b""
-
-
 def test_files_are_asked_for_again_only_when_they_change(client):
     _, headers, body = client.ask("/page/main.js")
     assert headers["content-type"] == "text/javascript; charset=utf-8"

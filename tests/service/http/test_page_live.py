@@ -2,16 +2,14 @@
 
 import asyncio
 import json
-import random
 import socket
 
 import pytest
 
 from ridgeline.measure.events import ApplicationEnded, SparkTrigger
 from ridgeline.service.page import live
-from ridgeline.service.page.live import LiveStream, PageState, merge_patch
+from ridgeline.service.page.live import LiveStream, PageState
 from support.service.living import living
-from support.service.patches import patched, without_nulls
 from support.service.watched import BASE, feed, payments, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
@@ -180,13 +178,3 @@ def value(draw, depth=0):
         return [value(draw, 3) for _ in range(draw.randrange(3))]
     # In a list, Python takes `True` for 1.
     return draw.choice([None, 0, 1, 1.5, "", "x", *([True, False] if depth < 3 else [])])
-
-
-def test_a_patch_leads_from_any_state_to_any_other():
-    draw = random.Random(7)
-    for _ in range(5000):
-        before, after = ({name: value(draw) for name in "abc"} for _ in range(2))
-        patch = merge_patch(before, after)
-        found = json.dumps(without_nulls(patched(without_nulls(before), patch)), sort_keys=True)
-        assert found == json.dumps(without_nulls(after), sort_keys=True), (before, after, patch)
-        assert merge_patch(after, after) == {}

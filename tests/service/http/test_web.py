@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ridgeline.measure.events import ContainerHeartbeat, ProcessUsage, RunningOperator, WindowStarted
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, WindowStarted
 from ridgeline.service.http.bodies import to_json
 from support.service.watched import BASE, feed, serving, watched
 
@@ -149,20 +149,6 @@ def test_containers(client):
     assert client.get("/physicalPlan/containers?states=SILENT") == {"containers": []}
 
 
-def test_containers_show_what_their_process_uses():
-    watch, plan, _, now = watched(until=2)
-    containers = watch.containers()
-    assert {one["memoryBytes"] for one in containers} == {None}
-    host, pid = containers[0]["host"], containers[0]["pid"]
-    usage = ProcessUsage(3_000_000, 1.5, 2)
-    feed(watch, now, ContainerHeartbeat(now.seconds, -1, host, pid, now.seconds, usage=usage))
-    with serving(watch, plan) as client:
-        shown = client.get("/physicalPlan/containers")["containers"]
-    assert {(one["memoryBytes"], one["processCpuSeconds"], one["garbageCollections"]) for one in shown} == {
-        (3_000_000, 1.5, 2)
-    }
-
-
 def test_windows(client):
     windows = client.get("/windows")["windows"]
     assert [window["windowId"] for window in windows] == [0, 1, 2, 3, 4]
@@ -303,16 +289,6 @@ def test_a_stack_that_can_be_had_is_shown_beside_the_last_known_one():
         found = client.get("/physicalPlan/containers/0/stackTrace")
         assert (found["stack"], found["fresh"]) == ("in emit_tuples", "77@vm is in sleep")
         assert client.get("/physicalPlan/operators/1")["status"] == "ACTIVE"
-
-
-def test_before_the_first_window_everything_answers():
-    watch, plan, _, _ = watched(until=0)
-    with serving(watch, plan) as client:
-        assert client.get("/latency")["windowId"] is None
-        assert client.get("/criticalPath")["path"] == []
-        assert client.get("/windows") == {"windows": []}
-        assert client.get("/windows/0", 404)["error"] == "window 0 is not known"
-        assert client.ask("/metrics")[0] == 200
 
 
 def test_json_has_neither_nan_nor_infinity():

@@ -5,11 +5,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ridgeline import RidgelineError
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.service.notebook import Showing
-from support.service.watched import feed, payments, watched
+from support.service.watched import feed, watched
 
 
 class Local(Showing):
@@ -85,42 +84,3 @@ def test_windows_are_iterated_as_they_come_and_the_end_is_awaited(local):
         return seen, await end
 
     assert asyncio.run(run()) == ([3, 4], Outcome(5, 4, True, ""))
-
-
-def test_who_was_slower_than_many_windows_gets_all_that_are_kept_each_once():
-    local = Local(payments(windows=40))
-
-    async def run():
-        seen = []
-        async for window in local:
-            seen.append(window["windowId"])
-            if len(seen) == 1:
-                local.go_on(to_the_end=True)
-        return seen
-
-    async def begin():
-        windows = asyncio.create_task(run())
-        await asyncio.sleep(0)
-        await asyncio.to_thread(local.go_on)
-        return await windows
-
-    assert asyncio.run(begin()) == list(range(3, 40))
-
-
-def test_a_failure_is_raised_where_it_is_awaited_and_a_cancelled_wait_leaves_the_run(local):
-    async def impatient():
-        async with asyncio.timeout(0.05):
-            await local
-
-    with pytest.raises(TimeoutError):
-        asyncio.run(impatient())
-    assert local.is_running
-    local.error = RidgelineError("it is broken")
-    local.go_on(to_the_end=True)
-
-    async def run():
-        async for _ in local:
-            pass
-
-    with pytest.raises(RidgelineError, match="it is broken"):
-        asyncio.run(run())
