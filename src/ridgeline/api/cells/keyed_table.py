@@ -1,8 +1,7 @@
 """A table of numbers by whole number, and arrays to Python values and back, for many keys at once.
 
-A dict would lie scattered over the memory: one of a million keys costs a cache miss for its entry, one for
-the key and one for the value, each time. Here they lie in arrays, and all that is asked of them is asked for
-many keys at once.
+A dict would lie scattered over the memory. One of a million keys costs a cache miss for its entry, one for
+the key and one for the value. Here they lie in arrays. All that is asked of them is asked for many keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plan that follows another one: what is the same keeps its id, divisions are compared.
 
 So ids are unique for a run, but neither dense nor in topological order once a plan has been changed. How the
-tuples of operators are divided among partitions is a text that a checkpoint keeps: with another partitioner,
+tuples of operators are divided among partitions is a text that a checkpoint keeps. With another partitioner,
 or another key, states are with the wrong partitions though there are as many.
 """
 
