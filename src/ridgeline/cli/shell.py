@@ -45,7 +45,8 @@ def shell(context: typer.Context) -> None:
     session = Shell(context.find_root().command)
     if not sys.stdin.isatty():
         raise typer.Exit(session.script("standard input", sys.stdin.read().splitlines()))
-    with _history(_home() / "shell_history"):
+    home = Path(os.environ.get("RIDGELINE_HOME") or "~/.ridgeline").expanduser()
+    with _history(home / "shell_history"):
         readline.set_completer(session.completed)
         readline.set_completer_delims(" \t\n;")
         readline.parse_and_bind("tab: complete")
@@ -374,7 +375,3 @@ def _history(path: Path) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             readline.write_history_file(path)
-
-
-def _home() -> Path:
-    return Path(os.environ.get("RIDGELINE_HOME") or "~/.ridgeline").expanduser()
