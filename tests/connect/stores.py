@@ -222,7 +222,7 @@ class InIceberg(Store):
     def __init__(self, request: Any, folder: Path) -> None:
         super().__init__(request, folder)
         self.place.mkdir()
-        self.catalog = {
+        self.catalog: dict[str, Any] = {
             "type": "sql",
             "uri": f"sqlite:///{self.place}/catalog.db",
             "warehouse": f"file://{self.place}",

@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 def write(output: Any, kind: Any, rows: Sequence[Any], *, partitions: int = 1, **given: Any) -> Any:
     app = Application("sales")
     source = app.add_operator("source", ListInput(kind, rows))
-    attributes = {"on_error": OnError.SKIP} if given.pop("skips", False) else {}
+    attributes: dict[str, Any] = {"on_error": OnError.SKIP} if given.pop("skips", False) else {}
     out = app.add_operator("out", output, partitions=partitions, **attributes)
     app.add_stream("rows", source.output, out.input)
     return run_local(app, **given)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -82,15 +81,6 @@ class DuckDbOutput(TableOutput):
     def sink(self) -> Sink:
         """The driver's half."""
         return DuckDbSink(self.target)
-
-
-def _fetched(path: Path, query: str) -> list[tuple[Any, ...]]:
-    """The rows of a query; none if the table is missing."""
-    with duckdb().connect(str(path)) as connection:
-        try:
-            return list(connection.execute(query).fetchall())
-        except duckdb().CatalogException:
-            return []
 
 
 class DuckDbSink(Sink):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -145,17 +143,6 @@ class SqliteOutput(TableOutput):
     def sink(self) -> Sink:
         """The driver's half."""
         return SqliteSink(self.target)
-
-
-def _fetched(path: Path, query: str) -> list[tuple[Any, ...]]:
-    """The rows of a query; none if the table is missing."""
-    with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
-        try:
-            return connection.execute(query).fetchall()
-        except sqlite3.OperationalError as error:
-            if "no such table" not in str(error):
-                raise
-            return []
 
 
 def _stored(column: Any, name: str) -> Any:
