@@ -34,7 +34,7 @@ OF = $(shell $(BIN)/python tests/support/tiers.py $(1))
 # Marks of each part (CONTRIBUTING.md, "Tests"). Each test is in one of them.
 CORE := not (lint or spark or deep or slow or crash or server)
 CORE_OF_SPARK := spark and not (deep or slow or crash or server)
-KILLS := kill
+KILLS := kill and (spark or deep or slow or crash or server)
 SPARK := spark and deep and not (slow or crash or server or kill)
 CONNECTORS := server and not (kill or alone)
 ALONE := alone and not kill
