@@ -17,5 +17,17 @@ seaweedfs = SeaweedFS
 SERVICES: dict[str, type[Service]] = {kind.NAME: kind for kind in (Kafka, Postgres, SeaweedFS)}
 """The services by name."""
 
-__all__ = ["SERVICES", "Kafka", "Postgres", "SeaweedFS", "Service", "ServiceError", "Unavailable"]
-__all__ += ["kafka", "new_name", "postgres", "seaweedfs", "shared"]
+__all__ = [
+    "SERVICES",
+    "Kafka",
+    "Postgres",
+    "SeaweedFS",
+    "Service",
+    "ServiceError",
+    "Unavailable",
+    "kafka",
+    "new_name",
+    "postgres",
+    "seaweedfs",
+    "shared",
+]

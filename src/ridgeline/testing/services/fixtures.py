@@ -12,6 +12,8 @@ import pytest
 
 from ridgeline.testing.services import Kafka, Postgres, SeaweedFS, Service, Unavailable, shared
 
+__all__ = ["kafka", "postgres", "ready", "seaweedfs"]
+
 S = TypeVar("S", bound=Service)
 
 
