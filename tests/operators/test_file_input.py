@@ -231,6 +231,8 @@ def until(app: Application, done: Callable[[list[Any]], bool], steps: Iterator[A
 def test_new_files_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "in"
     app = application(FileInput(f"{folder}/c-*.jsonl.gz", Row, settle=0.2, discover_every=0.05), 2)
+    run_local(app, windows=3, clock=SystemClock(), checkpoint=tmp_path / "c")
+    assert f"there is no file in `{folder}/c-*.jsonl.gz` yet" in capsys.readouterr().out
 
     def steps() -> Iterator[None]:
         yield
@@ -247,7 +249,6 @@ def test_new_files_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     rows, _ = until(app, lambda rows: len(rows) >= 30, steps(), checkpoint=tmp_path / "c")
     assert by_file(rows) == {str(number): list(range(10)) for number in (1, 2, 3)}
-    assert f"there is no file in `{folder}/c-*.jsonl.gz` yet" in capsys.readouterr().out
 
 
 def test_a_file_that_is_still_written_is_waited_for(tmp_path: Path) -> None:
