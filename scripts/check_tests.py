@@ -1,7 +1,8 @@
 """Check the lists that say where tests run: each entry names a test, and no test of the core is long.
 
-`python scripts/check_tests.py` exits with 1 and says what is wrong; with `--mend` it removes the entries that
-name nothing. See `tests/support/tiers.py` for what the lists are for.
+`python scripts/check_tests.py` exits with 1 and says what is wrong. With `--mend` it lets entries follow tests
+that were moved to another file, and removes those that name nothing. `tests/support/tiers.py` says what the
+lists are for.
 """
 
 from __future__ import annotations
@@ -85,9 +86,19 @@ def check(known: dict[str, bool]) -> list[str]:
 
 
 def mend(known: dict[str, bool]) -> None:
-    """Remove entries that name nothing, and sort the others."""
+    """Sort the lists. Entries whose test is in another file now follow it; those that name nothing go."""
+    places: dict[str, list[str]] = {}
+    for test in known:
+        places.setdefault(test.partition("::")[2], []).append(test)
     for path in sorted(LISTS.glob("*.txt")):
-        write(path.stem, {test: rest for test, *rest in entries(path.stem) if _is_there(test, known)})
+        kept = {}
+        for test, *rest in entries(path.stem):
+            found = places.get(test.partition("::")[2], []) if "::" in test else []
+            if _is_there(test, known):
+                kept[test] = rest
+            elif len(found) == 1:
+                kept.setdefault(found[0], rest)
+        write(path.stem, kept)
 
 
 def write(name: str, kept: dict[str, list[str]]) -> None:
