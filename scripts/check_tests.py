@@ -1,8 +1,8 @@
 """Check the lists that say where tests run: each entry names a test, and no test of the core is long.
 
-`python scripts/check_tests.py` exits with 1 and says what is wrong. With `--mend` it lets entries follow tests
-that were moved to another file, and removes those that name nothing. `tests/support/tiers.py` says what the
-lists are for.
+`python scripts/check_tests.py` exits with 1 and says what is wrong. With `--mend` entries follow tests that
+were moved to another file, and those that name nothing go. See `tests/support/tiers.py` for what the lists
+are for.
 """
 
 from __future__ import annotations
