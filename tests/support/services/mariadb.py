@@ -35,6 +35,14 @@ class MariaDB(Proxied):
             self.disk.close()
             self.disk = None
 
+    def fill_disk(self):
+        """Use all that is left of its disk, until `free_disk`."""
+        self.disk.fill()
+
+    def free_disk(self):
+        """Give back what `fill_disk` has used."""
+        self.disk.free()
+
     def _prefix(self):
         return self.disk.prefix if self.disk is not None else ()
 
