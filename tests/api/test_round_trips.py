@@ -14,7 +14,6 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import KeyedState, StateError, stable_hash
-from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import SchemaError
@@ -136,28 +135,6 @@ def test_rows_of_any_values_come_out_equal_or_are_refused_by_column(data: Any) -
     for came in found:
         assert [type(row) for row in came] == [kind] * len(rows)
         assert same(came, rows)
-
-
-@settings(deadline=None, max_examples=deep(48))  # each run draws others
-@given(st.data())
-def test_fitting_rows_are_never_refused_and_hash_as_their_batch(data: Any) -> None:
-    kinds = data.draw(
-        st.lists(
-            st.sampled_from([int, float, str, bool, bytes, datetime, date, Decimal]), min_size=1, max_size=3
-        )
-    )
-    kind = record(kinds)
-    rows = [
-        kind(*values)
-        for values in data.draw(st.lists(st.tuples(*(st.none() | FITTING[one] for one in kinds)), max_size=4))
-    ]
-    schema = Schema(kind)
-    for came in forms(schema, rows):
-        assert same(came, rows)
-        names = list(schema.arrow.names)
-        assert hash_columns(schema.encode(came), names).tolist() == [
-            stable_hash(row[0] if len(row) == 1 else tuple(row)) for row in rows
-        ]
 
 
 KEYS = st.recursive(

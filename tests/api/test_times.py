@@ -19,7 +19,6 @@ from ridgeline.api.times import (
     Times,
     check_timestamp,
     column_times,
-    joined_spans,
     joined_times,
     row_times,
     to_positions,
@@ -39,42 +38,11 @@ pairs = st.lists(
 )
 
 
-def times_of(values: list[tuple[int, int]]) -> Times:
-    newest, oldest = (np.array([value[place] for value in values], np.int64) for place in (0, 1))
-    return Times(newest, None if np.array_equal(newest, oldest) else oldest)
-
-
 def pairs_of(times: Times | None, count: int) -> list[tuple[int, int]]:
     if times is None:
         return [(NO_TIME, NO_TIME)] * count
     oldest = times.newest if times.oldest is None else times.oldest
     return list(zip(times.newest.tolist(), oldest.tolist(), strict=True))
-
-
-def span_of(values: list[tuple[int, int]]) -> Span | None:
-    there = [value for value in values if value[0] != NO_TIME]
-    return Span(max(newest for newest, _ in there), min(oldest for _, oldest in there)) if there else None
-
-
-@settings(deadline=None)
-@given(pairs, st.data())
-def test_taking_joining_and_summing_up_do_what_they_do_to_pairs(values, data):
-    times = times_of(values)
-    indices = data.draw(st.lists(st.integers(0, len(values) - 1))) if values else []
-    cut = data.draw(st.integers(0, len(values)))
-    assert pairs_of(times.take(np.array(indices, np.int64)), len(indices)) == [
-        values[index] for index in indices
-    ]
-    first, second = times.take(slice(0, cut)), times.take(slice(cut, None))
-    joined = joined_times([(len(first), first), (2, None), (len(second), second)])
-    assert pairs_of(joined, len(values) + 2) == [
-        *values[:cut],
-        (NO_TIME, NO_TIME),
-        (NO_TIME, NO_TIME),
-        *values[cut:],
-    ]
-    assert times.span() == span_of(values)
-    assert joined_spans(first.span(), second.span()) == span_of(values)
 
 
 def test_nothing_joined_is_no_times():

@@ -179,21 +179,3 @@ def test_only_one_operator(ridgeline_command, config):
     keys = [row["key"] for row in json.loads(result.stdout)["values"]]
     assert "operator.numbers.count" in keys
     assert all(key.startswith("operator.numbers.") for key in keys)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[1, 2]",
-        "5",
-        "a: &a [*a]",
-        "operator: !!python/object:os.system {}",
-        "operator: " + "[" * 5_000,
-        "operator.x.y: 1\n" * 2,
-        "\x00",
-    ],
-)
-def test_documents_that_are_none(ridgeline_command, config, text):
-    result = ridgeline_command("validate", TINY, "--conf-file", config("c.yaml", text))
-    assert result.exit_code == 2
-    assert "c.yaml" in result.stderr

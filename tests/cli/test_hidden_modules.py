@@ -1,13 +1,11 @@
 """Files of the user's with names that others have: they run, or the error says which file to rename."""
 
-import subprocess
 import sys
 
 import pytest
 
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.load import load_application
-from support.waiting import PATIENCE_SECONDS
 
 _CLASSES = """
 from ridgeline import InputOperator, OutputPort
@@ -88,23 +86,6 @@ def test_a_specification_in_another_folder_says_where_its_classes_are(ridgeline_
 def test_a_neighbour_named_like_a_module_of_pythons(write_app, tmp_path, text, remedy):
     (tmp_path / "calendar.py").write_text("def shop_days(): pass")
     assert f"`{tmp_path / 'calendar.py'}` {remedy}; rename the file" in refused(write_app("uses.py", text))
-
-
-@pytest.mark.parametrize("text", ["from polars import DataFrame", "import polars\npolars.DataFrame()"])
-def test_a_neighbour_named_like_an_installed_package(tmp_path, text):
-    """In a process of its own, which has not loaded polars."""
-    (tmp_path / "polars.py").touch()
-    (tmp_path / "uses.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "ridgeline", "validate", "uses.py"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 2
-    assert f"`{tmp_path / 'polars.py'}` hides the package `polars`; rename it" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,6 @@ def printed(rows: int, width: int, *, colours: bool = False) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("width", [200, 90, 80])
-def test_a_long_table_has_the_lines_of_a_short_one(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = printed(40, width)
-    monkeypatch.setattr(tables, "_MANY_ROWS", 10)
-    assert printed(40, width) == short
-
-
 def test_lines_that_are_too_long_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_MANY_ROWS", 10)
     lines = printed(40, 40)

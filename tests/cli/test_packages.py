@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import tempfile
 
 import pytest
@@ -45,19 +44,6 @@ def test_applications_and_what_a_package_is(ridgeline_command, tmp_path):
     info = json.loads(ridgeline_command("get-package-info", shop, "--json").stdout)
     assert info["configurationSets"] == ["defaults", "production"]
     assert (info["bytes"], len(info["sha256"]), info["misfits"]) == (shop.stat().st_size, 64, [])
-
-
-def test_showing_a_package_runs_no_code_of_it_and_says_what_does_not_fit(ridgeline_command, tmp_path):
-    ran = tmp_path / "ran"
-    evil = f"open({str(ran)!r}, 'w')\n"
-    files = {"casino/__init__.py": evil, "casino/app.py": evil}
-    package = write_wheel(tmp_path, files, metadata="Requires-Python: <3\nRequires-Dist: no-such-thing\n")
-    assert ridgeline_command("list-applications", package).stdout == "dice\n"
-    shown = ridgeline_command("get-package-info", package)
-    assert "  no-such-thing: NOT MET, not installed\ndoes not fit: it needs Python <3; here" in shown.stdout
-    assert ridgeline_command("validate", package).exit_code == 2
-    assert not ran.exists()
-    assert not any(name.startswith("casino") for name in sys.modules)
 
 
 @pytest.mark.guide("002", "Creating New Project")

@@ -112,18 +112,6 @@ def test_an_operator_may_be_called_as_an_application(numbers, session):
         assert session.with_app(words) == wanted
 
 
-def test_code_that_was_changed_is_loaded_again(tmp_path, capfd, session):
-    (tmp_path / "app.py").write_text(
-        "from ridgeline import Application\nfrom ridgeline.operators import RandomEventGenerator\n"
-        "from part import NAME\n"
-        "app = Application(NAME)\napp.read('a', RandomEventGenerator(count=1)).write('c')\n"
-    )
-    for name in ("one", "other"):
-        (tmp_path / "part.py").write_text(f"NAME = '{name}'\n")
-        session.carry_out("validate app.py")
-        assert f"application {name} is valid" in capfd.readouterr().out
-
-
 def test_aliases_macros_and_files(script, tmp_path):
     (tmp_path / "more").write_text("both windows latency\nexit\necho never\n")
     result = script(
@@ -272,12 +260,6 @@ def completed(session, text):
 def test_what_can_follow(text, some, numbers, session):
     found = completed(session, text)
     assert [one for one in found if one in some] == some, found
-
-
-def test_what_can_follow_once_an_application_is_known(numbers, session):
-    session.carry_out("connect numbers")
-    assert "double" in completed(session, "get-operator-properties d")
-    assert completed(session, "lines doub") == ["double"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -13,14 +12,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError
 
 from ridgeline import Application, RidgelineError
-from ridgeline.api.attributes import OnError
 from ridgeline.operators.lake import IcebergOutput
 from ridgeline.testing import (
     END_WINDOW,
-    ConnectorRow,
     ListInput,
     run_local,
 )
@@ -163,58 +160,6 @@ def test_a_table_that_does_not_fit_is_refused(
     given = {"table": "shop.rows", "catalog": "shop", "properties": catalog_of(tmp_path), **properties}
     with pytest.raises(RidgelineError, match=what):
         run_local(application(IcebergOutput(**given), Price, PRICES))
-
-
-def test_rows_that_lack_a_value_are_named_or_left_out(tmp_path: Path) -> None:
-    rows = [Price("a", 1.0), Price("b", None), END_WINDOW, Price("c", 2.0)]
-    for skips in (False, True):
-        folder = tmp_path / str(skips)
-        fields = [
-            ("symbol", pa.string()),
-            pa.field("price", pa.float64(), nullable=False),
-            ("day", pa.date32()),
-        ]
-        make(folder, pa.schema(fields))
-        app = application(output(folder), Price, rows, **({"on_error": OnError.SKIP} if skips else {}))
-        if skips:
-            run_local(app)
-            assert sorted((row["symbol"], row["day"]) for row in fetch(folder)) == [("a", None), ("c", None)]
-        else:
-            with pytest.raises(RidgelineError, match=r"row of window 0: column `price` must have.*'b'"):
-                run_local(app)
-
-
-@pytest.mark.parametrize("key", [None, "id"])
-def test_another_writes_meanwhile(tmp_path: Path, key: str | None) -> None:
-    schema = pa.schema(
-        [("id", pa.int64()), ("key", pa.int64()), ("text", pa.string()), ("value", pa.float64())]
-    )
-    make(tmp_path, schema)
-    ended, foreign = threading.Event(), []
-
-    def interfere() -> None:
-        number = 0
-        with load_catalog("shop", **catalog_of(tmp_path)) as catalog:
-            while not ended.wait(0.2):
-                number -= 1
-                values = {"id": [number], "key": [0], "text": ["other"], "value": [0.0]}
-                try:
-                    catalog.load_table("shop.rows").append(pa.table(values, schema))
-                    foreign.append(number)
-                except CommitFailedException:
-                    continue
-
-    thread = threading.Thread(target=interfere)
-    thread.start()
-    rows: list[Any] = []
-    for number in range(100):
-        rows += [ConnectorRow(number, 0, "own", 1.0), *([END_WINDOW] if number % 10 == 9 else [])]
-    try:
-        run_local(application(output(tmp_path, key=key, drain_seconds=120), ConnectorRow, rows))
-    finally:
-        ended.set()
-        thread.join()
-    assert sorted(row["id"] for row in fetch(tmp_path)) == sorted([*range(100), *foreign])
 
 
 def test_no_secret_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

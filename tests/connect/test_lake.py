@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import sys
-import threading
 from collections.abc import Sequence
 from decimal import Context, Decimal
 from pathlib import Path
@@ -291,14 +290,6 @@ def test_a_name_that_delta_does_not_have_is_refused(tmp_path: Path, name: str) -
         run_local(app)
 
 
-def test_odd_names_of_columns_can_be_keys(tmp_path: Path) -> None:
-    names = ["Key", "a.b", "é", 'q"q', "select", "stream", "kept"]
-    schema = pa.schema([(name, pa.int64()) for name in names])
-    rows = [tuple(range(7)), END_WINDOW, (*range(6), 99)]
-    run_local(application(DeltaOutput(tmp_path / "table", key=tuple(names[:6])), schema, rows))
-    assert fetch(tmp_path / "table") == [dict(zip(names, (*range(6), 99), strict=True))]
-
-
 @pytest.mark.parametrize(("check", "key"), share(2, ["check", "null"], [None, "symbol"]))
 def test_rows_that_are_refused_are_named_or_left_out(tmp_path: Path, key: str | None, check: str) -> None:
     class Maybe(NamedTuple):
@@ -329,39 +320,6 @@ def test_rows_that_are_refused_are_named_or_left_out(tmp_path: Path, key: str | 
 
 
 # Others at work ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", [None, "id"])
-def test_others_write_compact_and_clean_up_meanwhile(tmp_path: Path, key: str | None) -> None:
-    path, ended, foreign = tmp_path / "table", threading.Event(), []
-    write_deltalake(path, ROWS.empty_table())
-
-    def interfere() -> None:
-        number = 0
-        while not ended.is_set():
-            number += 1
-            table = DeltaTable(path)
-            try:
-                if number % 3:
-                    values = {"id": [-number], "key": [0], "text": ["other"], "value": [0.0]}
-                    write_deltalake(table, pa.table(values, ROWS), mode="append")
-                    foreign.append(-number)
-                else:
-                    table.optimize.compact()
-            except Exception as error:  # noqa: BLE001  ours may win
-                assert "oncurrent" in str(error) or "transaction" in str(error), error  # noqa: PT017
-
-    thread = threading.Thread(target=interfere)
-    thread.start()
-    rows: list[Any] = []
-    for number in range(200):
-        rows += [ConnectorRow(number, 0, "own", 1.0), *([END_WINDOW] if number % 10 == 9 else [])]
-    try:
-        run_local(application(DeltaOutput(path, key=key), ConnectorRow, rows))
-    finally:
-        ended.set()
-        thread.join()
-    assert sorted(row["id"] for row in fetch(path)) == sorted([*range(200), *foreign])
 
 
 def test_two_runs_have_marks_of_their_own(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.connect.memory_source import LOGS, START, Entry, Log, MemoryInput, MemorySource, steps
+from tests.connect.memory_source import LOGS, Entry, Log, MemoryInput, MemorySource, steps
 
-from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, ValidationError
-from ridgeline.connect import SourceContext
+from ridgeline import Application, RidgelineError, ValidationError
 from ridgeline.connect._enumerating import _Losses
 from ridgeline.connect.reader import Lost
 from ridgeline.operators import Windowed, tumbling
@@ -49,14 +48,6 @@ def by_partition(rows: Iterable[Entry]) -> dict[str, list[int]]:
 
 def expected(log: Log) -> dict[str, list[int]]:
     return {name: list(range(end)) for name, end in log.records.items() if end}
-
-
-def test_ends_that_are_not_known_at_once_are_waited_for() -> None:
-    log = Log([{"a": 10, "b": 20}], ends=False)
-    log.step()
-    log.unknown = [{"a", "b"}, {"a", "b"}, {"a"}, {"b"}]
-    run = run_local(application(log, 2, until="end", window_records=7))
-    assert by_partition(run.collected("sink")) == {"a": [*range(10)], "b": [*range(20)]}
 
 
 @pytest.mark.parametrize("continues", [False, True])
@@ -116,22 +107,6 @@ def test_a_restart_continues_where_the_commit_says(windows: int, tmp_path: Path)
     assert by_partition(rows) == expected(log)
 
 
-def test_where_a_fresh_run_begins() -> None:
-    def found(**properties: Any) -> dict[str, list[int]]:
-        log = Log([{"a": 10, "b": 4}, {"a": 5}, {"c": 3}])
-        log.waits = True
-        log.step()  # is there when the run begins
-        return by_partition(run_local(application(log, **properties)).collected("sink"))
-
-    assert found() == {"a": [*range(15)], "b": [*range(4)], "c": [0, 1, 2]}
-    assert found(begin="latest") == {"a": [*range(10, 15)], "c": [0, 1, 2]}
-    later = START.replace(second=3)
-    assert found(begin=later) == {"a": [*range(3, 15)], "b": [3], "c": [0, 1, 2]}
-    assert found(begin=later.isoformat()) == found(begin=later)
-    assert found(begin={"b": 2}) == {"a": [*range(15)], "b": [2, 3], "c": [0, 1, 2]}
-    assert found(until="end") == {"a": [*range(10)], "b": [*range(4)]}
-
-
 def test_a_beginning_that_is_none() -> None:
     with pytest.raises(ValidationError, match=r"`source.begin`.*ISO 8601"):
         run_local(application(Log([{"a": 1}]), begin="yesterday"))
@@ -175,20 +150,6 @@ def test_a_source_partition_without_records_holds_the_watermark_until_it_is_idle
     assert sum(row["count"] for row in rows) == (0 if idle_after is None else 110 + 1)
 
 
-def test_a_source_partition_whose_records_wait_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows read one source partition after the other: the next ones are not late for it."""
-
-    def first(source: MemorySource, ranges: Any, most: Any, partitions: int) -> dict[str, int]:
-        name, (start, end) = next(iter(ranges.items()))
-        return {name: min(end, start + max(1, int(most.records)))}
-
-    monkeypatch.setattr(MemorySource, "divide", first)
-    log = Log([{"a": 600, "b": 600}])
-    log.step()
-    rows = run_local(counts_of(log, 1, idle_after="500ms", window_records=50)).collected("sink")
-    assert sum(row["count"] for row in rows) == 1200
-
-
 @pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_the_watermark_waits_for_the_source_partition_that_is_behind(partitions: int) -> None:
     """`slow` is far behind `quick` in each window, so no record of it is late."""
@@ -199,38 +160,6 @@ def test_the_watermark_waits_for_the_source_partition_that_is_behind(partitions:
     for row in rows:
         counts[row["partition"]] += row["count"]
     assert counts == log.records
-
-
-def test_a_record_that_cannot_be_read() -> None:
-    log = Log([{"a": 10, "b": 3}])
-    log.bad = {("a", 4), ("b", 0)}
-    app = application(log, 2, on_error="SKIP")
-    letters = app.add_operator("letters", CollectorSink(DeadLetter))
-    app.dead_letters(letters.input)
-    run = run_local(app)
-    assert by_partition(run.collected("sink")) == {"a": [0, 1, 2, 3, 5, 6, 7, 8, 9], "b": [1, 2]}
-    errors = sorted(letter.error for letter in run.collected("letters"))
-    assert [error for error in errors if "record 4 of `a` cannot be read: it is torn" in error]
-    assert len(errors) == 2
-    with pytest.raises(
-        OperatorError, match=r"(?s)`source`.*record 4 of `a` cannot be read: it is torn; got .*on_error=SKIP"
-    ):
-        run_local(application(log))
-
-
-def test_a_source_that_is_away_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
-    log = Log(steps(5))
-    log.failures = [ConnectionRefusedError("port 9092")]
-    log.read_failures = [ConnectionResetError("gone"), TimeoutError("slow")]
-    log.bad = {("p0", 1)}
-    run = run_local(application(log, 2, on_error="SKIP"))
-    found = by_partition(run.collected("sink"))
-    assert found["p0"][:3] == [0, 2, 3]
-    assert {**found, "p0": [0, 1, *found["p0"][1:]]} == expected(log)
-    texts = capsys.readouterr().out
-    assert "`source`: the source cannot be reached since" in texts
-    assert "port 9092" in texts
-    assert "answers again" in texts
 
 
 def test_a_fault_of_the_source_ends_the_run() -> None:
@@ -260,38 +189,6 @@ def test_source_partitions_that_go_are_said(capsys: pytest.CaptureFixture[str]) 
     assert found["b"] == expected(log)["b"]
     assert found["a"] == list(range(len(found["a"])))
     assert "source partition `a` is gone" in capsys.readouterr().out
-
-
-def test_progress_and_backlog() -> None:
-    log = Log([{"a": 100, "b": 50}])
-    log.step()
-    run = run_local(application(log, 2, window_records=30), windows=1)
-    [source] = run.watch.progress()["sources"]
-    assert (source["unit"], source["backlog"]["value"]) == ("records", 150.0 - len(run.collected("sink")))
-
-
-def test_the_memory_of_a_source_is_asked_for_again_once_it_was_opened_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A topic that was made again in between has another id, though all its positions are as they were."""
-    opened = list[Any]()
-
-    def open_it(source: MemorySource, context: SourceContext) -> None:
-        opened.append(context.memory)
-
-    def commit(source: MemorySource, positions: Any) -> None:
-        if not log.committed:
-            log.failures.append(OSError("gone"))
-        log.committed = dict(positions)
-
-    monkeypatch.setattr(MemorySource, "open", open_it)
-    monkeypatch.setattr(MemorySource, "committed", commit)
-    monkeypatch.setattr(MemorySource, "remember", lambda *_: len(opened), raising=False)
-    log = Log([{"a": 10}, {"a": 5}])
-    log.waits = True
-    for _ in range(2):
-        run_local(application(log), checkpoint=tmp_path)
-    assert opened == [None, None, 2]
 
 
 def test_losses_are_said_at_once_and_then_once_a_minute_and_at_the_end():

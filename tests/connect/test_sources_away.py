@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ridgeline import Application, Enumerator, EnumeratorContext, InputOperator, OutputPort
+from ridgeline import Application, EnumeratorContext, OutputPort
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import PartitionedInput, Source, SourceRange, SourceReader
 from ridgeline.connect._enumerating import PartitionedEnumerator, Settings
@@ -82,45 +82,6 @@ def test_what_is_said_of_a_source_that_is_away(away: tuple[Away, PartitionedEnum
     source.answers.set()
     wait_until(lambda: after(lambda: not enumerator.problem and len(texts) > 1), "that it answers")
     assert "answers again" in texts[-1]
-
-
-class Problems(Enumerator):
-    """Does not answer from the fifth window to the ninth."""
-
-    window = -1
-
-    def advance(self, window_id: int, start: Any) -> int:
-        self.window = window_id
-        return (start or 0) + 1
-
-    @property
-    def problem(self) -> str:
-        return "the broker is gone" if 5 <= self.window < 10 else ""
-
-
-class Numbers(InputOperator):
-    """A number for each window."""
-
-    output = OutputPort(object)
-
-    def enumerator(self) -> Enumerator:
-        return Problems()
-
-    def emit_tuples(self) -> None:
-        self.output.emit(self.context.offsets.end)
-
-    def progress(self) -> tuple[float, float]:
-        return float(self.context.offsets.end), 0.0
-
-
-@pytest.mark.parametrize(("windows", "problem"), [(8, "the broker is gone"), (20, None)])
-def test_the_verdict_while_a_source_does_not_answer(windows: int, problem: str | None) -> None:
-    app = Application("numbers")
-    source = app.add_operator("source", Numbers())
-    app.add_stream("numbers", source.output, app.add_operator("sink", CollectorSink(object)).input)
-    answer = run_local(app, windows=windows).watch.progress()
-    assert (answer["application"]["verdict"] == "unreachable") == bool(problem)
-    assert (answer["sources"][0].get("problem") or None) == problem
 
 
 class Numbered(Source):

@@ -49,38 +49,6 @@ def application(output: PartitionedOutput, kind: Any, rows: Sequence[Any], **att
     return app
 
 
-class Everything(NamedTuple):
-    number: int
-    text: str | None
-    yes: bool | None
-    data: bytes | None
-    price: Decimal | None
-    day: dt.date | None
-    at: dt.datetime | None
-    took: dt.timedelta | None
-    parts: list[int] | None
-
-
-HOSTILE = [
-    Everything(1, "", True, b"\x00", Decimal("1.5"), dt.date(2026, 1, 1), None, dt.timedelta(seconds=1), [1]),
-    Everything(-(2**63), "\0 ' \"", None, None, None, None, dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None, []),
-]
-
-
-def test_values_are_as_the_documentation_says(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    run_local(application(SqliteOutput(path=path, table="every"), Everything, HOSTILE))
-    first, second = fetch(SqliteOutput, path, "select * from every")
-    assert first[:4] == (1, "", 1, b"\x00")
-    assert first[5:] == ("2026-01-01", None, 1_000_000, "[1]")
-    assert Decimal(first[4]) == Decimal("1.5")
-    assert second[:2] == (-(2**63), "\0 ' \"")
-    assert second[6].startswith("2026-01-01 00:00:00")
-    path = tmp_path / "b.db"
-    run_local(application(DuckDbOutput(path=path, table="every"), Everything, HOSTILE))
-    assert [tuple(row) for row in fetch(DuckDbOutput, path, "select * from every")] == HOSTILE
-
-
 class Price(NamedTuple):
     symbol: str
     price: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -172,12 +171,3 @@ def test_no_row_is_written_without_its_mark(store: Store, monkeypatch: pytest.Mo
     with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
         write(store.output(), Price, rows)
     assert sorted(store.fetch("symbol")) == [("s0",), ("s1",)]
-
-
-def test_a_key_that_is_nan_is_left_out(store: Store) -> None:
-    if store.takes_nan:
-        pytest.skip("NaN is a value there")
-    schema = pa.schema([pa.field("key", pa.float64(), nullable=False), ("value", pa.int64())])
-    rows: list[Any] = [(math.nan, 1), (1.0, 1), END_WINDOW, (math.nan, 3), (1.0, 2)]
-    write(store.output(key="key"), schema, rows, skips=True)
-    assert store.fetch("key", "value") == [(1.0, 2)]

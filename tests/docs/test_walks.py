@@ -107,18 +107,6 @@ def steps(title):
     ]
 
 
-def test_a_window_opens_the_files_in_the_order_of_the_walk(calls):
-    walk = steps("The walk through a window")
-    assert set(walk) <= MAIN.keys()
-    compacted = [each for each in calls.values() if "engine/driver/checkpoint/compactions.py" in each]
-    assert compacted, "no window was followed by a compaction"
-    for each in compacted:
-        assert [step for step in dict.fromkeys(each) if step in walk] == walk
-        assert [each.count(step) for step in ONCE] == [1] * len(ONCE)
-        last = len(each) - each[::-1].index("engine/container/container.py")
-        assert min(map(each.index, ONCE)) >= last, "a container ran after the commit had begun"
-
-
 def test_a_latency_opens_the_files_in_the_order_of_its_walk(calls):
     walk = steps("The walk of a metric")
     assert set(walk) <= MAIN.keys()

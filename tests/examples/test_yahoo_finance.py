@@ -23,18 +23,6 @@ def test_results_equal_an_independent_computation(partitions, round_robin, days,
 
 
 @pytest.mark.slow
-def test_starting_again_after_every_window_changes_nothing(tmp_path):
-    finished = False
-    while not finished:
-        app = case.build(None, tmp_path, days=6)
-        run = run_local(
-            app, windows=1, checkpoint=str(tmp_path / "checkpoint"), console=Console(file=io.StringIO())
-        )
-        finished = not run.windows_committed
-    case.check(tmp_path, days=6)
-
-
-@pytest.mark.slow
 def test_the_main_job(tmp_path):
     printed = io.StringIO()
     run = run_local(case.build(None, tmp_path), console=Console(file=printed, width=120))

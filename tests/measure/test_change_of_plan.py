@@ -11,8 +11,6 @@ from ridgeline.measure.events import (
     RunningOperator,
     SourceAsked,
     StateCompacted,
-    WindowPlanned,
-    WindowRetried,
 )
 from ridgeline.measure.latency.window_phases import WindowPhases
 from ridgeline.measure.measurement import Measurement
@@ -185,32 +183,6 @@ def test_an_operator_that_comes_late_is_not_behind():
     measurement = folded(events[: until + 1])
     assert measurement.windows_behind(4.5)[14] == measurement.windows_behind(4.5)[1] == 0
     assert measurement.windows_behind(9.5)[14] == measurement.windows_behind(9.5)[1] == 5
-
-
-def test_a_plan_that_is_taken_back_leaves_no_trace():
-    reason = "operator `count` (partition 0) of application `app` failed in window 8 in `setup`: no"
-    back = [
-        *run(2),
-        plan(3, 8.0),
-        WindowPlanned(8.0, 8, 3, 8.0),
-        WindowRetried(8.1, 8, 1, reason),
-        plan(2, 8.2),
-        *window(8, 2, 8.3),
-    ]
-    straight = [*run(2), WindowRetried(8.1, 8, 1, reason), *window(8, 2, 8.3)]
-    first, second = folded(back), folded(straight)
-    for name in ("operators", "throughput", "record_age", "watermarks"):
-        assert getattr(first, name)(9.0) == getattr(second, name)(9.0), name
-    found, expected = first.progress(9.0), second.progress(9.0)
-    assert found["application"]["verdict"] == "settling"  # what was in flight has begun again
-    for answer in (found, expected):
-        for part in (answer["application"], *answer["sources"]):
-            del part["verdict"], part["caughtUpAt"]
-    assert found == expected
-    assert first.latency(9.0) == second.latency(9.0)
-    assert first.critical_path() == second.critical_path()
-    assert first.summary()["operators"] == second.summary()["operators"]
-    assert first.own_metrics.all() == second.own_metrics.all()
 
 
 def test_ids_of_a_plan_that_was_taken_back_may_belong_to_others_later():

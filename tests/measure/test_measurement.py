@@ -335,12 +335,6 @@ def test_what_does_not_exist_is_named_with_what_does():
         measurement.window(5)
 
 
-def test_history_is_bounded_by_the_windows_lag():
-    measurement = measured(*windows(40), stats_max_allowable_windows_lag=20)
-    assert [row["windowId"] for row in measurement.windows()] == list(range(20, 40))
-    assert measurement.info(40.0)["stats"]["windowsCommitted"] == 40
-
-
 def test_errors_drops_and_state_are_kept_per_operator():
     def spoil(event):
         if isinstance(event, OperatorWindow) and event.operator == 2:

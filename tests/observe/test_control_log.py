@@ -10,19 +10,13 @@ from ridgeline.api.errors import Failure
 from ridgeline.observe.control_log import ControlLog
 from ridgeline.stram.control import (
     AttemptFailed,
-    CheckStates,
-    CommitDue,
     ContainerReported,
-    InputAwake,
     ManifestWritten,
-    StatesChecked,
     WindowDue,
     WindowPublished,
 )
 from ridgeline.stram.master import Master
 from support.stram.plans import Counter, ids, plan, reports
-
-WITHOUT_DETAILS = {StatesChecked, CommitDue, InputAwake, CheckStates}
 
 
 def logged(windows: int, **bounds: int) -> tuple[ControlLog, Master]:

@@ -64,17 +64,6 @@ def test_so_many_calls_run_at_once_and_no_more(concurrency: int) -> None:
     assert most == [concurrency]
 
 
-def test_results_come_in_order_or_as_they_are_ready() -> None:
-    async def last_first(number: Number) -> Square:
-        for _ in range(40 - number.value):
-            await asyncio.sleep(0)
-        return Square(number.value, number.value**2)
-
-    assert run_local(application(last_first, concurrency=40)).collected("sink") == SQUARES
-    found = run_local(application(last_first, concurrency=40, ordered=False)).collected("sink")
-    assert found == SQUARES[::-1]
-
-
 def test_a_failed_call_is_made_again() -> None:
     calls: Counter[int] = Counter()
 

@@ -9,7 +9,6 @@ import pytest
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, ValidationError
 from ridgeline.operators import BucketTest
 from ridgeline.testing import END_WINDOW, CollectorSink, CountSink, ListInput, run_local
-from ridgeline.testing.faults import Faults
 
 
 class Sold(NamedTuple):
@@ -50,32 +49,6 @@ def run(module: BucketTest, partitions: int = 1, **options: Any) -> Any:
     for name in ("differences", "counts"):
         app.add_stream(name, getattr(bucket, name), app.add_operator(name, CollectorSink()).input)
     return run_local(app, **options)
-
-
-def plain() -> list[list[Sold]]:
-    app = Application("sales")
-    source = app.add_operator("source", ListInput(Sold, ITEMS))
-    sums = app.add_operator("sums", Sums())
-    sink = app.add_operator("sink", CollectorSink(Sold))
-    app.add_stream("sold", source.output, sums.sold)
-    app.add_stream("sums", sums.sums, sink.input)
-    found = run_local(app)
-    return [sorted(found.collected("sink", window)) for window in range(3)]
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_nobody_downstream_notices_and_differences_are_named(partitions):
-    module = BucketTest(Sums(), Sums(off=1.0), key="shop", share=0.3, seed=2)
-    found = run(module, partitions, faults=Faults(partitions, rate=0.3, quiet=True))
-    assert [sorted(found.collected("sink", window)) for window in range(3)] == plain()
-    counts = found.collected("counts")
-    keys = counts[0]["keys"]
-    assert 0 < keys < len(SHOPS)
-    assert counts == [{"window": window, "keys": keys, "different": keys} for window in range(3)]
-    differences = found.collected("differences")
-    assert len({one["key"] for one in differences}) == keys
-    first = next(one for one in differences if one["window"] == 0)
-    assert (first["old"], first["new"]) == ("amount=0.5", "amount=1.5")
 
 
 def test_a_result_that_one_side_lacks_is_a_difference():

@@ -16,7 +16,6 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ABORT, END_WINDOW, ListInput, run_local
-from support.depth import deeper
 from support.operators.harness import Driven, Published
 
 REMEDY = "; `-D console.limit=N` shows more"
@@ -97,17 +96,6 @@ def test_no_more_than_the_limit_a_window_and_partition(tmp_path: Path) -> None:
     assert last == [f"console  ... and 2,000 more in window 0{REMEDY}"]
 
 
-def test_streams_of_objects(tmp_path: Path) -> None:
-    values = [{"a": 1}, 12.5, "line\nbreak", (1, 2), Quote("IBM", 1.0, 2, MORNING), None]
-    assert printed(tmp_path, ConsoleOutput(), Schema(object).encode(values)) == [
-        "console  a=1", "console  12.5", "console  'line\\nbreak'", "console  (1, 2)",
-        "console  symbol=IBM  price=1  volume=2  time=2026-01-02 09:30:00Z", "console  -",
-    ]  # fmt: skip
-    assert printed(
-        tmp_path, ConsoleOutput(string_format="> {}"), Schema(object).encode(["[bold]x[/bold]"])
-    ) == ["> [bold]x[/bold]"]
-
-
 def test_long_values_do_not_push_the_others_aside(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pydict({"text": ["x" * 300, "short", "longer"], "n": [1, 2, 3]})
     lines = printed(tmp_path, ConsoleOutput(), rows)
@@ -163,21 +151,6 @@ def test_a_window_that_failed_prints_nothing() -> None:
     text = io.StringIO()
     run_local(app, console=Console(file=text))
     assert text.getvalue() == "A\nB\n"
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
-def test_json_lines_are_all_tuples_as_they_are(partitions: int) -> None:
-    rows = [
-        Quote(f"\x1b[31m {'x' * 300}\n\u2028{n}", n / 4, n, MORNING if n % 2 else None) for n in range(100)
-    ]
-    app = Application("test", window="100ms")
-    quotes = app.read("source", ListInput(Quote, [one for row in rows for one in (row, END_WINDOW)]))
-    quotes.write("console", ConsoleOutput(format="jsonl", limit=3), partitions=partitions)
-    text = io.StringIO()
-    run_local(app, console=Console(file=text, quiet=True, width=40))
-    found = [json.loads(line) for line in text.getvalue().split("\n")[:-1]]
-    assert [(one["symbol"], one["price"], one["volume"]) for one in found] == [row[:3] for row in rows]
-    assert {one["time"] for one in found} == {None, "2026-01-02T09:30:00.000000Z"}
 
 
 def test_json_lines_of_a_window_that_failed_are_not_printed() -> None:

@@ -110,25 +110,6 @@ def check(windows: Any, pattern: Any, expected: Any) -> None:
 
 
 @QUIET
-@given(ROWS, st.booleans(), st.booleans())
-def test_hysteresis(windows: Any, low: bool, cleared: bool) -> None:
-    def expected(own: Sequence[Reading]) -> list[Any]:
-        found, active = [], False
-        for time, value in numbers(own):
-            over, under = value > 4, value < 1
-            if not active and (under if low else over):
-                active = True
-                found.append(("below" if low else "above", time, value))
-            elif active and (over if low else under):
-                active = False
-                if cleared:
-                    found.append(("above" if low else "below", time, value))
-        return found
-
-    check(windows, hysteresis("value", above=4, below=1, low=low, cleared=cleared), expected)
-
-
-@QUIET
 @given(ROWS)
 def test_rate_equals_a_window_over_the_times(windows: Any) -> None:
     def expected(own: Sequence[Reading]) -> list[Any]:

@@ -228,44 +228,6 @@ def until(app: Application, done: Callable[[list[Any]], bool], steps: Iterator[A
     return rows, runs
 
 
-def test_new_files_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "in"
-    app = application(FileInput(f"{folder}/c-*.jsonl.gz", Row, settle=0.2, discover_every=0.05), 2)
-    run_local(app, windows=3, clock=SystemClock(), checkpoint=tmp_path / "c")
-    assert f"there is no file in `{folder}/c-*.jsonl.gz` yet" in capsys.readouterr().out
-
-    def steps() -> Iterator[None]:
-        yield
-        folder.mkdir()
-        (folder / "other.jsonl.gz").write_bytes(members(rows_of("other", 5)))
-        for number in (3, 1, 2):
-            name = f"c-{number}.jsonl.gz"
-            (folder / f".{name}").write_bytes(members(rows_of(str(number), 10))[:20])
-            (folder / f"{name}.tmp").write_bytes(b"half")
-            yield
-            (folder / f".{name}").write_bytes(members(rows_of(str(number), 10)))
-            (folder / f".{name}").rename(folder / name)
-            os.utime(folder / name, (number, number))
-
-    rows, _ = until(app, lambda rows: len(rows) >= 30, steps(), checkpoint=tmp_path / "c")
-    assert by_file(rows) == {str(number): list(range(10)) for number in (1, 2, 3)}
-
-
-def test_a_file_that_is_still_written_is_waited_for(tmp_path: Path) -> None:
-    app = application(FileInput(tmp_path / "in", Row, settle=1.5, discover_every=0.05))
-    (tmp_path / "in").mkdir()
-    file = tmp_path / "in" / "a.jsonl"
-    file.write_bytes(lines(rows_of("a", 5))[:-9])
-
-    def steps() -> Iterator[None]:
-        for count in (7, 9):
-            yield
-            file.write_bytes(lines(rows_of("a", count)))
-
-    rows, _ = until(app, lambda rows: len(rows) >= 9, steps(), checkpoint=tmp_path / "c")
-    assert rows == rows_of("a", 9)
-
-
 def test_a_file_that_is_changed_after_it_was_read_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -415,35 +377,6 @@ def test_where_a_fresh_run_begins(tmp_path: Path) -> None:
     assert found(datetime.fromtimestamp(1001, UTC)) == {"1", "2"}
 
 
-def test_files_that_were_passed_over_stay_so(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    expected = write_all(folder, 3, count=600, most=2)
-
-    def rows() -> list[Row]:
-        app = application(FileInput(folder, Row, begin="latest", settle=0))
-        return run_local(app, windows=5, checkpoint=tmp_path / "c").collected("sink")
-
-    assert expected
-    assert not rows()
-    (folder / "new.csv").write_bytes(csv(rows_of("new", 3)))
-    assert rows() == rows_of("new", 3)
-
-
-def test_a_file_that_is_not_settled_yet_is_passed_over(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    app = application(FileInput(folder, Row, begin="latest", settle=0.5, discover_every=0.05))
-    (folder / "before.csv").write_bytes(csv(rows_of("before", 3)))
-
-    def rows() -> list[Row]:
-        return run_local(app, windows=20, clock=SystemClock(), checkpoint=tmp_path / "c").collected("sink")
-
-    assert not rows()
-    (folder / "after.csv").write_bytes(csv(rows_of("after", 3)))
-    assert rows() == rows_of("after", 3)
-
-
 def test_a_file_that_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines(rows_of("a", 3)))
     (tmp_path / "b.jsonl").write_bytes(lines(rows_of("b", 3)))
@@ -519,15 +452,6 @@ def test_the_list_of_files_that_were_read(written: bool, tmp_path: Path) -> None
             file.write_bytes(b"")
         with pytest.raises(RidgelineError, match="restore it"):
             Seen(str(tmp_path), memory)
-
-
-def test_progress_in_bytes(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(lines(rows_of("a", 100_000)))
-    size = (tmp_path / "a.jsonl").stat().st_size
-    run = run_local(application(FileInput(tmp_path, Row, until="end", window_bytes=size)), windows=1)
-    [source] = run.watch.progress()["sources"]
-    assert source["unit"] == "bytes"
-    assert 0 < source["backlog"]["value"] < size
 
 
 def test_arrow_streams_that_follow_each_other_are_read_to_the_end(tmp_path):

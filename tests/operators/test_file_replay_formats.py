@@ -14,7 +14,7 @@ from ridgeline.api import RidgelineError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import FileOutput, FileReplayInput
 from support.operators.harness import Driven, Published
-from support.operators.replayed import Event, Everything, Nested, replay, together, write
+from support.operators.replayed import Event, Everything, Nested, replay, write
 from support.testing.shares import share
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,57 +84,6 @@ def fails(operator: FileReplayInput, windows: int = 5) -> str:
     with pytest.raises(RidgelineError) as caught:
         Driven(operator).rows(windows)
     return str(caught.value)
-
-
-def test_a_line_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "bad.csv"
-    path.write_text("other,n\n" + "\n".join(f"x,{n}" for n in range(1000)) + "\n\nx,12a\nx,12b\n")
-    for operator in (replay(path, "csv"), replay(path, "csv", rows_per_window=7)):
-        with pytest.raises(RidgelineError) as caught:
-            Driven(operator, partitions=2, partition=0).rows()
-        assert str(caught.value) == (
-            f"line 1003 (byte {path.read_bytes().index(b'x,12a')}) of `{path}` is not a Number(n: int64): "
-            "column `n` cannot be converted "
-            "to int64: invalid value '12a'; got 'x,12a'; mend or remove the line, change `schema`, or leave "
-            "such lines out by `on_error=SKIP`"
-        )
-    path.write_text("n,m\n1,1\n2\n")
-    assert (
-        f"line 3 (byte 8) of `{path}` is not a Number(n: int64): Expected 2 columns, got 1: 2; got '2'; mend"
-        in fails(replay(path, "csv"))
-    )
-    path.write_text('n,m\n1,"a\n2,b\n3,c\n')
-    for operator in (replay(path, "csv"), replay(path, "csv", rows_per_window=1)):
-        message = f"line 2 (byte 4) of `{path}` is not a Number(n: int64): a quote is not closed; got '1,\"a"
-        assert message in fails(operator)
-    for text in ['n,m\n1,"a\nb"\n2,c\n', 'm,n\n"a\n\nb",1\n2,2\n', 'n,m\n1,"a\n2,b"\n2,"c\r\n"\n']:
-        path.write_text(text, newline="")
-        assert together([Driven(replay(path, "csv"))]) == [[(1, 2)]]
-    path.write_text('n,m\n1,5" pipe\n2,"5"" pipe"\n')
-    assert together([Driven(replay(path, "csv"))]) == [[(1, 2)]]
-    path.write_text('{"n": 1}\n{"n": 2]\n')
-    assert (
-        f"line 2 (byte 9) of `{path}` is not a JSON object for Number(n: int64): Missing a comma or"
-        in fails(replay(path, "jsonl"))
-    )
-    path.write_text('{"n": 1}\n{"n": "x"}\n{"n": 3}')
-    assert (
-        f"line 2 (byte 9) of `{path}` is not a JSON object for Number(n: int64): Column(/n) changed from"
-        in fails(replay(path, "jsonl"))
-    )
-    path.write_text('{"n": 1} {"n": 2}\n')
-    assert "1 lines are 2 objects; write one object a line" in fails(replay(path, "jsonl"))
-    path.write_text('{"inner": 5}\n')
-    assert f"line 1 (byte 0) of `{path}` is not a JSON object for Nested" in fails(
-        FileReplayInput(path=path, schema=Nested, format="jsonl")
-    )
-    path.write_bytes(b"fine\nb\xffd\n")
-    message = fails(replay(path, "text"))
-    assert f"line 2 (byte 5) of `{path}` is not UTF-8 text: " in message
-    assert "got 'b\\\\xffd'" in message
-    zipped = tmp_path / "bad.jsonl.gz"
-    zipped.write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2.5}\n'))
-    assert f"line 2 (byte 9) of `{zipped}` is not a JSON object" in fails(replay(zipped, "jsonl"))
 
 
 def test_a_time_that_does_not_fit_is_named(tmp_path: Path) -> None:

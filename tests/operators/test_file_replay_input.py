@@ -17,7 +17,6 @@ from ridgeline.operators import FileReplayInput, _replay_lines, file_replay_inpu
 from support.depth import deep
 from support.operators.harness import Driven, HandClock
 from support.operators.replayed import Event, Line, Nested, replay, together, write
-from support.testing.shares import share
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -88,16 +87,6 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
         assert shares == [
             tuple(n for n in expected if n // in_turn % partitions == p) for p in range(partitions)
         ]
-
-
-@pytest.mark.parametrize(("rotate", "format"), share(2, [False, True], ["text", "csv", "jsonl", "parquet"]))
-def test_as_fast_as_possible_a_chunk_a_window(tmp_path: Path, format: str, rotate: bool) -> None:
-    write(tmp_path, format, [list(range(100_000)), list(range(100_000, 150_000))])
-    windows = together(
-        [Driven(replay(tmp_path, format), partition=p, partitions=2, rotate=rotate) for p in range(2)]
-    )
-    assert [sum(map(len, shares)) for shares in windows] == [65_536, 65_536, 18_928]
-    assert sorted(n for shares in windows for share in shares for n in share) == list(range(150_000))
 
 
 def test_a_rate_is_kept_by_the_clock_also_through_slow_windows_and_new_workers(tmp_path: Path) -> None:
@@ -253,24 +242,6 @@ def test_the_files_are_settled_in_the_first_window(tmp_path: Path) -> None:
     (tmp_path / "000.a").write_text("0\n")
     (tmp_path / "zzz").write_text("9\n")
     assert together([part]) == [[(2,)]]
-
-
-def test_a_window_does_not_read_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_replay_lines, "BLOCK_BYTES", 1_000)
-    write(tmp_path, "csv", [list(range(100_000))])
-    read = [0]
-    load = _replay_lines.LineReader._load
-
-    def count(self: Any, *arguments: Any) -> None:
-        before = self._raw.tell()
-        load(self, *arguments)
-        read[0] += self._raw.tell() - before
-
-    monkeypatch.setattr(_replay_lines.LineReader, "_load", count)
-    part = Driven(replay(tmp_path, "csv", rows_per_window=10), rotate=True)
-    for _ in range(100):
-        part.window()
-    assert read[0] < 100 * (1_000 + 4_096 + 1)
 
 
 @pytest.mark.parametrize("format", ["text", "parquet"])

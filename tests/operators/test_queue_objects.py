@@ -1,6 +1,5 @@
 """Durable queues on an object store: an S3 that answers as S3 does (SeaweedFS)."""
 
-import json
 import threading
 import uuid
 from random import Random
@@ -48,14 +47,6 @@ def path(server):
 
 def names(path, folder):
     return folder_of(path).names(folder)
-
-
-@pytest.mark.parametrize(("written_by", "read_by"), [(1, 1), (3, 2), (2, 5)])
-def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, path, written_by, read_by):
-    rows = orders(6)
-    run_local(writer(path, rows, written_by))
-
-    assert sorted(read_all(path, tmp_path / "reader", read_by)) == sorted(rows)
 
 
 @settings(max_examples=deep(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -142,15 +133,6 @@ def test_entries_without_their_bundle_are_read_and_strays_go(tmp_path, path, sma
     assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)
 
 
-def test_an_entry_that_the_driver_could_not_write_is_written_by_the_next(tmp_path, path):
-    rows = orders(6)
-    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=4)
-    folder_of(path).remove(["log/000000000003.entry"])
-    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
-
-    assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)
-
-
 def drop_old(tmp_path, path, rows, **properties):
     app, clock = writer(path, rows, keep="40s", **properties), SteppingClock()
     run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
@@ -171,15 +153,6 @@ def test_what_is_old_is_dropped_with_its_rows(tmp_path, path, small_bundles):
         run_local(reader(path), checkpoint=tmp_path / "reader", windows=20)
 
 
-def test_a_second_writer_stops_the_first(tmp_path, path):
-    app = writer(path, orders(6))
-    run_local(app, checkpoint=tmp_path / "writer", windows=2)
-    run_local(writer(path, orders(2)))
-
-    with pytest.raises(RidgelineError, match=r"does not write to queue .* any more: `queue` of `shop` does"):
-        run_local(app, checkpoint=tmp_path / "writer")
-
-
 def test_a_damaged_object_is_named(tmp_path, path):
     run_local(writer(path, orders(2)))
     name = names(path, "segments")[0]
@@ -187,15 +160,6 @@ def test_a_damaged_object_is_named(tmp_path, path):
 
     with pytest.raises(RidgelineError, match=f"`{path}/segments/{name}` is damaged: it has 4 bytes"):
         read_all(path, tmp_path / "reader")
-
-
-def test_a_reader_registers(tmp_path, path):
-    run_local(writer(path, orders(2)))
-    read_all(path, tmp_path / "reader")
-    [name] = names(path, "readers")
-
-    assert name.startswith("board.queue-")
-    assert json.loads(folder_of(path).registered(name.removesuffix(".json")))["next"] == 2
 
 
 def test_no_queue_there(path):

@@ -1,11 +1,9 @@
 """Control tuples and rows of `object` in a durable queue: each once, in order, from folders of one's own."""
 
 import contextlib
-from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck
 
 from ridgeline import (
     Application,
@@ -20,8 +18,6 @@ from ridgeline import (
 from ridgeline.operators import QueueInput, QueueOutput
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.testing.shares import share
-
-ROOM = [HealthCheck.function_scoped_fixture]
 
 
 class Row(NamedTuple):
@@ -141,57 +137,6 @@ def test_control_tuples_come_once_before_or_after_their_windows_rows(tmp_path, p
     assert by_partition(run_local(reader(tmp_path, read_by)).collected("sink")) == plain
 
 
-class Count(Operator):
-    """Counts the control tuples that come on one port."""
-
-    rows = InputPort(Row)
-    seen = OutputPort(Seen)
-
-    @rows.process
-    def on(self, row): ...
-
-    @rows.control
-    def mark(self, mark):
-        self.seen.emit(Seen(self.context.partition, mark.name))
-
-
-def test_control_tuples_of_several_queues_and_of_own_inputs_are_not_taken_for_each_other(tmp_path):
-    for name in ("one", "two"):
-        run_local(writer(tmp_path / name, 2))
-    app = Application("board")
-    count = app.add_operator("count", Count())
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    merge = app.add_operator("merge", Union())
-    one = app.add_operator("one", QueueInput(path=tmp_path / "one", schema=Row), partitions=3)
-    two = app.add_operator("two", QueueInput(path=tmp_path / "two", schema=Row), partitions=2)
-    own = app.add_operator("own", Rows())
-    app.add_stream("from_one", one.output, merge.one)
-    app.add_stream("from_two", two.output, merge.two)
-    app.add_stream("from_own", own.output, merge.own)
-    app.add_stream("merged", merge.rows, count.rows)
-    app.add_stream("seen", count.seen, sink.input)
-    found = Counter(what for _, what in run_local(app).collected("sink"))
-
-    assert set(found.values()) == {3}
-    assert len(found) == 6 + 2 * 3
-
-
-class Union(Operator):
-    one = InputPort(Row)
-    two = InputPort(Row)
-    own = InputPort(Row)
-    rows = OutputPort(Row)
-
-    @one.process
-    def on_one(self, row): ...
-
-    @two.process
-    def on_two(self, row): ...
-
-    @own.process
-    def on_own(self, row): ...
-
-
 # `object` ---------------------------------------------------------------------------------------------------
 
 
@@ -228,29 +173,7 @@ def read_things(path, schema=None, partitions=1):
     return run_local(app).collected("sink")
 
 
-@pytest.mark.parametrize("schema", [None, object])
-def test_rows_of_object(tmp_path, schema):
-    run_local(things(tmp_path / "queue"))
-
-    assert sorted(read_things(tmp_path / "queue", schema, 2)) == THINGS
-
-
 # Where others can write -------------------------------------------------------------------------------------
-
-
-def opened(path):
-    path.mkdir()
-    path.chmod(0o777)
-    return path
-
-
-def test_a_writer_puts_no_pickles_where_others_can_write(tmp_path):
-    path = opened(tmp_path / "queue")
-    refused = "with {} is refused: `[^`]*/queue` can be written by others"
-    with pytest.raises(RidgelineError, match=refused.format("rows of `object`")):
-        run_local(things(path))
-    with pytest.raises(RidgelineError, match=refused.format("control tuples")):
-        run_local(writer(path))
 
 
 @pytest.mark.parametrize(
@@ -271,25 +194,3 @@ def test_a_reader_takes_no_pickles_from_where_others_can_write(tmp_path, what, w
         else pytest.raises(RidgelineError, match=f"with {what} is refused")
     ):
         read_things(path) if what.startswith("rows") else run_local(reader(path))
-
-
-def test_folders_that_the_environment_names_are_not_checked(tmp_path, monkeypatch):
-    path = opened(tmp_path / "queue")
-    monkeypatch.setenv("RIDGELINE_TRUST", str(path.parent))
-    run_local(things(path))
-
-    assert sorted(read_things(path)) == THINGS
-
-
-def test_columns_are_read_from_anywhere(tmp_path):
-    app = Application("shop")
-    source = app.add_operator("source", ListInput(Row, [Row(1, 2)]))
-    queue = app.add_operator("queue", QueueOutput(path=opened(tmp_path / "queue")))
-    app.add_stream("rows", source.output, queue.input)
-    run_local(app)
-    other = Application("board")
-    queue = other.add_operator("queue", QueueInput(path=tmp_path / "queue", schema=Row))
-    sink = other.add_operator("sink", CollectorSink(Row))
-    other.add_stream("rows", queue.output, sink.input)
-
-    assert run_local(other).collected("sink") == [Row(1, 2)]

@@ -2,7 +2,6 @@
 
 import resource
 import signal
-import threading
 from contextlib import contextmanager
 from random import Random
 
@@ -10,7 +9,7 @@ import pytest
 
 from ridgeline import RidgelineError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.testing import SteppingClock, run_local
+from ridgeline.testing import run_local
 from support.crash.disks import full, small_disk
 from support.depth import deep
 from support.operators.queues import orders, read_all, reader, writer
@@ -65,33 +64,3 @@ def test_a_full_disk_ends_the_run_which_goes_on_once_there_is_room(tmp_path):
         last = read_all(path, tmp_path / "reader", 2)
 
     assert sorted(first + second + last) == sorted(rows)
-
-
-def bytes_in(path):
-    return sum(file.stat().st_size for file in (path / "segments").iterdir())
-
-
-@pytest.mark.parametrize("keep", ["30m", "2h"])
-def test_a_reader_that_is_gone_for_an_hour(tmp_path, caplog, keep):
-    rows, path, clock = orders(60), tmp_path / "queue", SteppingClock()
-    app = writer(path, rows, keep=keep)
-    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
-    found = run_local(reader(path), checkpoint=tmp_path / "reader", windows=1, clock=clock).collected("sink")
-    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
-    clock.advance(3600)
-    before = bytes_in(path)
-    waits = threading.Thread(target=lambda: run_local(app, checkpoint=tmp_path / "writer", clock=clock))
-    waits.start()
-    while keep == "30m" and "no window begins" not in caplog.text:
-        waits.join(0.01)
-    if keep == "30m":
-        assert bytes_in(path) == before
-    else:
-        waits.join(60)
-    found += read_all(path, tmp_path / "reader")
-    waits.join(60)
-
-    assert not waits.is_alive()
-    assert sorted(found) == sorted(rows)
-    assert ("is full: reader `board.queue-" in caplog.text) is (keep == "30m")
-    assert ("entries before it, 36" in caplog.text) is (keep == "30m")

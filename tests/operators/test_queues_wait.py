@@ -169,36 +169,6 @@ def test_a_folder_that_is_away_at_any_step_is_waited_for(
     assert 20 < first < 299
 
 
-def test_a_folder_that_is_away_while_old_entries_are_dropped_keeps_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each entry is a file of the log of its own, and all but the last ones are dropped."""
-    monkeypatch.setattr(_queue_files, "ROLL_ENTRIES", 1)
-    monkeypatch.setattr(_queue_files, "SEGMENT_BYTES", 1)
-    steps = Steps(monkeypatch)
-    for first in range(0, 600, 2):
-        steps.each = lambda _number, _what: None
-        driver = Driver(tmp_path / str(first), keep_bytes=500)
-        away(steps, {first, first + 1, first + 3}, AWAY[1])
-        while driver.window < 2 * WINDOWS:
-            driver.run()
-            if driver.window == WINDOWS:
-                driver.begin()
-        driver._call(driver.publisher.close)
-        ends = steps.number <= first
-        steps.each = lambda _number, _what: None
-        folder = driver.folder
-        logs = folder.logs()
-        assert logs == list(range(logs[0], 2 * WINDOWS)), first
-        assert len(logs) < WINDOWS, first
-        assert folder.log_writer().next == 2 * WINDOWS
-        assert read(driver.folder, logs[0]) == logs
-        assert len(folder.segment_names()) <= len(logs) + 2  # of the last partition, and of failed attempts
-        if ends:
-            break
-    assert 50 < first < 599
-
-
 def test_lines_whose_sync_has_failed_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ import pytest
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import RangeKeyVal
 from support.operators.one_operator import collect, values
-from support.testing.shares import share
 
 
 class Price(NamedTuple):
@@ -25,26 +24,6 @@ WINDOWS = [
     [Price(f"s{k}", float(v)) for k, v in zip(RANDOM.integers(0, 9, n), RANDOM.normal(size=n), strict=True)]
     for n in (40, 0, 17, 3, 25, 60, 1)
 ]
-
-
-def ranges(windows):
-    found = {}
-    for window in windows:
-        for key, value in window:
-            found.setdefault(key, []).append(value)
-    return sorted((key, max(seen), min(seen)) for key, seen in found.items())
-
-
-@pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
-def test_high_and_low_of_each_application_window(partitions, partitioner):
-    operator = RangeKeyVal(schema=HighLow)
-    got = values(
-        collect(operator, {"data": (Price, WINDOWS)}, "range", partitions=partitions, partitioner=partitioner)
-    )
-    assert got == [ranges([window]) for window in WINDOWS]
-    attributes = {"partitions": partitions, "partitioner": partitioner, "application_window_count": 3}
-    got = values(collect(RangeKeyVal(schema=HighLow), {"data": (Price, WINDOWS)}, "range", **attributes))
-    assert got == [[], [], ranges(WINDOWS[:3]), [], [], ranges(WINDOWS[3:6]), ranges(WINDOWS[6:])]
 
 
 @pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])

@@ -11,9 +11,7 @@ import pytest
 from ridgeline import Application, InputOperator, OutputPort, RidgelineError, State
 from ridgeline.operators import FileOutput
 from ridgeline.operators._file_publisher import FilePublisher
-from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator, RemoveSink, RenameOperator
 from ridgeline.testing import CollectorSink, run_local
-from support.testing.shares import share
 
 WINDOWS = 10
 
@@ -46,35 +44,6 @@ def application(folder: Path, roll: float, name: str = "store") -> Application:
 def rows(folder: Path) -> list[int]:
     files = sorted((folder / "out").glob("*.jsonl"))
     return sorted(json.loads(line)["value"] for file in files for line in file.read_text().splitlines())
-
-
-@pytest.mark.parametrize(("live", "roll"), share(2, [True, False], [0, 3, 1000]))
-def test_a_renamed_output_goes_on_with_its_rows(tmp_path: Path, roll: float, live: bool) -> None:
-    state: dict[str, Any] = {"checkpoint": tmp_path / "state"}
-    if live:
-        changes: dict[int, list[Edit]] = {3: [RenameOperator("store", "kept")]}
-        run = run_local(application(tmp_path, roll), windows=6, changes=changes, **state)
-        assert [one.state for one in run.changes] == ["APPLIED"], run.changes[0].reason
-        run_local(application(tmp_path, roll), **state)
-    else:
-        run_local(application(tmp_path, roll), windows=4, **state)
-        run_local(application(tmp_path, roll, "kept"), windows=2, rename={"store": "kept"}, **state)
-        run_local(application(tmp_path, roll, "store"), rename={"kept": "store"}, **state)
-    assert rows(tmp_path) == list(range(5 * WINDOWS))
-
-
-@pytest.mark.parametrize("roll", [0, 3, 1000])
-def test_an_output_that_is_removed_comes_again(tmp_path: Path, roll: float) -> None:
-    properties = {"path": str(tmp_path / "out"), "format": "jsonl", "roll_seconds": roll}
-    spec = {"class": "ridgeline.operators.FileOutput", "properties": properties}
-    changes: dict[int, list[Edit]] = {
-        3: [RemoveSink("numbers", "store.input"), RemoveOperator("store")],
-        5: [AddOperator("store", spec), AddSink("numbers", "store.input")],
-    }
-    run = run_local(application(tmp_path, roll), windows=7, changes=changes, checkpoint=tmp_path / "state")
-    assert [one.state for one in run.changes] == ["APPLIED", "APPLIED"], run.changes[1].reason
-    run_local(application(tmp_path, roll), checkpoint=tmp_path / "state")
-    assert rows(tmp_path) == [*range(15), *range(25, 5 * WINDOWS)]
 
 
 def test_what_an_earlier_version_kept_does_not_say_the_name(

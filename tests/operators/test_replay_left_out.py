@@ -6,7 +6,6 @@ import bz2
 import gzip
 import json
 import logging
-import os
 import re
 import threading
 from collections.abc import Sequence
@@ -266,37 +265,3 @@ def test_a_link_without_its_file_is_refused(pattern: str, tmp_path: Path) -> Non
     (tmp_path / "b.txt").symlink_to(tmp_path / "gone.txt")
     with pytest.raises(RidgelineError, match=r"b.txt` of .* is a link to a file that is not there"):
         lines_of(tmp_path / pattern)
-
-
-@pytest.mark.parametrize("pattern", ["", "*.txt"])
-def test_folders_and_pipes_are_left_out_with_a_word(
-    pattern: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    numbers(tmp_path, ["a.txt"])
-    (tmp_path / "2025.txt").mkdir()
-    numbers(tmp_path / "2025.txt", ["b.txt"])
-    os.mkfifo(tmp_path / "pipe.txt")
-    with caplog.at_level(logging.WARNING, "ridgeline"):
-        assert lines_of(tmp_path / pattern) == ["line 0"]
-    told = [record.getMessage() for record in caplog.records]
-    assert any("`2025.txt`, since it is a folder" in text for text in told), told
-    assert any("`pipe.txt`, since it is no regular file" in text for text in told), told
-    with pytest.raises(RidgelineError, match="no such regular file"):
-        lines_of(tmp_path / "pipe.txt")
-
-
-def test_a_link_to_a_folder_above_reads_nothing_twice(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    numbers(tmp_path / "deep", ["a.txt", "b.txt"])
-    (tmp_path / "deep" / "again").symlink_to(tmp_path)
-    (tmp_path / "other").symlink_to(tmp_path / "deep")  # no loop: the files have two names
-    assert lines_of(tmp_path / "**" / "*.txt") == ["line 0", "line 1"] * 2
-
-
-def test_links_of_two_folders_to_each_other_end(tmp_path: Path) -> None:
-    for name, other in (("a", "b"), ("b", "a")):
-        (tmp_path / name).mkdir()
-        numbers(tmp_path / name, [f"{name}.txt"])
-        (tmp_path / name / "link").symlink_to(tmp_path / other)
-    assert len(lines_of(tmp_path / "**" / "*.txt")) == 4  # each by its name and by one link
-    assert len(lines_of(tmp_path / "a" / "**")) == 2

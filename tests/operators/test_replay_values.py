@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,51 +158,6 @@ def test_a_field_that_the_schema_lacks_may_be_anything_beside_a_map_too(tmp_path
         plain = pa.schema([("v", pa.int64())])
         for schema in (plain, plain.append(pa.field("m", pa.map_(pa.string(), pa.int64())))):
             assert read(path, schema, "jsonl") == ([1] if fits else None)
-
-
-WRITTEN: list[tuple[pa.DataType, list[Any]]] = [
-    (pa.duration("us"), [timedelta(microseconds=n) for n in (2**53 + 1, -(2**53) - 1, 1, 300_000, 0)]),
-    (pa.duration("ns"), [1, 2**63 - 1, 10**9]),
-    (pa.timestamp("ns", "UTC"), [1_767_225_600_123_456_789, 0]),
-    (pa.time64("ns"), [1, 86_399_999_999_999]),
-    (pa.decimal128(38, 18), [Decimal("12345678901234567890.123456789012345678"), Decimal("1E-18")]),
-    (pa.float64(), [0.1, 2.0**53, 1e300, 5e-324, -0.0]),
-    (pa.float32(), [0.1, 2.0**24]),
-]
-KEYS: list[tuple[pa.DataType, list[Any]]] = [
-    (pa.int64(), [1, -1, 2**63 - 1]),
-    (pa.float64(), [0.1, math.inf, -math.inf, 1e22]),
-    (pa.bool_(), [True, False]),
-    (pa.decimal128(38, 18), [Decimal("1.5"), Decimal(0)]),
-    (pa.timestamp("us", "UTC"), [0, 5]),
-    (pa.date32(), [0, 20_000]),
-    (pa.binary(), [b"\xff", b""]),
-    (pa.time64("us"), [time(1, 2, 3, 4)]),
-    (pa.duration("us"), [2**53 + 1, 1]),
-]
-
-
-@pytest.mark.parametrize("format", ["jsonl", "parquet"])
-def test_what_a_file_output_wrote_is_read_back_at_every_depth(tmp_path: Path, format: str) -> None:
-    columns: list[pa.Array] = []
-    for kind, values in WRITTEN:
-        plain = [pa.array([None, *values], kind), pa.array([*values, None], kind)]
-        columns += plain
-        bounds = pa.array(range(len(values) + 2), pa.int32())
-        columns.append(pa.ListArray.from_arrays(bounds, plain[0]))
-        columns.append(pa.StructArray.from_arrays(plain, names=["a", "b"]))
-        columns.append(pa.MapArray.from_arrays(bounds, pa.array(["k"] * len(plain[0])), plain[0]))
-    for kind, values in KEYS:
-        bounds = pa.array([0, len(values)], pa.int32())
-        columns.append(pa.MapArray.from_arrays(bounds, pa.array(values, kind), pa.array(range(len(values)))))
-    for number, column in enumerate(columns):
-        schema = pa.schema([("v", column.type)])
-        folder = tmp_path / str(number)
-        output = FileOutput(path=folder, format=format, roll_seconds=0)
-        published = Published(output, folder)
-        published.commit(0, Driven(output).window(pa.record_batch([column], schema=schema))[1])
-        [batch] = Driven(FileReplayInput(path=folder, schema=schema, format=format)).window()[0]
-        assert batch.column(0).equals(column), column.type
 
 
 def test_a_map_whose_keys_json_cannot_have_is_refused(tmp_path: Path) -> None:

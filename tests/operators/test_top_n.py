@@ -36,31 +36,6 @@ def largest(tuples, size):
 
 
 @pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
-def test_largest_of_each_application_window(partitions, partitioner):
-    attributes = {"partitions": partitions, "partitioner": partitioner}
-    got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", **attributes))
-    assert got == [largest(window, 4) for window in WINDOWS]
-    got = rows(
-        collect(
-            TopN(by="minutes", size=4),
-            {"data": (Route, WINDOWS)},
-            "top",
-            **attributes,
-            application_window_count=3,
-        )
-    )
-    assert got == [
-        [],
-        [],
-        largest(flat(WINDOWS[:3]), 4),
-        [],
-        [],
-        largest(flat(WINDOWS[3:6]), 4),
-        largest(WINDOWS[6], 4),
-    ]
-
-
-@pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
 def test_largest_since_the_start(partitions, partitioner):
     operator = TopN(by="minutes", size=4, cumulative=True)
     got = rows(

@@ -4,14 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.operators import Windowed, WithTimes, aggregate, session, tumbling
+from ridgeline.operators import Windowed, WithTimes, aggregate, tumbling
 from ridgeline.plan.validation import validate
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
-from support.depth import deep
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -45,24 +42,6 @@ def results(
     rows = [tuple(row.values()) for row in run.collected("sink")]
     late = sorted((row["user"], row["time"]) for row in run.collected("late"))
     return rows, late, run
-
-
-CLICKS = st.lists(
-    st.one_of(st.builds(click, st.sampled_from("ab"), st.integers(0, 60)), st.just(END_WINDOW)),
-    max_size=30,
-)
-
-
-@pytest.mark.parametrize("windows", [tumbling("10s"), session("4s")])
-def test_windows_are_those_of_times_at_the_input(windows: Any) -> None:
-    @settings(deadline=None, max_examples=deep(5), suppress_health_check=list(HealthCheck))
-    @given(CLICKS, st.integers(0, 30))
-    def check(items: Any, killed: int) -> None:
-        items = [*items[:killed], ABORT, *items[killed:]]
-        one, other = (results(items, windows, within=within)[:2] for within in (False, True))
-        assert one == other
-
-    check()
 
 
 def test_times_and_watermark_of_the_input_end_there() -> None:

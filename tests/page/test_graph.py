@@ -15,7 +15,6 @@ pytestmark = pytest.mark.slow
 LEAST_LABEL_PX = 11
 PATIENCE_MS = 30_000
 NARROW = {"width": 390, "height": 800}
-LAYOUT_IS_KEPT = "Object.keys(localStorage).some((one) => one.startsWith('ridgeline.layout.'))"
 SMALLEST = """() => [...document.querySelectorAll('.graph-view *')]
     .filter((one) => one.checkVisibility() && [...one.childNodes].some((child) =>
         child.nodeType === Node.TEXT_NODE && child.data.trim()))

@@ -10,60 +10,13 @@ from ridgeline.api import (
     Application,
     PartitionKeys,
 )
-from ridgeline.api.partitioner import assign_keys
 from ridgeline.plan import (
     PhysicalOperator,
     PhysicalPlan,
     RoundRobin,
     plan_logical,
 )
-from ridgeline.plan.build.partitioning import check_cover
-from ridgeline.plan.graphs import topological_order
 from support.plan.random_applications import applications, many, plan_of
-
-
-@many
-@given(applications())
-def test_containers(app: Application) -> None:
-    plan = plan_of(app)
-    physical, execution = plan.physical, plan.execution
-    assert sorted(operator for box in execution.containers for operator in box.operators) == [
-        operator.id for operator in physical.operators
-    ]
-    home = {operator: box for box in execution.containers for operator in box.operators}
-    for stream in physical.streams:
-        source, sink = home[stream.source], home[stream.sink]
-        assert stream.source < stream.sink
-        assert source is sink or source.stage < sink.stage
-    roots = {op.id for op in physical.operators if not op.unifier and plan.logical.operator(op.name).is_input}
-    for box in execution.containers:
-        assert len(roots.intersection(box.operators)) == (1 if box.stage == 0 else 0)
-        assert list(box.operators) == sorted(box.operators)
-    assert [box.id for box in execution.containers] == list(range(len(execution.containers)))
-    assert [stage.index for stage in execution.stages] == list(range(len(execution.stages)))
-    assert all(stage.containers for stage in execution.stages)
-    edges = [
-        (home[stream.source].id, home[stream.sink].id)
-        for stream in physical.streams
-        if home[stream.source] is not home[stream.sink]
-    ]
-    assert len(topological_order(len(execution.containers), edges)) == len(execution.containers)
-
-
-@many
-@given(applications())
-def test_localities_are_kept(app: Application) -> None:
-    plan = plan_of(app)
-    home = {operator: box.id for box in plan.execution.containers for operator in box.operators}
-    at = {(op.name, op.partition): home[op.id] for op in plan.physical.operators if not op.unifier}
-    for stream in plan.logical.streams:
-        for sink in stream.sinks:
-            sources = {place for (name, _), place in at.items() if name == stream.source.operator}
-            places = {place for (name, _), place in at.items() if name == sink.operator}
-            if stream.locality is not None and stream.locality.together:
-                assert sources == places
-            elif stream.locality is not None:
-                assert not sources & places
 
 
 def taken(route: Any, hashed: int, turn: int) -> bool:
@@ -134,14 +87,3 @@ def test_every_tuple_arrives_where_it_must(app: Application, hashed: int, turn: 
 def test_the_same_plan_again(app: Application) -> None:
     plan = plan_of(app)
     assert plan_logical(plan.logical, version=3).execution == plan.execution
-
-
-@given(st.integers(1, 300))
-def test_sticky_keys_cover_every_hash_once(count: int) -> None:
-    keys = assign_keys(count)
-    check_cover("sticky", "port", keys)
-    mask = keys[0].mask
-    assert count - 1 <= mask < max(2 * count - 1, 1)
-    assert {part.mask for part in keys} == {mask}
-    assert sorted(key for part in keys for key in part.keys) == list(range(mask + 1))
-    assert all(key % count == partition for partition, part in enumerate(keys) for key in part.keys)

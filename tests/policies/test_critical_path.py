@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
 from ridgeline.policies import CriticalPathPolicy
 from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
-from support.depth import deep
 from support.policies.model_application import Model, Step
 
 
@@ -58,26 +55,6 @@ def test_keeps_to_too_few_slots(slots: int) -> None:
     model = Model(_chain(), lambda _: 9000, slots=slots)
     model.run(CriticalPathPolicy(max_slots=16), 300)
     assert max(plan["work"] for plan in model.plans) <= slots
-
-
-@settings(max_examples=deep(6), deadline=None)
-@given(
-    load=st.floats(1, 6000),
-    cost=st.floats(0.0001, 0.002),
-    hot=st.floats(0, 0.9),
-    unifier=st.floats(0, 0.05),
-    noise=st.floats(0, 0.1),
-)
-def test_never_oscillates_under_constant_load(
-    load: float, cost: float, hot: float, unifier: float, noise: float
-) -> None:
-    model = Model(
-        _chain(cost=cost, hot=hot, unifier=unifier),
-        lambda second: load * (1 + noise * (second * 7 % 11 - 5) / 5),
-    )
-    model.run(CriticalPathPolicy(max_slots=8), 1500)
-    late = [entry for entry in model.log if entry[0] > 1000]
-    assert not late, model.log
 
 
 class Item(NamedTuple):

@@ -1,7 +1,5 @@
 """The figures of several regions, joined: against what their events and the files of queues say."""
 
-import json
-
 import pytest
 
 from ridgeline.measure.events import (
@@ -21,14 +19,6 @@ from support.service.halves import EDGE, START, halves_of, joined
 @pytest.fixture
 def halves(tmp_path):
     return halves_of(tmp_path)
-
-
-def entries(path):
-    """The lines of a queue's log: number, window, time, total, parts."""
-    lines = [
-        line for file in sorted((path / "log").glob("*.jsonl")) for line in file.read_text().splitlines()
-    ]
-    return [json.loads(line) for line in lines]
 
 
 def read_rows(run):
@@ -90,53 +80,6 @@ def test_the_last_hours_are_those_of_all_regions_by_time(halves):
     assert watch.operator_history("sink", -86_400.0) == second.watch.operator_history("sink", -86_400.0)
     with pytest.raises(KeyError, match="did you mean `sink`"):
         watch.operator_history("sinks")
-
-
-def test_backlog_is_what_the_files_say(halves):
-    _, second, path, clock = halves
-    watch, log = joined(halves), entries(path)
-    read = max(read_rows(second).values())
-    total = log[-1][3]
-    assert total == 200
-    waiting = [entry for entry in log if entry[3] > read]
-    (row,) = watch.progress()["queues"]
-    assert read == 120
-    assert row["backlogRecords"] == total - read
-    assert row["backlogBytes"] == sum(part[3] for entry in waiting for part in entry[4])
-    now = clock.wall()
-    assert 0 <= row["backlogSeconds"] <= now - waiting[0][2]
-    assert row["backlogSeconds"] > (now - waiting[0][2]) / 2
-    (sink,) = watch.progress()["sinks"]
-    assert (sink["operator"], sink["region"]) == ("sink", "mail")
-    assert sink["backlogRecords"] == total - read
-
-
-def test_critical_path_goes_through_the_queue(halves):
-    first, second, path, _ = halves
-    watch, rows = joined(halves), read_rows(second)
-    window = max(rows)
-    before = rows.get(window - 1, 0.0)
-    oldest = next(entry for entry in entries(path) if entry[3] > before)
-    began = next(e.began for e in second.events if isinstance(e, WindowCommitted) and e.window_id == window)
-    wait = 1000 * (began - oldest[2])
-    found = watch.critical_path()
-    own = second.watch.critical_path(window)
-    writers = first.watch.critical_path(oldest[1])
-    steps = [row["operator"] for row in found["path"]]
-    assert steps == [
-        *(row["operator"] for row in writers["path"]),
-        "waits in queue orders",
-        *(row["operator"] for row in own["path"]),
-    ]
-    queue = next(row for row in found["path"] if row.get("kind") == "queue")
-    assert queue["latencyMs"] == pytest.approx(wait)
-    assert wait > 0
-    assert found["windows"] == {"shop": oldest[1], "mail": window}
-    assert found["latencyMs"] == pytest.approx(writers["latencyMs"] + wait + own["latencyMs"])
-    assert found["windowLatencyMs"] == pytest.approx(
-        writers["windowLatencyMs"] + wait + own["windowLatencyMs"]
-    )
-    assert sum(step["ms"] for step in found["blame"]) == pytest.approx(found["windowLatencyMs"])
 
 
 def test_sums_are_those_of_the_events(halves):
@@ -255,9 +198,3 @@ def test_metrics_have_the_label_region(halves):
     }
     _, waiting = values["queue_backlog_records"]
     assert waiting == [(("shop", "mail", "orders_to_mail", "orders"), 200 - max(read_rows(second).values()))]
-
-
-def test_one_region_has_no_label(halves):
-    first, *_ = halves
-    _, read = Readings(first.watch).read()
-    assert all("region" not in metric.all_labels for metric, _ in read)

@@ -27,13 +27,6 @@ def house(script, tmp_path, monkeypatch):
     return write
 
 
-def test_a_file_has_at_most_800_lines(script, house):
-    house("long.py", "\n" * 800)
-    assert list(script.long_files()) == []
-    house("long.py", "\n" * 801)
-    assert list(script.long_files()) == ["src/ridgeline/long.py: 801 lines, at most 800; split it by subject"]
-
-
 def test_a_folder_has_at_most_22_files_but_for_operators(script, house):
     for number in range(23):
         house(f"operators/one_{number}.py")

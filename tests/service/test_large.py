@@ -4,22 +4,17 @@ import json
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from ridgeline.measure.events import (
     ApplicationEnded,
-    ContainerHeartbeat,
-    RunningOperator,
     WindowCommitted,
-    WindowRetried,
-    WindowStarted,
 )
 from support.service.counted_objects import counted_objects
 from support.service.large import fed, wide, window
-from support.service.watched import BASE, feed, payments, serving, watched
+from support.service.watched import BASE, feed, payments, serving
 
 PATHS = [
     "/info",
@@ -39,7 +34,6 @@ PATHS = [
     "/windows",
     "/throughput",
 ]
-MEGABYTE = 1_000_000
 WINDOWS = 20
 
 
@@ -47,23 +41,6 @@ WINDOWS = 20
 def many():
     """A run of 500 operators and some windows."""
     return fed(wide(), WINDOWS)
-
-
-def test_a_scrape_of_500_operators_is_bounded_and_exact(many):
-    watch, plan, _, _ = many
-    with serving(watch, plan) as client:
-        begin = perf_counter()
-        status, _, body = client.ask("/metrics")
-        print(f"{len(body) / 1000:.1f} kB {1000 * (perf_counter() - begin):.1f} ms")
-        assert (status, len(body) < 3 * MEGABYTE) == (200, True)
-        families = {family.name: family for family in parse(body.decode())}
-        compute = families["ridgeline_operator_compute_seconds"].samples
-        rows = watch.scrape().latencies
-        assert len(compute) == len(rows) == 501
-        assert sum(sample.value for sample in compute) == pytest.approx(
-            sum(total.compute for _, total in rows)
-        )
-        assert {len(family.samples) <= 501 * 21 for family in families.values()} == {True}
 
 
 @pytest.mark.slow
@@ -86,46 +63,6 @@ def test_of_10_000_windows_the_last_1_000_are_kept():
             if "_count" in sample.name
         }
         assert set(counts.values()) == {10_000}
-
-
-def test_while_a_window_is_retried_everything_answers():
-    watch, plan, rest, now = watched(until=2)
-    feed(watch, now, *rest[:2])
-    window_id = rest[1].window_id
-    running = (RunningOperator(1, "running", seconds=1.0),)
-    retries = [
-        ContainerHeartbeat(
-            now.seconds + 1, 0, "other", 7, now.seconds + 1, window_id, 0, now.seconds, running, "in emit"
-        ),
-        WindowRetried(
-            now.seconds + 2,
-            window_id,
-            1,
-            "operator `balances` (partition 1) of application `payments` failed",
-        ),
-        WindowStarted(now.seconds + 2, window_id, 1),
-    ]
-    with serving(watch, plan) as client:
-        for event in retries:
-            feed(watch, now, event)
-            for path in (
-                "/info",
-                "/progress",
-                "/physicalPlan/operators",
-                "/physicalPlan/containers",
-                "/latency",
-                "/criticalPath",
-                "/windows",
-            ):
-                client.get(path)
-            status, _, body = client.ask("/metrics")
-            assert status == 200
-            assert b'ridgeline_windows_committed_total{application="payments"} 2\n' in body
-        assert (
-            b'ridgeline_operator_failures_total{application="payments",operator="balances",partition="1"} 1\n'
-            in body
-        )
-        assert client.get("/windows")["windows"][-1]["windowId"] == 1
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from random import Random
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from ridgeline.engine.driver.run.changes import Changes, changed_event
 from ridgeline.measure.encoding import from_dict, to_dict
@@ -11,15 +10,11 @@ from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned, Win
 from ridgeline.measure.measurement import Measurement
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
-from ridgeline.plan.planner import plan_application
-from ridgeline.service.export.prometheus import Exposition
-from ridgeline.service.http.server import WebServer
-from ridgeline.service.http.web import create_app
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import Faults, run_local
 from support.depth import deep
-from support.service.live import TUPLES, Audit, application
-from support.service.watched import Client, serving
+from support.service.live import TUPLES, application
+from support.service.watched import serving
 
 WINDOWS = 24
 CHANGES = {
@@ -101,87 +96,6 @@ def test_a_log_has_the_same_figures(run):
         again.apply(from_dict(to_dict(event)))
     assert again.overview(again.at) == straight.overview(straight.at)
     assert again.summary() == straight.summary()
-
-
-def test_counters_never_fall_and_no_series_is_there_twice_or_too_long(run):
-    watch = Watch(lambda: run.events[-1].at)
-    exposition, before, titles = Exposition(watch), {}, set()
-    some = Random(1)
-    for event in run.events:
-        watch.observe(event)
-        if isinstance(event, ApplicationPlanned):
-            titles = {node.label for node in event.topology.operators}
-        elif event is not run.events[-1] and some.random() > 0.2:
-            continue  # a scrape takes a hundred times as long as an event
-        found = {}
-        for family in text_string_to_metric_families(exposition.render().decode()):
-            for sample in family.samples:
-                key = sample.name, frozenset(sample.labels.items())
-                assert key not in found
-                found[key] = sample.value
-                operator = sample.labels.get("operator", "").partition("[")[0]
-                assert not operator or operator in titles or "blame" in sample.name, sample
-                if family.type in {"counter", "histogram"} and not sample.name.endswith("_created"):
-                    assert sample.value >= before.get(key, 0) - 1e-9, sample
-        before |= found
-    added = {dict(key[1])["partition"]: value for key, value in found.items() if "added" in key[0]}
-    assert added.keys() == {"0", "1"}
-
-
-def test_the_service_answers_for_the_present_plan(run):
-    first = next(event for event in run.events if isinstance(event, ApplicationPlanned))
-    assert first.plan_version < run.plan.version
-    with serving(run.watch, run.plan) as client:
-        names = {row["name"] for row in client.get("/logicalPlan/operators")["operators"]}
-        assert names == {"numbers", "sums", "sink"}
-        sums = client.get("/logicalPlan/operators/sums")
-        assert sums["totalTuplesProcessed"] == WINDOWS * TUPLES
-        assert len(sums["partitions"]) == 2
-        assert client.get("/logicalPlan/operators/sums/properties")["factor"] == 2
-        assert client.get("/info")["planVersion"] == run.plan.version
-        for row in client.get("/physicalPlan/operators")["operators"]:
-            assert client.get(f"/physicalPlan/operators/{row['id']}")["operator"] == row["operator"]
-
-
-def test_the_service_follows_the_run(run):
-    class Running:
-        plan = plan_application(application(), {}, {})
-
-    app = create_app(run.watch, Running.plan)
-    app.state.run = Running
-    server = WebServer(app)
-    try:
-        client = Client(server.url)
-        path = "/logicalPlan/operators/sums/attributes?attributeName=partitions"
-        assert client.get(path) == {"partitions": 1}
-        assert client.get("/logicalPlan/operators/sums/properties") == {"factor": 1}
-        Running.plan = run.plan
-        assert client.get("/logicalPlan/operators/sums/properties") == {"factor": 2}
-        assert client.get(path) == {"partitions": 2}
-    finally:
-        server.close()
-
-
-class Broken(Audit):
-    def setup(self, context) -> None:
-        raise OSError("no disk")
-
-
-def test_a_change_that_was_taken_back_leaves_no_trace():
-    edits = [AddOperator("audit", {"class": f"{__name__}.Broken"}), AddSink("numbers", "audit.input")]
-    run = run_local(application(), windows=12, changes={4: [*edits, Repartition("sums", 3)]})
-    plain = run_local(application(), windows=12)
-    (row,) = run.watch.changes()
-    assert (row["state"], row["planVersion"]) == ("REFUSED", None)
-    assert "no disk" in row["reason"]
-    found, wanted = run.watch.operator_totals(), plain.watch.operator_totals()
-    assert list(found) == list(wanted) == ["numbers", "sums", "sink"]
-    for name, counts in wanted.items():
-        assert {**found[name], "seconds": 0} == {**counts, "seconds": 0}
-    assert [row["operator"] for row in run.watch.operators()] == ["numbers", "sums", "sink"]
-    assert [row["id"] for row in run.watch.operators()] == [row["id"] for row in plain.watch.operators()]
-    assert [row["windowId"] for row in run.watch.windows()] == list(range(12))
-    assert run.collected("sink") == plain.collected("sink")
 
 
 @pytest.mark.parametrize("seed", range(deep(2)))

@@ -1,11 +1,7 @@
 """Variables of the environment: how names are written in them, and found."""
 
-import re
-from pathlib import Path
-
 import pytest
 
-import ridgeline
 from ridgeline import Application, InputPort, Operator
 from ridgeline.operators import RandomEventGenerator
 from ridgeline.settings.environment import unread_variables
@@ -129,10 +125,3 @@ def test_a_variable_that_is_not_read_is_named_with_the_one_that_may_be_meant():
     )
     assert "`RIDGELINE_EXECUTION` is not read; configuration begins with `RIDGELINE__`; " in unread[0]
     assert len(unread) == 2
-
-
-def test_every_variable_that_the_code_names_is_known():
-    code = "\n".join(path.read_text() for path in Path(ridgeline.__file__).parent.rglob("*.py"))
-    named = set(re.findall(r"\bRIDGELINE_[A-Z]+(?:_[A-Z]+)*\b", code))
-    assert len(named) > 5
-    assert unread_variables(named) == []

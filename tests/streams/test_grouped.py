@@ -8,17 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError
+from ridgeline.operators import aggregate as agg
 from ridgeline.operators import (
-    ConsoleOutput,
-    Windowed,
     rolling,
-    session,
     tumbling,
 )
-from ridgeline.operators import aggregate as agg
 from ridgeline.plan.edits import Repartition
-from ridgeline.plan.planner import plan_application
-from ridgeline.plan.show.text import describe
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deeper
 
@@ -45,23 +40,6 @@ CLICKS = [
 
 def source(items: list[Any] | None = None) -> ListInput:
     return ListInput(Click, CLICKS if items is None else items, "time", lateness="5s")
-
-
-def test_the_plan_is_that_of_the_long_form() -> None:
-    short, long = Application("clicks", window="1s"), Application("clicks", window="1s")
-    clicks = short.read("clicks", source())
-    visits = clicks.group_by("user", "page").window(session("30m"), lateness="1m")
-    visits.aggregate("visits", n=agg.count(), partitions=2).write("console")
-    read = long.add_operator("clicks", source())
-    values = {"window_start": agg.window_start(), "window_end": agg.window_end(), "n": agg.count()}
-    windowed = Windowed(
-        session("30m"), key=("user", "page"), values=values, lateness="1m", timestamp="window_end"
-    )
-    long.add_operator("visits", windowed, partitions=2)
-    console = long.add_operator("console", ConsoleOutput())
-    long.add_stream("clicks", read.output, windowed.input)
-    long.add_stream("visits", windowed.output, console.input)
-    assert describe(plan_application(short), unfold=True) == describe(plan_application(long), unfold=True)
 
 
 @pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])

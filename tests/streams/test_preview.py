@@ -15,7 +15,7 @@ from ridgeline import (
     RidgelineError,
     ValidationError,
 )
-from ridgeline.operators import FileInput, FileOutput
+from ridgeline.operators import FileInput
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
@@ -36,28 +36,6 @@ NUMBERS = [(n, "<b>" if n % 2 else None) for n in range(50)]
 
 def numbers(app: Application) -> Any:
     return app.read("numbers", ListInput(Number, NUMBERS))
-
-
-def test_the_first_tuples_and_nothing_else(tmp_path: Any) -> None:
-    app = Application("numbers")
-    source = numbers(app)
-    source.write("file", FileOutput(path=str(tmp_path / "out"), format="jsonl", roll_seconds=0))
-    source.filter("broken", "nothing > 1").write("console")
-    odd = source.filter("odd", lambda number: number.value % 2 == 1, partitions=2)
-    found = odd.select("values", "value").preview(3)
-    assert found.rows == [{"value": 1}, {"value": 3}, {"value": 5}]
-    assert found.table is not None
-    assert found.table.to_pydict() == {"value": [1, 3, 5]}
-    assert not (tmp_path / "out").exists()
-    assert "│ 5     │" in repr(found)
-    assert [added.name for added in app.operators] == [
-        "numbers",
-        "file",
-        "broken",
-        "console",
-        "odd",
-        "values",
-    ]
 
 
 def test_in_a_notebook() -> None:

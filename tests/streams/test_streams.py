@@ -17,7 +17,7 @@ from ridgeline import (
     Stream,
     ValidationError,
 )
-from ridgeline.operators import ConsoleOutput, Filter, FlatMap, Map, Sampler, Union
+from ridgeline.operators import FlatMap, Sampler, Union
 from ridgeline.plan import validation
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
@@ -67,51 +67,8 @@ class Louder(Module):
         self.loud.connect(app.stream(self.words).filter("long", is_long).map("loud", louder).point)
 
 
-def short_form() -> Application:
-    app = Application("words", window="1s")
-    lines = app.read("lines", ListInput(Line, LINES))
-    more = app.read("more", ListInput(Line, [("that",)]))
-    words = lines.union("all", more).flat_map("words", split, partitions=2)
-    words.filter("long", is_long, on_error="SKIP").map("loud", louder).write("sink", CollectorSink(Word))
-    parts = words.process("sort", Sort())
-    parts.short.write("console")
-    parts.long.process("louder", Louder()).write("louder_sink", CollectorSink(Word))
-    return app
-
-
-def long_form() -> Application:
-    app = Application("words", window="1s")
-    lines = app.add_operator("lines", ListInput(Line, LINES))
-    more = app.add_operator("more", ListInput(Line, [("that",)]))
-    union = app.add_operator("all", Union(2))
-    words = app.add_operator("words", FlatMap(split, schema=Word), partitions=2)
-    long = app.add_operator("long", Filter(is_long), on_error="SKIP")
-    loud = app.add_operator("loud", Map(louder, schema=Word))
-    sink = app.add_operator("sink", CollectorSink(Word))
-    sort = app.add_operator("sort", Sort())
-    console = app.add_operator("console", ConsoleOutput())
-    louder_ = app.add_module("louder", Louder())
-    louder_sink = app.add_operator("louder_sink", CollectorSink(Word))
-    app.add_stream("lines", lines.output, union.input_1)
-    app.add_stream("more", more.output, union.input_2)
-    app.add_stream("all", union.output, words.data)
-    app.add_stream("words", words.output, long.data, sort.words)
-    app.add_stream("long", long.output, loud.data)
-    app.add_stream("loud", loud.output, sink.input)
-    app.add_stream("sort_short", sort.short, console.input)
-    app.add_stream("sort_long", sort.long, louder_.words)
-    app.add_stream("louder", louder_.loud, louder_sink.input)
-    return app
-
-
 def text(app: Application) -> str:
     return describe(plan_application(app), unfold=True)
-
-
-def test_results_are_those_of_the_long_form() -> None:
-    short, long = run_local(short_form()), run_local(long_form())
-    for sink in ("sink", "louder_sink"):
-        assert sorted(short.collected(sink)) == sorted(long.collected(sink)) == [("NOT", 3), ("THAT", 4)]
 
 
 def test_both_forms_mix_and_a_stream_with_several_readers_is_one() -> None:

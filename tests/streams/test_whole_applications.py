@@ -6,78 +6,23 @@ are dead letters.
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from ridgeline.operators import FileReplayInput
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.depth import deeper
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.examples.contract import application
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-ORDER = ["id", "customer", "cents", "time"]
-CUSTOMER = ["id", "country", "blocked"]
 
 
 def sink(*_: object, **__: object) -> CollectorSink[Any]:
     """Stands for any output."""
     return CollectorSink()
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
-def test_orders_to_totals(partitions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chance = random.Random(partitions)
-    made = [
-        (f"o{chance.randint(0, 400)}", f"c{chance.randint(0, 12)}", chance.randint(-500, 9000), at)
-        for at in (START + timedelta(seconds=3 * n - chance.randint(0, 4)) for n in range(300))
-    ]
-    customers = [(f"c{n}", "chnode"[n % 3 * 2 : n % 3 * 2 + 2], n % 5 == 0) for n in range(10)]
-    lines = [json.dumps(dict(zip(ORDER, (*order[:3], order[3].isoformat()), strict=True))) for order in made]
-    lines[7:7] = ['{"id": "broken"', '{"id": "o1", "customer": "c1", "cents": "many", "time": null}']
-    (tmp_path / "orders.jsonl").write_text("\n".join(lines), encoding="utf-8")
-
-    def topic(name: str, *, format: str, **options: Any) -> FileReplayInput[Any]:
-        path = tmp_path / f"{name}.{format}l"
-        return FileReplayInput(path, format="jsonl", rows_per_window=50, **options)
-
-    def table(_name: str, schema: Any) -> ListInput[Any]:
-        return ListInput(schema, customers)
-
-    connectors = {
-        "kafka": {"KafkaInput": topic, "KafkaOutput": sink},
-        "postgres": {"PostgresChanges": table, "PostgresOutput": sink},
-        "lake": {"DeltaOutput": sink},
-    }
-    shop = application("shop", monkeypatch, connectors)
-    divided = {f"{name}.partitions": str(partitions) for name in ("once", "known", "totals")}
-    run = run_local(shop.app, faults=Faults(partitions), attributes=divided)
-
-    frame = pl.DataFrame(made, ORDER, orient="row")
-    first = frame.unique("id", keep="first", maintain_order=True)
-    of_customers = pl.DataFrame(customers, CUSTOMER, orient="row")
-    joined = first.join(of_customers, left_on="customer", right_on="id", how="left")
-    good = (pl.col("cents") > 0) & ~pl.col("blocked").fill_null(value=False)
-    amount = pl.col("cents") / 100
-    minutes = joined.filter(good).group_by("country", pl.col("time").dt.truncate("1m"))
-    expected = minutes.agg(pl.len(), amount.sum(), amount.quantile(0.95, "linear").alias("p95"))
-    wanted = sorted((str(c), t.timestamp(), n, round(a, 6), round(p, 6)) for c, t, n, a, p in expected.rows())
-    for output in ("store", "lake"):
-        rows = [(row["country"], row["window_start"], row["orders"], row["amount"], row["p95"]) for row in
-                run.collected(output)]  # fmt: skip
-        found = sorted((str(c), t.timestamp(), n, round(a, 6), round(p, 6)) for c, t, n, a, p in rows)
-        assert found == wanted
-    refused = sorted(row["id"] for row in run.collected("refused"))
-    assert refused == sorted(joined.filter(~good)["id"])
-    letters = [letter["error"] for letter in run.collected("dead_letters")]
-    assert len(letters) == 2
-    assert all("orders.jsonl" in letter for letter in letters)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -100,14 +100,6 @@ def application(operator: Any, partitions: int = 1) -> Application:
     return app
 
 
-def test_what_is_right_passes():
-    app = application(Sums(), 2)
-    assert_recovers(app, seeds=range(3), rate=0.3)
-    assert_independent_of_partitions(app, "sums", (1, 3))
-    assert_independent_of_order(app, seeds=range(2))
-    assert compare_runs(app).equal
-
-
 def test_lost_state_is_found_with_the_fewest_faults():
     with pytest.raises(AssertionError) as found:
         assert_recovers(application(Leaking()), rate=0.3)

@@ -6,12 +6,9 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, RidgelineError
-from ridgeline.testing import END_WINDOW, CollectorSink, Fault, Faults, ListInput, run_local
-from ridgeline.testing.faults import KINDS
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 
 class Word(NamedTuple):
@@ -55,27 +52,6 @@ def application() -> Application:
 def expected(window: int) -> list[Count]:
     totals = Counter("".join(WINDOWS[: window + 1]))
     return sorted(Count(word, totals[word]) for word in set(WINDOWS[window]))
-
-
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 2**32), interleave=st.none() | st.integers(0, 100), rate=st.floats(0.0, 1.0))
-def test_results_are_those_of_a_run_without(seed: int, interleave: int | None, rate: float):
-    faults = Faults(seed, rate=rate, quiet=True)
-    run = run_local(application(), faults=faults, interleave=interleave)
-    assert [sorted(run.collected("sink", window)) for window in range(len(WINDOWS))] == [
-        expected(window) for window in range(len(WINDOWS))
-    ]
-    assert all(Fault.parse(str(fault)) == fault for fault in faults.struck)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_strikes_and_says_where(kind, capsys):
-    faults = Faults(seed=3, rate=1.0, kinds=[kind])
-    run = run_local(application(), faults=faults)
-    assert {fault.kind for fault in faults.struck} == {kind}
-    assert bool(run.retries) == (kind in {"exception", "kill", "repeat"})
-    printed = capsys.readouterr().out.splitlines()
-    assert printed == [fault.told for fault in faults.struck]
 
 
 def test_a_named_fault_strikes_where_it_says():

@@ -1,7 +1,6 @@
 """Changes that cannot be: the application goes on as if nobody had asked; and deaths while one is made."""
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, ClassVar, NamedTuple
@@ -25,7 +24,6 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.planning import Planner, read_last
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import (
     AddOperator,
@@ -215,24 +213,6 @@ def test_a_change_that_cannot_be_leaves_all_as_it_was(edits: list[Edit], why: st
     assert set(last.states) == {"numbers/0/1", "sums/0/2", "sums/1/2"}
 
 
-def test_changes_go_on_after_one_that_was_taken_back() -> None:
-    run = run_local(
-        application(),
-        changes={
-            3: [SetProperty("sums", "factor", 13)],
-            4: [SetProperty("sums", "factor", 2)],
-            6: [Repartition("sums", 3)],
-            7: [Repartition("sums", 2)],
-            9: [*added(Broken), SetProperty("sums", "factor", 5)],
-        },
-    )
-    states = [one.state for one in run.changes]
-    assert states == ["REFUSED", "APPLIED", "REFUSED", "APPLIED", "REFUSED"]
-    assert sorted(run.collected("sink")) == flat(by_hand(lambda window: 2 if window >= 4 else 1))
-    versions = [one.plan_version for one in run.events if isinstance(one, ApplicationPlanned)]
-    assert versions == sorted(set(versions)), "each plan has a version of its own"
-
-
 def test_publishers_of_a_run_that_fails_let_go() -> None:
     app = Application("choked", window="10ms")
     numbers = app.add_operator("numbers", Numbers())
@@ -242,15 +222,6 @@ def test_publishers_of_a_run_that_fails_let_go() -> None:
     with pytest.raises(OperatorError, match="disk full"):
         run_local(app)
     assert Choking.ended == ["abandon"]
-
-
-def test_files_have_each_row_once_when_an_output_refuses_a_window(tmp_path: Any) -> None:
-    app = application(2, str(tmp_path / "out"))
-    changes = {3: added(Choked), 6: [Repartition("files", 3)], 9: [*added(Choked), Repartition("files", 1)]}
-    run = run_local(app, changes=changes, checkpoint=tmp_path / "checkpoint")
-    assert "".join(one.state[0] for one in run.changes) == "RAR"
-    lines = [line for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
-    assert sorted(Number(**json.loads(line)) for line in lines) == flat(by_hand())
 
 
 # Deaths -----------------------------------------------------------------------------------------------------

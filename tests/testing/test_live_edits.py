@@ -133,27 +133,6 @@ def test_each_kind_of_edit_is_asked_for() -> None:
     assert KINDS.keys() == EDITS.keys()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_edit_takes_effect_or_is_refused(kind: str) -> None:
-    edits = KINDS[kind]
-    assert any(isinstance(edit, EDITS[kind]) for edit in edits)
-    run = run_local(application(partitions=2), changes={5: edits})
-    [asked] = run.changes
-    assert (asked.state, asked.window) == ("APPLIED", 5), asked.reason
-    wanted = plan_application(application(partitions=2), edits=edits).logical
-    found = run.plan.logical
-    assert [one.name for one in found.operators] == [one.name for one in wanted.operators]
-    assert [(one.name, one.sinks) for one in found.streams] == [
-        (one.name, one.sinks) for one in wanted.streams
-    ]
-    assert len(found.operators[1].divided) == len(wanted.operators[1].divided)
-    before = plan_application(application(partitions=2))
-    lines = transition(
-        before, plan_application(application(partitions=2), edits=edits), edits
-    ).difference.lines()
-    assert lines[1] != "  nothing changes"
-
-
 def test_a_value_that_no_checkpoint_can_keep_is_refused() -> None:
     edit = SetAttribute("sums", "partitioner", StickyPartitioner("input"))
     run = run_local(application(partitions=2), changes={5: [edit]})

@@ -17,7 +17,6 @@ from ridgeline import (
 )
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.plan.edits import (
-    RenameOperator,
     Repartition,
 )
 from ridgeline.testing import CollectorSink, LocalRun, run_local
@@ -109,20 +108,6 @@ def totals(run: LocalRun, sink: str, window: int) -> dict[int, int]:
 def after(windows: int, step: int = 1) -> dict[int, int]:
     """The sums of so many windows."""
     return {0: 4 * step * windows, 1: 3 * step * windows, 2: 3 * step * windows}
-
-
-def applied(run: LocalRun) -> bool:
-    assert [(one.state, one.reason) for one in run.changes] == [("APPLIED", "")] * len(run.changes)
-    return bool(run.changes)
-
-
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_a_renamed_operator_keeps_its_state(partitions: int) -> None:
-    changes = {4: [RenameOperator("a", "b")], 6: [RenameOperator("b", "c"), RenameOperator("c", "d")]}
-    run = run_local(application("a", partitions=partitions), changes=changes)
-    assert applied(run)
-    assert totals(run, "a_sink", 11) == after(12)
-    assert "d" in {one.name for one in run.plan.logical.operators}
 
 
 def test_a_unifier_that_keeps_state_for_good_refuses_other_partitions() -> None:

@@ -5,13 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pytest
-
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
 from ridgeline.measure.events import AgeSample, OperatorWindow
-from ridgeline.operators import Filter, Map, SumKeyVal
+from ridgeline.operators import Map
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # where a stepping clock starts
@@ -76,101 +72,6 @@ def places(run: LocalRun) -> set[tuple[str, str, str]]:
     names = {physical.id: physical.title for physical in run.plan.physical.operators}
     events = [event for event in run.events if isinstance(event, OperatorWindow)]
     return {(names[event.operator], sample.place, sample.level) for event in events for sample in event.ages}
-
-
-class Delay(Operator):
-    """Passes batches on after `seconds`."""
-
-    data = InputPort(Entry)
-    out = OutputPort(Entry)
-
-    seconds: float = 0.5
-
-    @data.process_batch
-    def wait(self, batch: pa.RecordBatch) -> None:
-        self.context.clock.wait(self.seconds)
-        self.out.emit_batch(batch)
-
-
-class SlowSink(Operator):
-    """Needs a tenth of a second for a batch and another quarter to end the window."""
-
-    data = InputPort(Entry)
-
-    @data.process_batch
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.context.clock.wait(0.1)
-
-    def end_window(self) -> None:
-        self.context.clock.wait(0.25)
-
-
-TUPLE_FORM = (
-    lambda: Filter(predicate=lambda event: event.value % 2 == 0),
-    lambda: Map(schema=Entry, function=lambda event: Entry(event.key, event.value // 2)),
-)
-BATCH_FORM = (
-    lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
-    lambda: Map(schema=Entry, batch_function=lambda batch: batch.select(["key", "value"])),
-)
-
-
-@pytest.mark.parametrize(
-    ("make_filter", "make_map"), [TUPLE_FORM, BATCH_FORM, (TUPLE_FORM[0], BATCH_FORM[1])]
-)
-def test_ages_through_filter_map_and_aggregate_at_two_sinks(make_filter, make_map):
-    first = [
-        Event("a", 2, ago(1)),
-        Event("a", 3, ago(4)),
-        Event("b", 4, ago(2)),
-        Event("a", 6, ago(5)),
-        Event("b", 8, None),
-    ]
-    second = [Event("b", 2, ago(-1)), Event("a", 1, ago(0)), Event("a", 2, ago(-3))]
-    app = Application("app", window="1s")
-    source = app.add_operator("source", ListInput(Event, [*first, END_WINDOW, *second], timestamp="time"))
-    even = app.add_operator("even", make_filter())
-    entries = app.add_operator("entries", make_map())
-    delay = app.add_operator("delay", Delay())
-    sums = app.add_operator("sums", SumKeyVal(schema=Entry))
-    each = app.add_operator("each", CollectorSink())
-    total = app.add_operator("total", SlowSink())
-    app.add_stream("events", source.output, even.data)
-    app.add_stream("evens", even.output, entries.data)
-    app.add_stream("mapped", entries.output, delay.data)
-    app.add_stream("delayed", delay.out, sums.data, each.input)
-    app.add_stream("summed", sums.sum, total.data)
-    run = run_local(app)
-
-    # Window 0 begins at 0. Read at once: 1 + 4 + 2 + 5; then half a second later without the 4.
-    # The sums of both keys are of records from 1 to 5 seconds ago; after 0.5 + 0.1, and a quarter more when
-    # the window ends. Window 1 begins at 1.85, a second after the end of window 0. Records of +1, 0, +3
-    # seconds: ages 0.85, 1.85, -1.15.
-    assert [figures(sample) for sample in ages(run, "source", "source")] == [
-        (4, 1, 5, 12, 5),
-        (3, -1.15, 1.85, 1.55, 1.85),
-    ]
-    assert [figures(sample) for sample in ages(run, "each", "emit")] == [
-        (3, 1.5, 5.5, 9.5, 5.5),
-        (2, -0.65, 1.35, 0.7, 1.35),
-    ]
-    assert [figures(sample) for sample in ages(run, "each", "commit")] == [
-        (3, 1.5, 5.5, 9.5, 5.5),
-        (2, -0.65, 1.35, 0.7, 1.35),
-    ]
-    assert [figures(sample) for sample in ages(run, "total", "emit")] == [
-        (2, 1.6, 1.6, 3.2, 5.6),
-        (2, -0.55, -0.55, -1.1, 1.45),
-    ]
-    assert [figures(sample) for sample in ages(run, "total", "commit")] == [
-        (2, 1.85, 1.85, 3.7, 5.85),
-        (2, -0.3, -0.3, -0.6, 1.7),
-    ]
-    assert [sample.negative for sample in ages(run, "each", "emit")] == [0, 1]
-    assert places(run) == {
-        ("source", "source", "INFO"), ("each", "emit", "INFO"), ("each", "commit", "INFO"),
-        ("total", "emit", "INFO"), ("total", "commit", "INFO"),
-    }  # fmt: skip
 
 
 def chain(

@@ -100,15 +100,6 @@ def last_sums(run: LocalRun) -> tuple[dict[int, int], dict[int, int]]:
 WHOLE = last_sums(run_local(application()))
 
 
-def test_keyed_states_go_where_their_tuples_go() -> None:
-    storage = MemoryStorage()
-    run_local(application(), windows=3, checkpoint=storage)
-    run = run_local(application(partitioner=Backwards()), checkpoint=storage)
-    sums, places = last_sums(run)
-    assert sums == WHOLE[0]
-    assert places == {key: 2 - place for key, place in WHOLE[1].items()}
-
-
 @pytest.mark.parametrize("later", [{"partitioner": Backwards()}, {"kind": ByOther}])
 def test_what_has_no_key_is_refused(later: dict[str, Any]) -> None:
     storage = MemoryStorage()

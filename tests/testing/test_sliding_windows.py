@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ridgeline import (
     Application,
@@ -23,7 +21,7 @@ from ridgeline import (
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import OperatorWindow
-from ridgeline.operators import Filter, RangeKeyVal, SumKeyVal, TopN
+from ridgeline.operators import Filter, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.engine.on_spark import run_on_spark
@@ -33,12 +31,6 @@ from support.testing.shares import share
 class Pair(NamedTuple):
     key: str
     value: int
-
-
-class Range(NamedTuple):
-    key: str
-    high: int
-    low: int
 
 
 class Total(NamedTuple):
@@ -153,11 +145,6 @@ def test_it_slides_on_spark(spark_context: Any, tmp_path: Path) -> None:
     assert [node.title for node in own] == ["sum.sums#slider[0]", "sum.sums#slider[1]"]
 
 
-WINDOWS = st.lists(
-    st.lists(st.builds(Pair, st.sampled_from("abc"), st.integers(-9, 9)), max_size=6), min_size=1, max_size=9
-)
-
-
 def results(windows: list[list[Pair]], operator: Any, port: str, **attributes: Any) -> list[Counter[Any]]:
     app = Application("slides", window="1s")
     source = app.add_operator("source", ListInput(Pair, by_window([*windows, []])))
@@ -167,44 +154,6 @@ def results(windows: list[list[Pair]], operator: Any, port: str, **attributes: A
     app.add_stream("out", getattr(operator, port), sink.input)
     run = run_local(app)
     return [Counter(tuple(row.values()) for row in run.collected("sink", id_)) for id_ in run.window_ids]
-
-
-def whole(name: str, pairs: list[Pair]) -> Counter[Any]:
-    """What an operator emits for all tuples of a window, computed in another way."""
-    values = {key: [pair.value for pair in pairs if pair.key == key] for key in {pair.key for pair in pairs}}
-    if name == "sum":
-        return Counter((key, sum(own)) for key, own in values.items())
-    if name == "range":
-        return Counter((key, max(own), min(own)) for key, own in values.items())
-    return Counter(map(tuple, sorted(pairs, key=lambda pair: (-pair.value, pair.key))[:3]))
-
-
-MADE = {
-    "sum": (SumKeyVal, "sum"),
-    "range": (lambda: RangeKeyVal(schema=Range), "range"),
-    "top": (lambda: TopN(by="value", size=3), "top"),
-}
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_a_slide_is_what_a_window_of_that_length_is(name: str) -> None:
-    make, port = MADE[name]
-
-    @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.too_slow])
-    @given(WINDOWS, st.sampled_from([(2, 1), (4, 2), (3, 1)]), st.sampled_from([1, 3]), st.booleans())
-    def check(windows: list[list[Pair]], sizes: tuple[int, int], partitions: int, dealt: bool) -> None:
-        count, slide = sizes
-        attributes = {"application_window_count": count, "slide_by_window_count": slide}
-        divided = {"partitioner": RoundRobinPartitioner()} if dealt else {}
-        found = results(windows, make(), port, partitions=partitions, **attributes, **divided)
-        last = len(found) - 1
-        for end, emitted in enumerate(found):
-            slides = (end + 1) % slide == 0 and end + 1 >= count
-            first = max(0, end // slide * slide + slide - count)
-            pairs = [pair for window in windows[first : end + 1] for pair in window]
-            assert emitted == (whole(name, pairs) if slides or end == last else Counter())
-
-    check()
 
 
 class Keeps(Add):

@@ -72,7 +72,6 @@ BODY = """a = self.acc.get(r.key)
         self.acc[r.key] = a = Acc(count=count + 1, total=total + r.n)
         self.output.emit(Out(r.key, a.count, a.total))"""
 NAMED = "class Acc(NamedTuple):\n    count: int\n    total: int\n"
-SWAPPED = "class Acc(NamedTuple):\n    total: int\n    count: int\n"
 
 
 @pytest.fixture
@@ -163,22 +162,6 @@ HOWS = ("", "(slots=True)", "(frozen=True)", "(frozen=True, slots=True)")
 def test_fields_are_matched_by_name(modules: Any, before: str, after: str) -> None:
     storage = first(modules("versioned_app", before))
     goes_on(modules("versioned_app", after), storage)
-
-
-@pytest.mark.parametrize(("parts", "segments"), share(2, [(1, 1), (2, 2), (2, 3), (3, 1)], [False, True]))
-def test_in_segments_and_among_other_partitions_too(
-    modules: Any,
-    parts: tuple[int, int],
-    segments: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if segments:
-        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
-    storage = first(modules("versioned_app", NAMED), parts[0])
-    goes_on(modules("versioned_app", SWAPPED), storage, parts[1])
-
-
-OPEN = KEYED.format(kind="object")
 
 
 KEY = "class Key(NamedTuple):\n    {}: int\n    {}: int\n"
@@ -297,34 +280,6 @@ def test_a_class_without_fields_may_get_some(modules: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
-    [
-        (
-            "class Acc(NamedTuple):\n    count: int\n    total: int\n    more: int\n",
-            "`more` is new, and has no default",
-        ),
-        (
-            "class Acc(NamedTuple):\n    number: int\n    total: int\n",
-            "no field `count` any more; `number` is new",
-        ),
-        ("class Acc(NamedTuple):\n    total: int\n", "no field `count` any more"),
-        ("class Acc(NamedTuple):\n    count: str\n    total: int\n", "field `count` was `int`, and is `str`"),
-        (DATACLASS.format(how=""), "it was a NamedTuple, and is a dataclass"),
-        ("class Acc:\n    pass\n", "it was a NamedTuple, and is a class"),
-    ],
-)
-@pytest.mark.parametrize(("kind", "name"), share(2, ["Acc", "object"], ["old_app", "new_app"]))
-def test_what_cannot_be_matched_is_refused(modules: Any, after: str, told: str, kind: str, name: str) -> None:
-    states = KEYED.format(kind=kind)
-    storage = first(modules("old_app", NAMED, states))
-    found = refused(modules(name, after, states), storage)
-    assert told in found
-    assert "`old_app.Acc` is another class than in the checkpoint" in found
-    assert "`--drop-state sum.acc` drops the values" in found
-    goes_on(modules("old_app", NAMED, states), storage)
-
-
-@pytest.mark.parametrize(
     ("states", "told"),
     [
         ("acc = KeyedState(int, key=int)", "its values were `old_app.Acc`, and are `int`"),
@@ -342,15 +297,6 @@ def test_other_types_are_refused(modules: Any, states: str, told: str) -> None:
     other = NAMED + "\nclass Other(NamedTuple):\n    count: int\n    total: int\n"
     assert told in refused(modules("old_app", other, states), storage)
     goes_on(modules("old_app"), storage)
-
-
-@pytest.mark.parametrize(
-    "states",
-    ["acc = KeyedState(Acc | None, key=int)", "acc = KeyedState(Acc | int)", OPEN, "acc = KeyedState(Acc)"],
-)
-def test_wider_types_go_on(modules: Any, states: str) -> None:
-    storage = first(modules("old_app"))
-    goes_on(modules("old_app", SWAPPED, states), storage)
 
 
 def test_a_state_that_is_gone_can_be_dropped_with_its_class(modules: Any) -> None:

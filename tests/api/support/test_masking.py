@@ -214,16 +214,6 @@ def test_nothing_of_a_quoted_secret_is_seen(secret: str, form: str) -> None:
     assert "Zq8" not in masked
 
 
-@given(
-    st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="'\"<>&;/?#"), min_size=1)
-)
-def test_nothing_of_a_password_in_a_url_is_seen(password: str) -> None:
-    assert (
-        mask_text(f"see jdbc:postgresql://ann:{password}@db:5432/sales now")
-        == "see jdbc:postgresql://ann:***@db:5432/sales now"
-    )
-
-
 def test_nothing_of_a_secret_is_seen_where_a_text_is_cut() -> None:
     hide("Zq7-given-by-an-option-Zq8")
     secrets = ("https://ann:Zq7xyzxyzxyzxyzZq8@db/x", "Zq7-given-by-an-option-Zq8")

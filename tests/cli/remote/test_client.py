@@ -1,7 +1,6 @@
 """The client against the real web service, and against servers that are none."""
 
 import http.server
-import socket
 import threading
 
 import pytest
@@ -60,16 +59,6 @@ def test_a_token_is_asked_for_and_given(serve, watch):
         "TOKEN`"
     )
     assert "does not accept this token" in refused(CommandError, Client(url, "wrong"))
-
-
-def test_nothing_answers():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    message = refused(RidgelineError, Client(url))
-    assert message == (
-        f"nothing answers at `{url}`; has the application ended? `ridgeline list-apps` shows those that run"
-    )
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:0"])

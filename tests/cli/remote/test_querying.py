@@ -1,16 +1,11 @@
 """`ridgeline query`, against an application that runs in this process."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
 from ridgeline.service import registry
 from support.service.living import living
-from support.waiting import PATIENCE_SECONDS
 
 ALL = "select count(*) as n from numbers"
 
@@ -63,14 +58,3 @@ def test_a_file_of_another_kind_is_refused(ridgeline_command, app):
     result = ridgeline_command("query", "numbers", ALL, "--into", "rows.xls")
     assert result.exit_code == 2
     assert ".jsonl" in result.stderr
-
-
-def test_ctrl_c_ends_it_and_removes_the_query(app, wait_until):
-    before = names(app)
-    command = [sys.executable, "-m", "ridgeline.cli.main", "query", "numbers", ALL, "--json"]
-    command[1:3] = ["-c", "from ridgeline.cli.main import main; main()"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
-        assert json.loads(process.stdout.readline()) == {"n": 3}
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_SECONDS) == 0
-    wait_until(lambda: names(app) == before, "the query is removed")

@@ -137,22 +137,3 @@ with Stopper(lambda: print("first", flush=True), lambda: print("second", flush=T
         env=environment,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "first\nsecond\n", "")
-
-
-def test_without_a_terminal_sighup_ends_nothing():
-    code = """
-import os, signal
-from ridgeline.cli.running.run_command import Stopper
-with Stopper(lambda: None, lambda: None) as stopper:
-    signal.raise_signal(signal.SIGHUP)
-    print(stopper.event.is_set())
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        start_new_session=True,
-        check=True,
-    )
-    assert done.stdout == "False\n"

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import strategies as st
 from rich.text import Text
 
 from ridgeline.cli.views.screen import (
@@ -75,11 +74,6 @@ def test_at_160_there_is_nothing_more():
     assert drawn(160)[2:] == drawn(100)[2:]
 
 
-def test_no_line_is_wider_than_the_terminal():
-    for width in range(40, 170, 7):
-        assert max(map(len, drawn(width))) <= width
-
-
 def test_a_long_window_shows_what_runs():
     assert drawn(100, progress=overviews.running_progress())[-2:] == [
         "window 1,235 runs for 20 s, 33% done, at least 41 s left",
@@ -144,9 +138,6 @@ def test_metrics_of_operators_in_two_lines_at_most():
         assert max(map(len, lines)) <= width
         assert any("more: `ridgeline metrics`" in line for line in lines)
     assert drawn(100) == overviews.drawn(*screen(overviews.overview(), 100, None, {"metrics": []}), width=100)
-
-
-times = st.floats(0, 1e6)
 
 
 def test_partitions_are_one_row_whose_times_are_the_slowest_ones():

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from ridgeline.cli.main import app as command
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import run_local
 from support.crash.rows import visible
@@ -56,11 +55,6 @@ def test_a_run_on_spark_goes_on_from_a_checkpoint_of_an_earlier_version(spark_co
     )
     run = run_on_spark(app, spark_context, recorded / "checkpoint", planner=planner)
     check(recorded, run.ids, run.plan)
-
-
-def test_a_run_in_process_goes_on_from_a_checkpoint_of_an_earlier_version(recorded):
-    run = run_local(application(str(HOME)), checkpoint=recorded / "checkpoint", attributes=AT_ONCE)
-    check(recorded, [one.window_id for one in run.events if isinstance(one, WindowCommitted)], run.plan)
 
 
 def test_outputs_take_back_what_an_earlier_version_has_shown(recorded):

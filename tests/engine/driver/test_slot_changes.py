@@ -1,6 +1,5 @@
 """Changes of the plan in slots that are real processes; only Spark is not there."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
-    RemoveOperator,
     Repartition,
 )
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
@@ -71,24 +69,6 @@ def test_what_a_change_does_not_touch_keeps_process_instance_and_connection(run,
     assert len(list(folder.glob("lives-*"))) == 1
 
 
-def test_code_of_a_new_operator_reaches_the_slots(run, tmp_path, monkeypatch):
-    module = tmp_path / "code" / "never_sent_before.py"
-    module.parent.mkdir()
-    source = Path(live.__file__).read_text()
-    module.write_text(source)
-    monkeypatch.syspath_prepend(str(module.parent))
-    add = AddOperator("audit", {"class": "never_sent_before.Audit"})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delitem(sys.modules, "never_sent_before", raising=False)
-        found = run(
-            application("10ms"),
-            places=4,
-            changes={10: [add, AddSink("numbers", "audit.input")], 60: [RemoveOperator("audit")]},
-        )
-    assert states(found) == [APPLIED, APPLIED]
-    assert not found.of_type(SlotLost)
-
-
 def test_code_that_slots_cannot_import_is_refused_and_costs_no_slot(run, tmp_path, monkeypatch):
     module = tmp_path / "code" / "only_on_the_driver.py"
     module.parent.mkdir()
@@ -120,21 +100,6 @@ def test_a_change_that_is_withdrawn_gives_its_slots_back(run):
     assert claimed[0] == 6
     assert found.claimed[-1] == found.claimed[0]
     assert not found.retries
-
-
-def test_slots_that_spark_does_not_start_are_not_waited_for(run):
-    def more_places_than_cores(found):
-        found.platform.places += 3
-        found.platform.patience_seconds = 0.2
-
-    found = run(
-        application("10ms"),
-        places=3,
-        started=more_places_than_cores,
-        changes={10: [Repartition("sums", 4)], 60: [Repartition("sums", 2)]},
-    )
-    assert states(found) == [APPLIED, APPLIED]
-    assert not found.of_type(SlotLost)
 
 
 def test_a_new_slot_that_dies_before_the_change_costs_no_window(run):
@@ -172,15 +137,3 @@ def test_slots_that_die_while_a_change_is_under_way(run, which):
         each=each,
     )
     assert states(found) == [APPLIED, APPLIED]
-
-
-def test_a_change_whose_first_window_fails_is_taken_back(run):
-    add = AddOperator("bad", {"class": "support.engine.staying.Bad"})
-    found = run(
-        application("10ms"),
-        places=6,
-        changes={10: [add, AddSink("numbers", "bad.input")], 70: [Repartition("sums", 2)]},
-    )
-    (first, reason), second = states(found)
-    assert (first, second) == ("REFUSED", APPLIED)
-    assert "it never works" in reason

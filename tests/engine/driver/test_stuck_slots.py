@@ -11,7 +11,6 @@ from ridgeline.api.errors import OperatorError
 from ridgeline.measure.events import SlotLost
 from ridgeline.stram import straggler as overdue
 from ridgeline.stram.straggler import Overdue
-from ridgeline.testing import run_local
 from support.engine.applications import Number, Sum
 from support.engine.in_slots import two_stages
 from support.engine.slot_platform import run_in_processes
@@ -73,19 +72,6 @@ def run(tmp_path, monkeypatch):
         return run_in_processes(app, tmp_path / "checkpoint", seen=see, **options)
 
     return run
-
-
-def test_a_slot_that_is_stuck_is_replaced_and_its_windows_run_again(run):
-    found = run(times=1)
-    reasons = [event.reason for event in found.retries if "has not ended window" in event.reason]
-    assert len(found.of_type(SlotLost)) == len(WAYS)
-    for number in range(len(WAYS)):
-        [reason] = [one for one in reasons if f"has not ended window {3 + 2 * number} for" in one]
-        assert "operator `total` (partition 0)" in reason
-        assert "the attribute `timeout_window_count` allows 120 windows, at least 0.5 s" in reason
-    assert sorted(found.collected("store")) == sorted(
-        run_local(two_stages(Sum(), count=100)).collected("store")
-    )
 
 
 def test_a_slot_that_is_stuck_again_and_again_fails_the_application(run):

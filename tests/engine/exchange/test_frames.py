@@ -1,6 +1,5 @@
 """Frames: whatever the pieces in which bytes come, whole frames come out; anything else is refused."""
 
-import contextlib
 import pickle
 import struct
 
@@ -86,18 +85,6 @@ def test_bytes_may_also_only_be_fed(case):
     assert [plain(frame) for frame in found] == frames
 
 
-@given(CASES.filter(lambda case: case[0]), st.data())
-def test_a_frame_that_is_cut_off_is_not_given(case, data):
-    frames, sizes = made(case[0]), case[1]
-    whole, last = wire(*frames), len(wire(frames[-1]))
-    cut = data.draw(st.integers(1, last))
-    decoder = FrameDecoder()
-    found = received(whole[: len(whole) - cut], sizes, decoder)
-
-    assert [plain(frame) for frame in found] == frames[:-1]
-    assert decoder.in_frame == (cut < last)
-
-
 def test_large_parts_are_neither_joined_nor_copied():
     large = np.arange(100_000)
     pieces = encode(1, b"head", [b"small", large, pa.py_buffer(large), b"tail"])
@@ -171,12 +158,6 @@ def test_what_is_no_frame_is_refused(data, reason, text):
             received(data, sizes)
         assert refused.value.reason == reason
         assert text in str(refused.value)
-
-
-@given(st.binary(max_size=300), st.booleans())
-def test_garbage_makes_no_other_error(data, marked):
-    with contextlib.suppress(RefusedError):
-        received(header(len(data)) + data if marked else data, [50])
 
 
 def test_a_frame_beyond_the_limit_is_not_made():

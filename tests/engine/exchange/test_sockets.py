@@ -3,11 +3,8 @@
 import contextlib
 import os
 import resource
-import signal
 import socket
 import stat
-import subprocess
-import sys
 import tempfile
 import threading
 import uuid
@@ -79,23 +76,6 @@ def test_what_is_sent_before_the_connection_is_there_arrives_in_order(wire, list
 
     assert wire.received(master) == [(number, b"x" * number, []) for number in range(3000)]
     assert isinstance(wire.events[master][0], Opened)
-
-
-def test_another_thread_sends_while_the_polling_one_waits(wire, listen):
-    master, slot = wire.pair(listen)
-    frames = [(number % 7, b"beat %d" % number, [LARGE[: number % 3 * 100_000]]) for number in range(300)]
-    sender = threading.Thread(target=lambda: [slot.send(MASTER, *parts) for parts in frames])
-    sender.start()
-    for number in range(300):
-        slot.send(MASTER, 100, b"own %d" % number, [LARGE[:70_000]])
-        wire.poll(slot)
-        wire.poll(master)
-    sender.join()
-    wire.until(lambda: len(wire.received(master)) == 600, "the frames")
-
-    found = wire.received(master)
-    assert [parts for parts in found if parts[0] != 100] == frames
-    assert [head for kind, head, _ in found if kind == 100] == [b"own %d" % number for number in range(300)]
 
 
 def test_another_thread_sends_while_nobody_polls(wire):
@@ -396,37 +376,6 @@ def test_descriptors_are_given_back(listen):
     mine.close()
 
     assert not descriptors() - before  # what earlier tests have left may go meanwhile
-
-
-def test_a_process_forked_by_a_callback_does_not_keep_the_connection(wire):
-    master = wire.make()
-    script = f"""
-import os, time
-from ridgeline import SystemClock
-from ridgeline.engine.exchange.listening import Listen
-from ridgeline.engine.exchange.network import Opened, Peer
-from ridgeline.engine.exchange.sockets import Sockets
-network = Sockets(Peer(0), {wire.secret!r}, Listen(), SystemClock())
-network.connect(Peer(*{tuple(MASTER)!r}), {master.address!r})
-while not any(isinstance(event, Opened) for event in network.poll(1.0)):
-    pass
-if os.fork():
-    os._exit(0)  # the slot dies; what its operator has started lives on
-network.close()
-print(os.getpid(), network.send(Peer(*{tuple(MASTER)!r}), 1, b"in the name of the slot"), flush=True)
-time.sleep(600)
-"""
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as slot:
-        try:
-            wire.until(lambda: wire.lost(master), "the loss")
-            child, sent = slot.stdout.readline().split()
-            os.kill(int(child), signal.SIGKILL)
-        finally:
-            slot.kill()
-
-    assert sent == "False"
-    assert [peer for peer, _ in wire.lost(master)] == [Peer(0)]
-    assert wire.received(master) == []
 
 
 def test_a_crowd_at_the_door_is_waited_for(wire):

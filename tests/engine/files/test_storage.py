@@ -1,7 +1,4 @@
-import multiprocessing
-import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pyarrow.fs
 import pytest
@@ -79,30 +76,6 @@ def test_one_of_eight_threads_creates(kind, tmp_path):
             outcomes = list(pool.map(lambda n, name=name: storage.create(name, b"%d" % n), range(8)))
             assert outcomes.count(True) == 1
             assert storage.read(name) == b"%d" % outcomes.index(True)
-
-
-def create_all(folder: str, number: int, barrier) -> None:
-    storage = LocalStorage(folder)
-    barrier.wait()
-    won = [name for name in map(str, range(50)) if storage.create(f"epochs/{name}", b"%d" % number * 1_000)]
-    Path(folder, f"won-{number}").write_text(" ".join(won))
-
-
-def test_one_of_eight_processes_creates(tmp_path):
-    context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
-    barrier = context.Barrier(8)
-    processes = [
-        context.Process(target=create_all, args=(str(tmp_path), number, barrier)) for number in range(8)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    won = [(name, number) for number in range(8) for name in (tmp_path / f"won-{number}").read_text().split()]
-    assert sorted(int(name) for name, _ in won) == list(range(50))
-    storage = LocalStorage(str(tmp_path))
-    assert all(storage.read(f"epochs/{name}") == b"%d" % number * 1_000 for name, number in won)
-    assert len(list((tmp_path / "epochs").iterdir())) == 50
 
 
 def test_paths_and_file_uris_lie_on_the_local_disk(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from ridgeline.engine.driver.run import triggers
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import CollectorSink, run_local
 from support.engine.applications import Number
-from support.engine.pushed import Failing, FedByTwos, Sender, Slow, fed
+from support.engine.pushed import FedByTwos, Sender, Slow, fed
 from support.engine.slot_platform import run_in_processes
 from support.ports import free_port
 
@@ -70,14 +70,6 @@ def test_nothing_is_lost_from_a_socket(tmp_path, places):
     run, _ = run_lines(lines(port := free_port(), Slow()), tmp_path, port, 20_000, places=places)
     assert sum(numbers(run)) == 20_000
     assert not run.retries
-
-
-def test_a_sender_that_can_go_back_gets_every_line_counted_once(tmp_path):
-    app = lines(port := free_port(), Failing(windows=[2, 5, 9]), window="10ms", partition_parallel=False)
-    run, sender = run_lines(app, tmp_path, port, 50_000, places=2, until=9)
-    assert sum(numbers(run)) == 50_000
-    assert run.retries  # how many: as many of these windows as there were
-    assert sender.connected
 
 
 def test_no_window_begins_before_something_comes_and_then_one_begins_at_once(tmp_path, monkeypatch):

@@ -3,18 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, State
+from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.api.errors import OperatorError, ValidationError
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.plan.planner import plan_application
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.depth import deep
+from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
 class Number(NamedTuple):
@@ -43,77 +38,6 @@ class Plain(Operator):
         refuse(number.value)
 
 
-class Batches(Operator):
-    """The same with batches."""
-
-    input = InputPort(Number)
-    output = OutputPort(Out)
-
-    @input.process_batch
-    def double(self, batch):
-        self.output.emit_batch(pa.record_batch({"value": pc.multiply(batch["value"], 2)}))
-        for value in batch["value"].to_pylist():
-            refuse(value)
-
-
-class Stateful(Operator):
-    """Emits sums so far; changes all of its states before it refuses."""
-
-    input = InputPort(Number)
-    output = OutputPort(Out)
-
-    total = State(0)
-    counts = KeyedState(int, default=0)
-    seen = ListState(int)
-
-    @input.process
-    def add(self, number):
-        self.total += number.value
-        self.counts[number.value % 3] += 1
-        self.seen.append(number.value)
-        self.output.emit(Out(self.total))
-        refuse(number.value)
-
-    def end_window(self):
-        assert self.total == sum(self.seen)
-        assert sum(count for _, count in self.counts.items()) == len(self.seen)
-
-
-class StatefulBatches(Operator):
-    """The same with batches."""
-
-    input = InputPort(Number)
-    output = OutputPort(Out)
-
-    total = State(0)
-
-    @input.process_batch
-    def add(self, batch):
-        for value in batch["value"].to_pylist():
-            self.total += value
-            self.output.emit(Out(self.total))
-            refuse(value)
-
-
-class Remembering(Operator):
-    """Keeps a list for the window, without declaring it."""
-
-    input = InputPort(Number)
-    output = OutputPort(Out)
-
-    def begin_window(self, window_id):
-        self.seen = []
-
-    @input.process
-    def note(self, number):
-        self.seen.append(number.value)
-        refuse(number.value)
-
-    def end_window(self):
-        for value in self.seen:
-            self.output.emit(Out(2 * value))
-
-
 def application(operator, items, *, partitions=1, **attributes):
     app = Application("skips", window="1ms")
     numbers = app.add_operator("numbers", ListInput(Number, items, timestamp="time"))
@@ -121,42 +45,6 @@ def application(operator, items, *, partitions=1, **attributes):
     app.add_stream("numbers", numbers.output, step.input)
     app.add_stream("out", step.output, app.add_operator("store", CollectorSink(Out)).input)
     return app
-
-
-def sums(windows):
-    """Sums so far of what is not refused."""
-    total, found = 0, []
-    for value in (value for window in windows for value in window if value >= 0):
-        total += value
-        found.append(total)
-    return found
-
-
-DOUBLES = [Plain, Batches, Remembering]
-WINDOWS = st.lists(st.lists(st.integers(-5, 20), max_size=12), min_size=1, max_size=3)
-
-
-@settings(deadline=None, max_examples=deep(16))
-@given(st.sampled_from([*DOUBLES, Stateful, StatefulBatches]), WINDOWS)
-def test_the_result_is_that_of_the_other_tuples(kind, windows):
-    items = [item for window in windows for item in [*(Number(value) for value in window), END_WINDOW]]
-    run = run_local(application(kind(), items, error_tuples_kept=1000))
-
-    found = [out.value for out in run.collected("store")]
-    wanted = (
-        [2 * value for window in windows for value in window if value >= 0]
-        if kind in DOUBLES
-        else sums(windows)
-    )
-    assert found == wanted
-    bad = [value for window in windows for value in window if value < 0]
-    assert run.errors("step") == len(bad)
-    assert run.tuples_in("step") == sum(map(len, windows))
-    texts = [text for event in run.events if isinstance(event, OperatorWindow) for text in event.error_tuples]
-    assert [text.rpartition("): ")[2] for text in texts] == [
-        f"ValueError: {value} is negative" for value in bad
-    ]
-    assert run.retries == []
 
 
 class Divided(Plain):

@@ -3,15 +3,12 @@
 import json
 import logging
 import os
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from ridgeline import RidgelineError
-from ridgeline.engine.files.rotation import earlier
 from ridgeline.engine.process.log_channel import (
     VARIABLE,
     LogFormat,
@@ -183,28 +180,6 @@ def test_a_worker_without_settings_leaves_logging_alone(environment):
     open_worker_channel(environment)
     assert logging.getLogger().handlers == before
     assert not for_executors(same_host=True, environment=environment)
-
-
-def test_several_processes_write_a_log_in_several_files(tmp_path):
-    path = tmp_path / "run.log"
-    code = """
-import logging, sys
-from ridgeline.engine.files.rotation import Rotation
-from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings, open_channel
-settings = LogSettings(LogLevel.INFO, LogFormat.JSON, sys.argv[1], Rotation(size_bytes=20_000))
-with open_channel(settings, {}):
-    for number in range(500):
-        logging.getLogger("ridgeline.x").info("text", extra={"who": sys.argv[2], "number": number})
-"""
-    running = [subprocess.Popen([sys.executable, "-c", code, str(path), str(one)]) for one in range(3)]
-    assert [one.wait(60) for one in running] == [0, 0, 0]
-
-    files = [*earlier(path), *([path] if path.exists() else [])]
-    assert len(files) > 5
-    lines = [json.loads(line) for one in files for line in one.read_text().splitlines()]
-    assert sorted((line["who"], line["number"]) for line in lines) == [
-        (str(who), number) for who in range(3) for number in range(500)
-    ]
 
 
 def test_a_log_file_that_is_renamed_is_begun_again(tmp_path, lines):

@@ -102,18 +102,6 @@ def test_a_worker_of_this_host_is_asked_for_its_stacks():
         worker.stdin.close()
 
 
-@pytest.mark.parametrize(
-    "arguments", [("register",), ("pyspark.daemon",)], ids=["no worker of Spark", "a worker without a dump"]
-)
-def test_no_other_process_gets_the_signal(arguments):
-    with process(*arguments) as other:
-        (stacks.folder() / str(other.pid)).touch()
-        assert stacks.dump(other.pid, CLOCK) is None
-        assert other.poll() is None
-        other.stdin.close()
-        assert other.wait() == 0
-
-
 def test_a_process_that_is_gone():
     with process("register", "pyspark.daemon") as worker:
         worker.stdin.close()

@@ -135,17 +135,6 @@ def test_a_worker_of_the_same_host_finds_what_the_driver_finds(driver, project, 
     assert (driver["plugin by name"], driver["plugins"]) == (42, ["double", "more", "negate"])
 
 
-def test_a_worker_of_another_host_finds_it_too(driver, project, tmp_path):
-    project.rename(tmp_path / "elsewhere")
-    local = tmp_path / "local"
-    local.mkdir()
-    found = run(_WORKER, tmp_path / "checkpoint", tmp_path / "plan", local=local)
-    assert found.pop("path")[0].startswith(str(local))
-    assert Path(found.pop("file")).is_file()
-    assert found == driver
-    assert not list(local.rglob(".hidden"))
-
-
 def test_a_folder_of_the_same_name_on_another_host_is_not_taken_for_the_drivers(driver, project, tmp_path):
     project.rename(tmp_path / "elsewhere")
     (project / "shopkit").mkdir(parents=True)
@@ -162,24 +151,3 @@ def test_the_archive_is_the_same_for_the_same_files(project, tmp_path):
     (project / "shopkit" / "rates.json").write_text('{"de": 0.16}')
     run(_DRIVER, project, tmp_path / "checkpoint", tmp_path / "third")
     assert pickle.loads((tmp_path / "third").read_bytes()).files.sha256 != first.files.sha256
-
-
-def test_pipes_loops_and_large_files_do_not_stop_a_start(project, tmp_path):
-    os.mkfifo(project / "shopkit" / "pipe")
-    (project / "shopkit" / "loop").symlink_to(project, target_is_directory=True)
-    (project / "shopkit" / "gone").symlink_to(project / "nowhere")
-    with (project / "shopkit" / "large.bin").open("wb") as file:
-        file.truncate(1 << 30)
-    found = run(_DRIVER, project, tmp_path / "checkpoint", tmp_path / "plan")
-    assert "loop" in found["resources"]
-    assert (
-        sum(path.stat().st_size for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()) < 100_000
-    )
-
-
-def test_what_lies_where_the_command_runs_is_not_imported(driver, project, tmp_path):
-    """`python -c` looks there first, as `python -m` does. This driver does not know the folder."""
-    (tmp_path / "cwd").mkdir()
-    (tmp_path / "cwd" / "late_neighbour.py").write_text("VALUE = 'another'\n")
-    found = run(_WORKER, tmp_path / "checkpoint", tmp_path / "plan", cwd=tmp_path / "cwd")
-    assert found["neighbour"] == "beside"

@@ -54,35 +54,6 @@ def test_names_in_import_statements(text, names):
     assert imported_names(text, "p.q") == names
 
 
-def test_what_functions_import_is_followed(project):
-    shipped = project(
-        {
-            "lazy_app.py": (
-                "def setup():\n    import lazy_one\n    from lazy_package import part\n"
-                "    from lazy_space.leaf import x\n    import lazy_package.space.deep.leaf\n"
-            ),
-            "lazy_one.py": "def f():\n    import lazy_two\n",
-            "lazy_two.py": "import lazy_one\n",
-            "lazy_package/__init__.py": "from .base import BASE\n",
-            "lazy_package/base.py": "BASE = 1\n",
-            "lazy_package/part.py": "from . import base, more\n",
-            "lazy_package/more/__init__.py": "",
-            "lazy_package/unused.py": "",
-            "lazy_package/space/deep/leaf.py": "",
-            "lazy_space/leaf.py": "x = 1\n",
-            "lazy_not_imported.py": "",
-        }
-    )
-    package = {
-        "lazy_package",
-        "lazy_package.base",
-        "lazy_package.part",
-        "lazy_package.more",
-        "lazy_package.space.deep.leaf",
-    }
-    assert set(shipped) == {"lazy_app", "lazy_one", "lazy_two", *package, "lazy_space.leaf"}
-
-
 def test_installed_modules_and_those_of_python_stay(project, tmp_path):
     shipped = project(
         {
@@ -94,16 +65,6 @@ def test_installed_modules_and_those_of_python_stay(project, tmp_path):
     assert set(shipped) == {"lazy_app", "numpy"}, (
         "a file beside the application wins over an installed package, not over Python's own"
     )
-
-
-def test_relative_to_the_importing_file_not_to_where_the_command_runs(project, tmp_path, monkeypatch):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "lazy_same.py").write_text("WRONG = 1\n")
-    monkeypatch.chdir(elsewhere)
-    monkeypatch.syspath_prepend("")
-    shipped = project({"lazy_app.py": "def f():\n    import lazy_same\n", "lazy_same.py": "RIGHT = 1\n"})
-    assert shipped["lazy_same"] == "RIGHT = 1\n"
 
 
 def test_files_of_any_encoding_and_broken_ones(project):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
-from ridgeline.engine.slot.messages import Ended, Failed, Unreachable
+from ridgeline.engine.slot.messages import Unreachable
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput
 from support.engine.slot_processes import Driver
 
@@ -115,28 +115,6 @@ def totals(driver):
 
 
 EXPECTED = sorted(Item(key, sum(range(window + 1))) for window in range(WINDOWS) for key in range(10))
-
-
-def test_windows_in_flight_come_out_right_and_each_operator_has_one_life(started, tmp_path):
-    driver = started()
-    run(driver, 0, WINDOWS - 1)
-    driver.end()
-    driver.until(lambda: sum(one == Ended() for one in driver.messages) == 2)
-    assert totals(driver) == EXPECTED
-    assert len(notes(tmp_path, "setup")) == 2
-    assert sorted(notes(tmp_path, "teardown")) == sorted(notes(tmp_path, "setup"))
-
-
-def test_a_container_that_fails_runs_again_from_the_last_commit(started):
-    driver = started(fails_at=4)
-    run(driver, 0, 3)
-    driver.begin(4, states=False)
-    driver.begin(5, states=False)
-    driver.until(lambda: any(isinstance(one, Failed) for one in driver.messages))
-    failed = next(one for one in driver.messages if isinstance(one, Failed))
-    assert (failed.window_id, failed.attempt, failed.failure.operator) == (4, 0, "sums")
-    run(driver, 4, WINDOWS - 1)
-    assert totals(driver) == EXPECTED
 
 
 @pytest.mark.crash

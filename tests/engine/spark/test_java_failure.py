@@ -1,61 +1,8 @@
 """Where Spark's Java does not start, our words come first: the cause, what was found, the remedy."""
 
-import os
-import resource
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-import ridgeline
 from ridgeline.engine.spark.java import HeldOutput, why
-from support.waiting import PATIENCE_SECONDS
-
-_START = """
-from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.spark.session import start_context
-try:
-    start_context("a", "local[1]", {}, streaming=False, local_checkpoint=True)
-except RidgelineError as error:
-    print(error)
-"""
-
-
-def started(files=None, **variables):
-    """What a process prints that starts Spark, on standard output and standard error."""
-
-    def limit():
-        if files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, files)
-
-    done = subprocess.run(
-        [sys.executable, "-c", _START],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=True,
-        preexec_fn=limit,
-        env={**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent), **variables},
-    )
-    return done.stdout, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "expected"),
-    [
-        ("-XX:NewRatio=x", "Java does not know one of its options: Improperly specified VM option"),
-        (
-            "-Xms900000g",
-            "the memory of Java cannot be so much, or so little: Initial heap size set to a larger",
-        ),
-    ],
-)
-def test_java_itself_does_not_start(option, expected):
-    out, err = started(SPARK_SUBMIT_OPTS=option)
-    assert out.startswith(f"Spark did not start on `local[1]`: {expected}"), (out, err)
-    assert "\tat " not in out + err
-    assert "RIDGELINE_DEBUG=1 shows what Java said" in out
 
 
 @pytest.mark.parametrize(

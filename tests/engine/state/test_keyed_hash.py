@@ -46,38 +46,6 @@ NUMBERS = (
     | st.floats(allow_nan=False)
     | st.decimals(allow_nan=False)
 )
-PLAIN = (
-    NUMBERS
-    | st.text(max_size=5)
-    | st.binary(max_size=5)
-    | st.none()
-    | st.dates()
-    | st.datetimes()
-    | st.timedeltas()
-    | st.uuids()
-)
-KEYS = (
-    PLAIN
-    | st.fractions()
-    | st.sampled_from(Colour)
-    | st.tuples(PLAIN, PLAIN)
-    | st.lists(NUMBERS, max_size=3).map(tuple)
-)
-
-
-@given(st.lists(KEYS, max_size=8))
-def test_a_key_alone_and_among_others_has_one_hash(keys):
-    assert hash_many(keys).tolist() == hash_wanted(keys).tolist() == list(map(hash_one, keys))
-
-
-@given(
-    st.sampled_from([int, float, str, bytes, bool]).flatmap(
-        lambda kind: st.lists(st.from_type(kind), max_size=8)
-    )
-)
-def test_keys_of_one_type_have_the_hash_of_each(keys):
-    keys = [key for key in keys if key == key]  # noqa: PLR0124  no NaN
-    assert hash_many(keys).tolist() == list(map(hash_one, keys))
 
 
 @given(NUMBERS)

@@ -314,13 +314,6 @@ def packed_sums(operator, changes):
     return run, Counter(run.collected("sink"))
 
 
-def test_a_state_says_itself_how_it_is_divided():
-    changes = {5: [Repartition("packed", 3)], 12: [Repartition("packed", 2)], 20: [Repartition("packed", 5)]}
-    run, found = packed_sums(Packed(), changes)
-    assert [change.state for change in run.changes] == ["APPLIED"] * 3
-    assert found == packed_sums(Packed(), {})[1]
-
-
 def test_a_state_that_is_not_divided_among_all_is_refused():
     run, _ = packed_sums(Lost(), {5: [Repartition("packed", 3)]})
     assert [change.state for change in run.changes] == ["REFUSED"]

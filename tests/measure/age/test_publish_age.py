@@ -56,15 +56,6 @@ def test_what_is_published_between_windows_counts_then():
     assert ages(measurement, "publish", 30.0)["count"] == 6
 
 
-def test_an_output_that_holds_back_for_long_takes_bounded_memory():
-    windows = 2 * PENDING_SAMPLES
-    measurement = measured(*story(windows, {windows - 1: windows - 1}))
-    publish = ages(measurement, "publish", float(windows))
-    assert publish["count"] == 2 * windows
-    assert publish["p50Ms"] == pytest.approx(windows / 2 * 1000, rel=0.02)
-    assert publish["maxMs"] == pytest.approx((windows - 1) * 1000 + 3200.0)
-
-
 def test_pending_samples_are_bounded():
     measurement = measured(*story(PENDING_SAMPLES + 100, {}))
     assert measurement._ages._publish.pending <= PENDING_SAMPLES + 1

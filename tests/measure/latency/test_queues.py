@@ -1,11 +1,9 @@
 """In slots a container waits for its producers only, and for its slot: a queue before it is wait."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.measure.latency.blame import blame_chain, explain
 from ridgeline.measure.latency.critical_path import critical_path
@@ -15,7 +13,6 @@ from support.measure.simulated_window import (
     BASE,
     SEED_MS,
     graph,
-    graphs,
     ids,
     operator_latencies,
     run,
@@ -110,29 +107,6 @@ def test_a_wait_for_the_slot_is_of_those_that_ran_meanwhile():
 
     found = steps(topology, times)
     assert found == [("compute", "B", 10), ("slot", "C", 50), ("slot", "D", 5), ("compute", "D", 20)]
-
-
-@settings(deadline=None, max_examples=deep(30))
-@given(graphs(), st.data())
-def test_in_slots_the_steps_add_up_and_name_one_path(drawn, data):
-    titles = {node.id: node.title for node in drawn.operators}
-    places = {
-        title: (number, drawn.by_id[operator].stage)
-        for number, (operator, title) in enumerate(titles.items())
-    }
-    topology = graph(places, [(titles[stream.source], titles[stream.sink]) for stream in drawn.streams])
-    milliseconds = st.integers(1, 50)
-    compute = {node.title: data.draw(milliseconds) for node in topology.operators}
-    tasks = {container: data.draw(st.sampled_from(["s0", "s1"])) for container in topology.containers}
-    queued = {node.title: data.draw(st.integers(0, 50)) for node in topology.operators}
-    times = in_slots(topology, run(topology, compute, tasks=tasks), queued)
-    found = blame_chain(topology, times)
-
-    assert sum(step.seconds for step in found) == pytest.approx(times.latency_seconds, abs=1e-9)
-    assert sum(window_phases(topology, times).values()) == pytest.approx(times.latency_seconds, abs=1e-6)
-    by_title = {node.title: node.id for node in topology.operators}
-    ran = [by_title[step.operator] for step in found if step.what == "compute"]
-    assert all(one in topology.upstream[other] for one, other in pairwise(ran))
 
 
 def parts(topology, times):

@@ -265,13 +265,6 @@ def test_no_figure_is_negative_or_nan_whatever_is_reported(given_samples, now):
         assert state.caught_up_at is None or math.isfinite(state.caught_up_at)
 
 
-def test_memory_is_bounded():
-    source = SourceBacklog(window_seconds=0.001)
-    for number in range(5000):
-        source.add(number * 0.001, float(number), 10.0)
-    assert len(source._samples) <= 1210
-
-
 @pytest.mark.parametrize("begun", [0.0, 1_795_000_000.0])
 @pytest.mark.parametrize("width", [0.05, 0.2, 1.0])
 def test_an_application_in_time_is_never_stuck(begun, width):

@@ -2,14 +2,10 @@ import json
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total, weakest
 
 EXACT, ESTIMATED, LOWER = Basis.EXACT, Basis.ESTIMATED, Basis.LOWER_BOUND
-
-estimates = st.builds(Estimate, st.none() | st.floats(), st.sampled_from(Basis))
 
 
 def test_bases_have_the_names_that_people_read():
@@ -65,16 +61,3 @@ def test_what_is_left_stays_above_zero():
 )
 def test_json(estimate, expected):
     assert json.loads(json.dumps(estimate.to_json(), allow_nan=False)) == expected
-
-
-@given(estimates, estimates, st.floats(min_value=0.0, allow_infinity=False))
-def test_no_combination_is_nan_or_negative(first, second, value):
-    for result in (
-        first + second,
-        first * second,
-        first.less(value),
-        total([first, second]),
-        greatest([first, second]),
-    ):
-        assert (result.value is None) == (result.basis is Basis.UNKNOWN)
-        assert result.value is None or result.value >= 0

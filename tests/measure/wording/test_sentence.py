@@ -1,21 +1,15 @@
 """The sentence that says how an application does: its text in every state, and what its pieces point to."""
 
 import re
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.cli.views.running import STYLES
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.service import page
 from support.cli import overviews
-from support.depth import deep
 from support.measure.story import measured, windows
 
-VIEWS = Path(page.__file__).parent / "assets" / "views"
 AGES = "99% of records are younger than 350 ms at sma and 300 ms at console"
 WINDOW = "a window takes 97 ms, 42% of it quote[1]"
 REST = f"{AGES}; {WINDOW}"
@@ -381,18 +375,6 @@ def test_each_number_leads_somewhere_also_of_what_hangs():
 
 numbers = st.floats(0, 1e7) | st.just(0.0)
 maybe = st.none() | numbers
-verdicts = st.sampled_from([*STYLES, "unknown"])
-names = st.sampled_from(["ticks", "quote[1]", "sma", "console", "a name"])
-rows_of_ages = st.lists(
-    st.builds(
-        lambda name, place, p99, count: overviews.age(name, place, 1, p99=p99, count=count),
-        names,
-        st.sampled_from(["source", "emit", "commit", "publish"]),
-        st.none() | st.floats(-1e5, 1e9),
-        st.integers(0, 3),
-    ),
-    max_size=6,
-)
 promises = st.lists(
     st.builds(
         lambda kept, unit, figure: promise("late", unit, figure, 1.0, kept=kept),
@@ -402,53 +384,3 @@ promises = st.lists(
     ),
     max_size=4,
 )
-UNITS = r"ms|s|min|h|d|records?|records/s|tuples/s|windows?|attempts?|more"
-
-
-@st.composite
-def overviews_of_any_kind(draw):
-    """An overview whose figures need not fit each other."""
-    seconds = draw(maybe)
-    now = {
-        "verdict": draw(verdicts),
-        "backlogRecords": draw(maybe),
-        "backlogSeconds": seconds,
-        "basis": draw(st.sampled_from(["exact", "estimated", "lower bound", "schedule", "unknown"])),
-        "windowsBehind": draw(st.none() | st.integers(0, 10**6)),
-        "caughtUpAt": None if seconds is None else overviews.AT + seconds,
-        "asOf": overviews.AT - (seconds or 0.0),
-    }
-    seen = overviews.progress(**now)
-    if draw(st.booleans()):
-        seen = {**overviews.running_progress(), **{name: seen[name] for name in ("application", "sources")}}
-    states = st.sampled_from(["RUNNING", "PAUSED", "FINISHED", "STOPPED", "FAILED"])
-    return overviews.overview(
-        info=overviews.info(draw(states), reason="it is gone"),
-        windowId=None if draw(st.booleans()) else 1234,
-        progress=seen,
-        recordAge={"operators": draw(rows_of_ages)},
-        promises=draw(promises),
-    )
-
-
-@settings(max_examples=deep(30))
-@given(overviews_of_any_kind())
-def test_pieces_add_up_and_no_number_is_without_a_unit(overview):
-    found = sentence_of(overview)
-    text = found["text"]
-    assert "".join(part["text"] for part in found["parts"]) == text
-    assert all(part["text"] for part in found["parts"])
-    assert not re.search(r"\n|: ?(;|$)|;;|; ?$|  ", text)
-    named = text.replace("quote[1]", "quote")
-    for number in re.finditer(r"(?<![\d,.])\d[\d,]*(?:\.\d+)?", named):
-        assert re.match(rf"%|\s(?:{UNITS})\b", named[number.end() :]), (number.group(), text)
-    words = [part["text"].replace("quote[1]", "") for part in found["parts"] if part["about"] is None]
-    assert not [word for word in words if re.search(r"\d", word)]
-
-
-@settings(max_examples=deep(30))
-@given(overviews_of_any_kind())
-def test_the_views_of_the_page_read_the_parameters_of_pieces(overview):
-    for about in (part["about"] for part in sentence_of(overview)["parts"] if part["about"]):
-        read = (VIEWS / f"{about['view']}.js").read_text()
-        assert not [name for name in about if name not in {"view", "window"} and f"params.{name}" not in read]

@@ -20,9 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import ModelOperator
-from ridgeline.plan.edits import Repartition, SetProperty
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.depth import deep
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 
 class Row(NamedTuple):
@@ -310,54 +308,3 @@ def test_a_pickle_of_another_version(stored: Path) -> None:
 
 
 # A model changes while it runs ------------------------------------------------------------------------------
-
-
-def by_window(run: Any, count: int = 11) -> list[list[dict[str, Any]]]:
-    return [run.collected("sink", window=window) for window in range(count)]
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_a_new_model_comes_between_two_windows(stored: Path, seed: int) -> None:
-    model = ModelOperator(stored / "first.joblib", ["a", "b"], {"label": int}, version_column="version")
-    app = application(model, partitions=1 + seed % 3)
-    faults = Faults(seed=seed, rate=0.2, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
-    changes: Any = {
-        4: [SetProperty("score", "model", str(stored / "second.joblib"))],
-        7: [Repartition("score", 2)],
-    }
-    run = run_local(app, faults=faults, changes=changes)
-    assert [asked.state for asked in run.changes] == ["APPLIED", "APPLIED"]
-    versions = [{row["version"] for row in rows} for rows in by_window(run)]
-    first = run.changes[0].window
-    assert versions == [{"first"}] * first + [{"second"}] * (11 - first)
-    rows = run.collected("sink")
-    assert len(rows) == COUNT
-    old, new = LOGISTIC.predict(X), 1 - LOGISTIC.predict(X)
-    second = joblib.load(stored / "second.joblib").predict(X)
-    assert (second == new).mean() > 0.99
-    for row in rows:
-        assert row["label"] == (old if row["version"] == "first" else second)[row["key"]]
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("missing.joblib", "there is no such file"),
-        ("corrupt.joblib", "it is damaged"),
-        ("narrow.joblib", "takes 1 features"),
-        ("texts.joblib", "returned string for `label`"),
-    ],
-)
-def test_a_bad_model_is_refused_and_the_old_one_stays(stored: Path, name: str, reason: str) -> None:
-    (stored / "corrupt.joblib").write_bytes(b"\x80\x05broken")
-    joblib.dump(LogisticRegression().fit(X[:, :1], LABELS), stored / "narrow.joblib")
-    joblib.dump(LogisticRegression().fit(X, np.where(LABELS, "y", "n")), stored / "texts.joblib")
-    model = ModelOperator(stored / "first.joblib", ["a", "b"], {"label": int}, version_column="version")
-    run = run_local(
-        application(model, partitions=2), changes={3: [SetProperty("score", "model", str(stored / name))]}
-    )
-    (asked,) = run.changes
-    assert asked.state == "REFUSED"
-    assert reason in asked.reason
-    assert {row["version"] for row in run.collected("sink")} == {"first"}
-    assert by_key(run.collected("sink"), "label") == LOGISTIC.predict(X).tolist()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,22 +136,3 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     )
     path.write_bytes(path.read_bytes()[:100])
     assert "it is damaged, no ONNX file, or newer" in failure(ModelOperator(path, ["a", "b"]))
-
-
-def test_no_library_is_imported_that_is_not_used() -> None:
-    heavy = ["sklearn", "onnxruntime", "joblib", "scipy", "polars", "pyspark"]
-    code = f"""
-import sys, ridgeline, ridgeline.operators, ridgeline.streams
-from ridgeline.operators import ModelOperator
-from ridgeline.testing import ListInput, CollectorSink, run_local
-import pyarrow as pa
-app = ridgeline.Application("lean")
-rows = app.read("rows", ListInput(pa.schema([("a", pa.int64())]), [{{"a": 1}}]))
-rows.process("score", ModelOperator(lambda rows: [2.0], ["a"])).write("sink", CollectorSink())
-run_local(app)
-print([name for name in {heavy} if name in sys.modules])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.splitlines()[-1] == "[]"

@@ -10,9 +10,7 @@ import pytest
 
 from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Map, ScriptOperator
-from ridgeline.plan.edits import Repartition, SetProperty
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.depth import deep
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 
 class Row(NamedTuple):
@@ -101,25 +99,6 @@ def test_an_error_shows_the_line_of_the_script() -> None:
     shown = caught.value.failure.traceback
     assert '"<script of script>", line 2' in shown
     assert "row['nowhere'] + 17" in shown
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_the_text_changes_between_two_windows(seed: int) -> None:
-    thrice = TWICE.replace("* 2", "* 3")
-    faults = Faults(seed=seed, rate=0.2, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
-    changes: Any = {
-        3: [SetProperty("script", "script", "def process(row):\n    return ]")],
-        5: [SetProperty("script", "script", thrice), Repartition("script", 3)],
-    }
-    app = application(ScriptOperator(TWICE), partitions=2)
-    run = run_local(app, faults=faults, changes=changes)
-    assert [asked.state for asked in run.changes] == ["REFUSED", "APPLIED"]
-    assert "line 2: unmatched ']'" in run.changes[0].reason
-    first = run.changes[1].window
-    rows = sorted(run.collected("sink"), key=lambda row: row["key"])
-    assert [row["value"] for row in rows] == [
-        value * (2 if key < 10 * first else 3) for key, _, value in ROWS
-    ]
 
 
 def test_times_stay() -> None:

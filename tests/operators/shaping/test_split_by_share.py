@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, RidgelineError, ValidationError
 from ridgeline.operators import SplitByShare
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validation import validate
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.testing import ListInput
 
 
 class Visit(NamedTuple):
@@ -22,34 +19,6 @@ class Visit(NamedTuple):
 
 
 VISITS = [Visit(f"user{number % 4000}" if number % 4000 else None, number) for number in range(8000)]
-
-
-def parts(shares: dict[str, float], key: Any = "user", partitions: int = 1, **options: Any) -> Any:
-    seed = options.pop("seed", 0)
-    app = Application("shares", window="1s")
-    visits = app.read("visits", ListInput(Visit, VISITS))
-    found = visits.split_by_share("ab", shares, key, seed=seed, partitions=partitions)
-    for name in shares:
-        found[name].write(f"{name}_sink", CollectorSink(Visit))
-    run = run_local(app, **options)
-    return {name: run.collected(f"{name}_sink") for name in shares}
-
-
-def users(rows: Any) -> set[str | None]:
-    return {row.user for row in rows}
-
-
-@settings(deadline=None, max_examples=5)
-@given(st.integers(0, 2**40), st.sampled_from([{"a": 0.9, "b": 0.1}, {"x": 0.2, "y": 0.5, "z": 0.3}]))
-def test_each_key_goes_one_way_and_shares_are_kept(seed: int, shares: dict[str, float]) -> None:
-    found = parts(shares, seed=seed)
-    assert Counter(row for rows in found.values() for row in rows) == Counter(VISITS)
-    of = {name: users(rows) for name, rows in found.items()}
-    for name, share in shares.items():
-        # of 4000 keys the standard deviation is at most 32
-        assert abs(len(of[name]) - 4000 * share) < 160
-        assert not of[name] & {user for other in shares if other != name for user in of[other]}
-        assert found[name] == [row for row in VISITS if row.user in of[name]]
 
 
 def test_it_is_data() -> None:

@@ -6,9 +6,8 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import polars as pl
 import pyarrow.fs
 import pytest
 
@@ -46,28 +45,6 @@ def put(store: Azurite, folder: str) -> None:
         data = "".join(json.dumps(row._asdict()) + "\n" for row in part).encode()
         with files.open_output_stream(f"shop/{folder}/{'deep/' * (number % 2)}{number}.jsonl") as out:
             out.write(data)
-
-
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_files_are_copied_once_each(
-    store: Azurite, tmp_path: Path, form: Literal["jsonl", "parquet"], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if form == "parquet":
-        (tmp_path / "key").write_text(f"{KEY}\n")
-        monkeypatch.setenv("AZURE_STORAGE_KEY", f"file:{tmp_path}/key")
-    put(store, f"{form}/in put")
-    app = Application("copy", window="1s")
-    source = FileInput(
-        f"{store.uri}/{form}/in%20put/**/*.jsonl?{store.settings}", Row, window_records=100, until="end"
-    )
-    output = FileOutput(f"{store.uri}/{form}/out?{store.settings}", format=form, roll_seconds=1)
-    app.read("source", source, partitions=2).write("out", output, partitions=2)
-    run_local(app, checkpoint=tmp_path / "state")
-    read = pl.read_ndjson if form == "jsonl" else pl.read_parquet
-    files = store.files()
-    infos = files.get_file_info(pyarrow.fs.FileSelector(f"shop/{form}/out"))
-    paths = [info.path for info in infos if info.path.endswith(f".{form}") and info.is_file]
-    assert sorted(row for path in paths for row in read(files.open_input_file(path).read()).rows()) == ROWS
 
 
 def test_a_store_that_goes_away_is_waited_for(store: Azurite, tmp_path: Path) -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from support.operators import copy_files
@@ -38,19 +34,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
     with Hdfs(home / "cluster") as made:
         made.shell("-put", str(folder), "/")
         yield made
-
-
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_files_are_copied_once_each(cluster: Hdfs, tmp_path: Path, form: str) -> None:
-    out = f"/out-{form}"
-    words = [f"{cluster.uri}/in/**/*.jsonl.gz", f"{cluster.uri}{out}", form, "2", str(tmp_path / "state")]
-    subprocess.run([sys.executable, SCRIPT, *words], env={**os.environ, **cluster.environment}, check=True)
-    if form == "jsonl":
-        found = [json.loads(line) for line in cluster.shell("-cat", f"{out}/*.jsonl").splitlines()]
-        assert sorted((row["n"], row["text"]) for row in found) == ROWS
-        return
-    cluster.shell("-get", out, str(tmp_path))
-    assert sorted(pl.read_parquet(tmp_path / out[1:] / "*.parquet").rows()) == ROWS
 
 
 @pytest.mark.spark

@@ -17,15 +17,11 @@ from ridgeline.engine.driver.run.launch import Options
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings, open_channel
 from ridgeline.measure.events import (
     ApplicationEnded,
-    ApplicationPlanned,
-    ContainerWindow,
-    OperatorWindow,
     WindowCommitted,
-    WindowPlanned,
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.trace_ids import is_sampled, trace_id, trace_text
+from ridgeline.measure.trace_ids import trace_text
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
@@ -128,42 +124,6 @@ def test_a_window_is_a_trace_of_its_operators_and_their_partitions(collector):
     assert resource["host.name"] == socket.gethostname()
 
 
-def test_spans_say_what_measurement_says(collector):
-    _plan, events = events_of(payments())
-    watch = traced(collector.url, events)
-    for window, spans in collector.windows.items():
-        path, latency = watch.critical_path(window), watch.latency(window)
-        root = plain(spans["window"].attributes)
-        assert root["ridgeline.critical_path"] == " > ".join(step["operator"] for step in path["path"])
-        assert root["ridgeline.critical_path_seconds"] * 1000 == pytest.approx(path["latencyMs"], abs=1e-6)
-        assert root["ridgeline.latency_seconds"] * 1000 == pytest.approx(path["windowLatencyMs"], abs=1e-6)
-        blamed = sum(value for name, value in root.items() if name.startswith("ridgeline.blame."))
-        assert blamed == pytest.approx(root["ridgeline.latency_seconds"], abs=1e-6)
-        on_path = {step["operator"] for step in path["path"]}
-        for row in latency["operators"]:
-            (span,) = spans[row["operator"]]
-            own = plain(span.attributes)
-            assert own["ridgeline.on_critical_path"] == (row["operator"] in on_path)
-            for name in ("latency", "compute", "wait", "transfer"):
-                assert own[f"ridgeline.{name}_seconds"] * 1000 == pytest.approx(row[f"{name}Ms"], abs=1e-6)
-
-
-def test_only_the_share_is_traced_and_it_is_the_share_of_the_standard_sampler(collector):
-    from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
-
-    sampler = TraceIdRatioBased(0.01)
-    chosen = 0
-    for window in range(20_000):
-        ours = trace_id("5f3a", window)
-        theirs = sampler.should_sample(None, ours, "window").decision is Decision.RECORD_AND_SAMPLE
-        assert is_sampled(ours, 0.01) == theirs
-        chosen += theirs
-    assert 140 < chosen < 260
-    _, events = events_of(payments())
-    traced(collector.url, events, ratio=0.0)
-    assert collector.spans == []
-
-
 def test_slow_windows_are_always_traced(collector):
     _, events = events_of(payments(windows=40))
     slow = shifted(events, 3.0, {7, 31})
@@ -215,33 +175,6 @@ def test_a_window_that_a_later_driver_runs_again_has_the_same_trace_and_other_sp
     second = collector.windows[3]["window"]
     assert first.trace_id == second.trace_id
     assert first.span_id != second.span_id
-
-
-def test_times_of_other_hosts_are_on_the_clock_of_the_driver(collector):
-    _, events = events_of(payments())
-    off = 3600.0
-    moved = []
-    for one in events:
-        if isinstance(one, ContainerWindow) and one.container > 0:
-            names = ("task_began", "began", "restored", "ran", "written", "sent", "ready")
-            later = {name: value + off for name in names if (value := getattr(one, name))}
-            moved.append(replace(one, host="other", received=one.written, **later))
-        elif isinstance(one, OperatorWindow) and one.container > 0:
-            moved.append(replace(one, host="other", began=one.began + off, ended=one.ended + off))
-        else:
-            moved.append(one)
-    traced(collector.url, moved)
-    spans = collector.windows[4]
-    root = spans["window"]
-    others = [
-        span
-        for name in ("balances[0]", "balances[1]", "sink")
-        for span in spans[name]
-        if plain(span.attributes)["host.name"] == "other"
-    ]
-    assert others
-    for span in others:
-        assert abs(span.start_time_unix_nano - root.start_time_unix_nano) < 2e9
 
 
 @pytest.mark.parametrize("most", [MOST_SPANS, MOST_SPANS_BY_CHANCE])
@@ -359,17 +292,6 @@ def test_a_variable_alone_is_no_error_without_the_extra(monkeypatch, there):
     assert "install `ridgeline[telemetry]`" in said[0]
 
 
-def test_the_variable_alone_sends_traces_where_it_says(collector, monkeypatch):
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
-    monkeypatch.setenv("OTEL_SERVICE_NAME", "shop")
-    _, events = events_of(payments())
-    traced(None, events)
-    (_, resource), *_ = collector.spans
-    assert (resource["service.name"], resource["deployment.environment"]) == ("shop", "test")
-    assert len(collector.windows) == 5
-
-
 def test_the_variables_of_opentelemetry_count():
     there = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}
     assert trace_settings(None, None, None, {}) is None
@@ -380,13 +302,6 @@ def test_the_variables_of_opentelemetry_count():
     assert trace_settings(None, None, None, {**there, **sampler}).ratio == 0.25
     assert trace_settings(None, 0.5, None, {**there, **sampler}).ratio == 0.5
     assert trace_settings("http://d:4318", None, None, there).endpoint == "http://d:4318/v1/traces"
-
-
-def test_events_before_a_plan_and_of_unknown_windows_do_no_harm(collector):
-    _, events = events_of(payments())
-    stray = [WindowPlanned(0.0, 99, 0, 0.0), *events[3:9]]
-    traced(collector.url, [*[one for one in stray if not isinstance(one, ApplicationPlanned)], *events])
-    assert len(collector.windows) == 5
 
 
 def test_lines_of_the_log_name_the_traces_that_are_exported(collector, tmp_path):

@@ -22,7 +22,6 @@ from ridgeline.service.store.folder import EntryFolder, StoreEntry
 from ridgeline.service.store.presence import Presence
 from ridgeline.service.store.standing import standings
 from ridgeline.testing import SteppingClock
-from support.depth import deep
 from support.waiting import wait_until
 
 _CLAIM = """
@@ -88,21 +87,6 @@ def claimer(store):
     return subprocess.Popen(
         [sys.executable, "-c", _CLAIM, store], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-
-
-def test_of_several_processes_one_gets_the_name(store):
-    claimers = [claimer(store) for _ in range(deep(3))]
-    for one in claimers:
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    said = [one.stdout.readline() for one in claimers]
-    assert sorted(line.split(" ")[0] for line in said) == ["got", *["refused"] * (len(claimers) - 1)]
-    winner = claimers[[line.startswith("got") for line in said].index(True)]
-    for line in said:
-        assert line.startswith("got") or f"process {winner.pid} on `" in line
-    for one in claimers:
-        one.kill()
-        one.communicate()
 
 
 def test_a_killed_driver_is_dead_and_its_name_is_free(store, presence):

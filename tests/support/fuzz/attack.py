@@ -35,7 +35,6 @@ HELLO = struct.Struct("<8sHiI32s")
 _TESTS = Path(__file__).parents[2]
 _LINGERING = 40
 """Connections of one kind that are left open in the middle, and so are ended by the victim."""
-Talk = Callable[[bytes], None]
 
 
 class Victim:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -235,13 +234,6 @@ def test_a_given_folder_stays(tmp_path):
     with Echo(folder=tmp_path / "given") as echo:
         assert echo.folder == tmp_path / "given"
     assert (tmp_path / "given" / "output.log").exists()
-
-
-def test_a_thread_that_ends_does_not_end_the_service_it_has_started():
-    with ThreadPoolExecutor(1) as thread:
-        echo = thread.submit(Echo().start).result()
-    with echo:
-        assert echo.running
 
 
 def test_all_tests_of_a_process_share_one_and_get_it_without_faults():

@@ -103,19 +103,6 @@ def test_a_run_reads_the_secret_where_it_is_used(monkeypatch):
     assert run_local(app).collected("sink") == [("second", b"", {})]
 
 
-def test_a_command_is_asked_once_for_a_while_and_again_after_a_failure(tmp_path, monkeypatch, script):
-    count = tmp_path / "count"
-    text = f"with open({str(count)!r}, 'a') as file:\n    file.write('x')\nprint(open({str(count)!r}).read())"
-    command = script(text)
-    assert [provided(command, "password") for _ in range(3)] == ["x", "x", "x"]
-    assert forget_secrets()
-    assert not forget_secrets()
-    assert provided(command, "password") == "xx"
-    monkeypatch.setattr(secret_providers, "KEPT_SECONDS", -1.0)
-    forget_secrets()
-    assert [provided(command, "password") for _ in range(2)] == ["xxx", "xxxx"]
-
-
 def test_threads_that_ask_at_once_run_one_command(tmp_path, script):
     count = tmp_path / "count"
     command = script(f"open({str(count)!r}, 'a').write('x'); print('it')")
@@ -147,25 +134,6 @@ def test_commands_that_fail_are_named_and_what_they_print_is_not(script, monkeyp
     ) as caught:
         provided(script(text.replace("{secret}", secret)), "rates.key")
     assert secret not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
-
-
-def test_what_a_command_leaves_behind_ends_with_it(tmp_path, script, wait_until):
-    child = tmp_path / "child"
-    text = (
-        "import subprocess, sys\n"
-        "one = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], stdout=2)\n"
-        f"open({str(child)!r}, 'w').write(str(one.pid))\nprint('it')"
-    )
-    assert provided(script(text), "password") == "it"
-
-    def is_gone():
-        try:
-            state = (tmp_path / f"/proc/{child.read_text()}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return True
-        return state == "Z"
-
-    wait_until(is_gone, "the end of its child")
 
 
 @pytest.mark.parametrize(

@@ -37,23 +37,6 @@ def warnings(run):
     return [event.text for event in run.events if isinstance(event, StateWarning)]
 
 
-@pytest.mark.parametrize("interval", [1, 2, 7])
-@pytest.mark.parametrize("windows_a_run", [WINDOWS, 33, 1])
-def test_compaction_changes_nothing(expected, interval, windows_a_run):
-    storage, got = MemoryStorage(), []
-    windows = WINDOWS if windows_a_run > 1 else 20
-    while len(got) < windows:
-        run = run_local(
-            application(snapshot_interval=interval),
-            windows=min(windows_a_run, windows - len(got)),
-            checkpoint=storage,
-        )
-        got += run.collected("sink")
-        assert warnings(run) == []
-    assert got == expected[:windows]
-    assert state_files.segments_of(version(storage))
-
-
 # Broken files -----------------------------------------------------------------------------------------------
 
 
@@ -126,18 +109,6 @@ def failing(monkeypatch, fails):
         return merge(self, job)
 
     monkeypatch.setattr(StateCompactor, "compact", unreliable)
-
-
-def test_a_compaction_that_fails_is_reported_and_tried_again(monkeypatch, expected):
-    tries = iter([True, True])
-    failing(monkeypatch, lambda: next(tries, False))
-    storage = MemoryStorage()
-    run = run_local(application(snapshot_interval=4), windows=30, checkpoint=storage)
-    assert run.collected("sink") == expected[:30]
-    assert warnings(run) == 2 * [
-        "state of operator `ledger`, partition 0, could not be merged: no; nothing is lost, it is tried again"
-    ]
-    assert state_files.segments_of(version(storage))
 
 
 def test_where_nothing_can_be_compacted_the_run_ends_before_the_chain_has_no_end(monkeypatch, expected):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline import StateError
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.checkpoint.compactor import Compactor
 from ridgeline.engine.files.local_tier import folder_of
@@ -58,32 +57,6 @@ def unread(pid):
         return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def test_it_merges_in_a_process_that_stays(hand, compactor):
-    assert compactor.pid is None
-    merged = compactor.compact(merge(hand))
-    pid = compactor.pid
-    hand.states[LEDGER] = merged.names
-    hand.die()
-    uninterrupted = ByHand(application())
-    expected = [uninterrupted.window() for _ in range(12)]
-    assert [hand.window() for _ in range(2)] == expected[10:]
-    assert (
-        compactor.compact(merge(hand, 2)).names[-1].startswith(state_files.covered(hand.states[LEDGER][-1]))
-    )
-    assert compactor.pid == pid
-
-
-def test_its_errors_are_reported_as_if_it_were_here(hand, compactor):
-    [name] = hand.files(hand.states[LEDGER][3:4])
-    Path(hand.storage.uri, name).write_bytes(b"RLST")
-    with pytest.raises(
-        StateError,
-        match=rf"^state file `{hand.storage.uri}/{name}, bytes .*` is corrupt \(4 bytes, checksum differs: ",
-    ):
-        compactor.compact(merge(hand))
-    assert compactor.pid is not None
-
-
 def test_killed_it_says_so_and_the_next_merge_is_done_by_another(hand, compactor):
     compactor.compact(merge(hand))
     pid = compactor.pid
@@ -108,15 +81,6 @@ def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
             os.kill(pid, signal.SIGKILL)
         with pytest.raises(RidgelineError, match=r"^the compactor process ended with signal 9$"):
             merging.result()
-
-
-def test_it_ends_with_its_parent(hand, compactor, wait_until):
-    compactor.compact(merge(hand))
-    pid = compactor.pid
-    compactor._process.stdin.close()
-    wait_until(lambda: compactor.pid is None, "the compactor to end")
-    assert not Path(f"/proc/{pid}").exists()
-    compactor._process.stdout.close()
 
 
 def test_closed_it_merges_no_more(hand, compactor):

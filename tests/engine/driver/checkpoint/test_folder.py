@@ -224,27 +224,6 @@ def test_purge_after_a_restart_knows_what_the_old_windows_need(storage):
     checkpoint.close()
 
 
-def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path, monkeypatch):
-    storage = LocalStorage(str(tmp_path))
-    checkpoint = Checkpoint(storage, "app")
-
-    def delete(names):
-        raise PermissionError(errno.EPERM, "no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "delete", delete)
-        for window_id in range(9):
-            write_state(storage, state(window_id))
-            checkpoint.commit(manifest(window_id, {"op/0/1": (state(window_id),)}))
-            checkpoint.purge(1)
-    assert "000000000000-a" in storage.names("state")
-    for window_id in range(9, 13):
-        checkpoint.commit(manifest(window_id))
-        checkpoint.purge(1)
-    assert storage.names("state") == []
-    checkpoint.close()
-
-
 # Trouble with the disk --------------------------------------------------------------------------------------
 
 

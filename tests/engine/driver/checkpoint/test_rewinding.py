@@ -18,11 +18,9 @@ from ridgeline import (
     CheckpointError,
     InputPort,
     Operator,
-    OutputPort,
     Publisher,
     PublisherContext,
     RidgelineError,
-    State,
 )
 from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
@@ -43,21 +41,6 @@ from ridgeline.testing import CollectorSink, run_local
 from support.rewound import LAST, WINDOWS, Count, Numbers, application, rows, wanted
 
 
-class PerApplicationWindow(Operator):
-    """One row for each application window of three."""
-
-    numbers = InputPort(Count)
-    sums = OutputPort(Count)
-    total = State(0, scope="window")
-
-    @numbers.process
-    def add(self, number: Count) -> None:
-        self.total += number.total
-
-    def end_window(self) -> None:
-        self.sums.emit(Count(0, self.total))
-
-
 @pytest.mark.parametrize("window", [2, 4, LAST])
 def test_a_run_goes_on_from_a_kept_window_as_if_nothing_had_come_after_it(
     tmp_path: Path, window: int
@@ -68,20 +51,6 @@ def test_a_run_goes_on_from_a_kept_window_as_if_nothing_had_come_after_it(
     later = [row for one in range(window + 1, WINDOWS) for row in straight.collected("sink", window=one)]
     assert sorted(again.collected("sink")) == sorted(later)
     assert again.window_ids[0] == (LAST + 1 if window == LAST else LAST + 2)
-
-
-def test_application_windows_keep_their_place(tmp_path: Path) -> None:
-    app = Application("slow")
-    numbers = app.add_operator("numbers", Numbers())
-    sums = app.add_operator("sums", PerApplicationWindow(), application_window_count=3)
-    sink = app.add_operator("sink", CollectorSink(Count))
-    app.add_stream("numbers", numbers.numbers, sums.numbers)
-    app.add_stream("sums", sums.sums, sink.input)
-    straight = run_local(app, checkpoint=tmp_path / "straight").collected("sink")
-    run_local(app, windows=8, checkpoint=tmp_path / "state")
-    again = run_local(app, checkpoint=tmp_path / "state", from_window=3)
-    assert again.window_ids[0] % 3 == 1
-    assert again.collected("sink") == straight[1:]
 
 
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])

@@ -23,7 +23,7 @@ from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import FileOutput
 from ridgeline.testing import CollectorSink, run_local
-from support.rewound import LAST, WINDOWS, Count, Numbers, Totals, application, rows, wanted
+from support.rewound import LAST, Count, Numbers, Totals, application, rows, wanted
 
 
 @pytest.fixture(autouse=True)
@@ -140,22 +140,6 @@ def test_a_copy_into_itself_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "state" / "inside").exists()
 
 
-def test_a_copy_continues_and_can_be_rewound(tmp_path: Path) -> None:
-    stopped(tmp_path / "state")
-    copied = copy(str(tmp_path / "state"), str(tmp_path / "copy"))
-    assert copied.windows == [
-        window.window_id for window in describe(runs_of(str(tmp_path / "state"))[0]).windows
-    ]
-    straight = run_local(application(), checkpoint=tmp_path / "state")
-    again = run_local(application(), checkpoint=tmp_path / "copy")
-    assert sorted(again.collected("sink")) == sorted(straight.collected("sink"))
-    assert (
-        run_local(application(), checkpoint=tmp_path / "copy", from_window=3).windows_committed == WINDOWS - 4
-    )
-    with pytest.raises(CheckpointError, match="is not empty: it holds `"):
-        copy(str(tmp_path / "state"), str(tmp_path / "copy"))
-
-
 def test_a_copy_that_is_taken_while_it_runs_is_of_one_moment(tmp_path: Path) -> None:
     failures: list[BaseException] = []
 
@@ -236,15 +220,6 @@ def test_a_process_that_dies_at_any_step_loses_nothing(tmp_path: Path, action) -
         shutil.rmtree(source)
         shutil.rmtree(target)
     assert at > 8
-
-
-def test_a_run_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
-    stopped(tmp_path / "state")
-    lock = LocalStorage(str(tmp_path / "state")).lock()
-    assert lock is not None
-    with pytest.raises(CheckpointError, match="is in use by process"):
-        move(str(tmp_path / "state"), str(tmp_path / "there"))
-    lock.release()
 
 
 def test_a_start_while_a_command_holds_the_folder_names_the_command(tmp_path: Path) -> None:

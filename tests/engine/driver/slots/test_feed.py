@@ -25,13 +25,6 @@ def test_a_task_that_dies_half_way_is_run_again(tmp_path):
     assert run.retries == []
 
 
-def test_tasks_that_spark_runs_twice_at_once_count_once(tmp_path):
-    rows = [[of_numbers(1), 0.05, of_numbers(2)], [of_numbers(3), of_numbers(4)]]
-    run = run_in_processes(fed_application(2), tmp_path, batches=[Batch(rows, twice=True)] * 3)
-    assert values(run, "seen") == [1, 2, 3, 4] * 3
-    assert run.retries == []
-
-
 def test_a_slot_that_is_killed_while_it_is_fed(tmp_path):
     killed, notes = [], tmp_path / "killed"
     notes.mkdir()
@@ -54,13 +47,6 @@ def test_a_slot_that_is_killed_while_it_is_fed(tmp_path):
     )
     assert values(run, "seen") == [0, 1, 2, 3, 4]
     assert len(run.retries) == len(killed) == 2
-
-
-def test_a_micro_batch_that_cannot_be_read_is_read_again(tmp_path):
-    batch = Batch([[of_numbers(1)]], fails=2)
-    run = run_in_processes(fed_application(), tmp_path, batches=[batch])
-    assert values(run, "seen") == [1]
-    assert ["the broker is away" in event.reason for event in run.retries] == [True, True]
 
 
 def test_a_source_that_fails_again_and_again_is_named(tmp_path):

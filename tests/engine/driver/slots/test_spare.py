@@ -82,18 +82,6 @@ def late(found):
     return [(one.slot, one.pid) for one in found.of_type(SlotSpeculated)]
 
 
-def test_windows_go_on_while_a_slot_stands_still(run):
-    stops = Stops(30)
-    found = run(two_stages(Sum(), count=1_000), each=stops)
-    hedge = found.of_type(SlotSpeculated)[0]
-    assert ((hedge.slot, hedge.pid), hedge.spare) == (stops.all[0], 2)
-    assert hedge.seconds >= hedge.limit_seconds >= 0.1
-    assert not stops.stopped, "it went on once 20 windows more were committed"
-    assert found.retries[0].reason == "slot 2 has what slot 0 was late with, or has lost"
-    assert not found.of_type(SlotLost)
-    assert stored(found) == stored(run_local(two_stages(Sum(), count=1_000)))
-
-
 @pytest.mark.slow
 def test_who_was_late_is_the_next_spare_and_its_operators_are_torn_down(run, tmp_path):
     folder = tmp_path / "notes"

@@ -71,10 +71,6 @@ def older(files, checkpoint, *names):
         shutil.copytree(copy / name, checkpoint / "spark" / name)
 
 
-def newest(checkpoint, folder):
-    return max(int(path.name) for path in (checkpoint / "spark" / folder).iterdir() if path.name.isdecimal())
-
-
 def lose(checkpoint, folder, window):
     """Remove the entries of a window and those after it."""
     for path in (checkpoint / "spark" / folder).iterdir():
