@@ -1,4 +1,4 @@
-"""No sentence of the prose has more than 25 words, and words of our own give way: for `make lint`.
+"""No sentence of the prose has more than 25 words: for `make lint`.
 
 Prose is what stands in the docstrings of `src` (those of attributes too) and in the Markdown pages. Tables,
 headings, code blocks and doctests are not prose. An item of a list or of `Args:` begins a sentence. What
@@ -16,38 +16,6 @@ from pathlib import Path
 
 WORDS = 25
 PAGES = ("README.md", "CONTRIBUTING.md")
-OURS = {
-    "anew": (1, 4),
-    "dealt|deals?": (0, 1),
-    "everybody": (0, 0),
-    "go(es)? (on|back)": (7, 12),
-    "hears?|heard": (0, 0),
-    "nobody": (1, 1),
-    "put up with": (0, 0),
-    "somebody": (1, 1),
-    "tells?|told": (0, 3),
-    "vain": (1, 0),
-    "whoever": (0, 0),
-    "whose turn": (0, 0),
-    "^so (long|many|much)": (0, 0),
-    "^what": (47, 14),
-}
-"""Words (`^`: that open a sentence) for which the field has better ones, and how often docstrings and pages
-have them. Pages that are made from the code do not count.
-
-Say report, emit, receive, again, continue, the user, no one, or name the thing. The figures only go down.
-"""
-OUR_NAMES = re.compile(
-    r"(^|_)(told|tells?|hears?|heard|anew|goes_on|go_on|nobody|somebody|whoever|so_long|so_many|vain|dealt)(_|$)"
-)
-"""Such words in names of functions, classes, arguments, variables and attributes."""
-MOST_NAMES = 8
-"""How many names have one. Public names stay, such as `Policy.told`."""
-MADE = {"attributes.md", "cli.md", "guides.md", "metrics.md", "operators.md", "reference.md"}
-PATTERNS = {
-    pattern: re.compile(rf"{pattern}\b" if pattern.startswith("^") else rf"\b({pattern})\b", re.IGNORECASE)
-    for pattern in OURS
-}
 FENCE = re.compile(r"\s*(```|~~~)")
 NO_PROSE = re.compile(r"\s*(\||#{1,6} |<!--|>>> |\[[^\]]+\]: )")
 SECTION = re.compile(r"(Args|Attributes|Examples?|Raises|Returns|Yields):")
@@ -162,60 +130,13 @@ def long_sentences(path: Path) -> Iterator[str]:
                     yield f"{path}:{number}: a sentence has {count} words (`{opening} ...`)"
 
 
-def own_words(path: Path) -> Iterator[tuple[str, str]]:
-    """The words of ours in the docstrings of a file: (pattern of `OURS`, where)."""
-    for lines in texts(path):
-        for number, sentence in chain.from_iterable(map(sentences, paragraphs(lines))):
-            for pattern, word in PATTERNS.items():
-                yield from ((pattern, f"  {path}:{number}") for _ in word.finditer(sentence))
-
-
-def faded(found: list[tuple[str, str]], where: str, part: int) -> Iterator[str]:
-    """A line for each word that is more often there than `OURS` says, and for each place of it."""
-    for pattern, most in OURS.items():
-        places = [line for word, line in found if word == pattern]
-        if len(places) > most[part]:
-            times = f"{len(places)} times in {where}, at most {most[part]}"
-            yield f"`{pattern}` is {times}; use the field's word:"
-            yield from places
-
-
-def own_names(path: Path) -> Iterator[str]:
-    """The names of a source file that have a word of ours, where they are given."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                pass
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                pass
-            case ast.arg(arg=name):
-                pass
-            case _:
-                continue
-        if OUR_NAMES.search(name.lower()):
-            yield f"  {path}:{node.lineno}: {name}"
-
-
 def main() -> int:
-    """Print the sentences that are too long, and words of ours that became more; 1 if there is one."""
+    """Print the sentences that are too long; 1 if there is one."""
     sources = sorted(Path("src").rglob("*.py"))
     pages = sorted(chain(Path("docs").rglob("*.md"), map(Path, PAGES)))
-    found = [
-        f"{line}; split it so that none has more than {WORDS}"
-        for path in (*pages, *sources)
-        for line in long_sentences(path)
-    ]
-    found += faded([one for path in sources for one in own_words(path)], "docstrings", 0)
-    written = [page for page in pages if page.name not in MADE]
-    found += faded([one for path in written for one in own_words(path)], "pages", 1)
-    names = [line for path in sources for line in own_names(path)]
-    if len(names) > MOST_NAMES:
-        found += [
-            f"{len(names)} names have a word of ours, at most {MOST_NAMES}; use the field's word:",
-            *names,
-        ]
+    found = [line for path in (*pages, *sources) for line in long_sentences(path)]
     for line in found:
-        print(line)
+        print(f"{line}; split it so that none has more than {WORDS}")
     return 1 if found else 0
 
 

@@ -98,30 +98,3 @@ def test_the_script_fails_if_there_is_such_a_sentence(script, tmp_path, monkeypa
         "docs/page.md:1: a sentence has 26 words (`A word word word word word ...`); "
         "split it so that none has more than 25\n"
     )
-
-
-def test_names_and_pages_have_a_limit_too(script, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for name in ("src/module.py", "docs/page.md", "docs/cli.md", "README.md", "CONTRIBUTING.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text('"""Short."""' if name.endswith(".py") else "Somebody reads it.")
-    monkeypatch.setattr(script, "OURS", {**dict.fromkeys(script.OURS, (0, 0)), "somebody": (0, 2)})
-    assert script.main() == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "`somebody` is 3 times in pages, at most 2; use the field's word:",
-        "  CONTRIBUTING.md:1",
-        "  README.md:1",
-        "  docs/page.md:1",
-    ]
-    (tmp_path / "README.md").write_text("Short.")
-    monkeypatch.setattr(script, "MOST_NAMES", 2)
-    (tmp_path / "src/module.py").write_text(
-        "class Told:\n    def hears(self, heard_by):\n        shoulder = 1\n"
-    )
-    assert script.main() == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "3 names have a word of ours, at most 2; use the field's word:",
-        "  src/module.py:1: Told",
-        "  src/module.py:2: hears",
-        "  src/module.py:2: heard_by",
-    ]

@@ -236,6 +236,7 @@ class Replication:
             )
 
     def _on_commit(self, end: int) -> None:
+        """A transaction is whole: its rows may be read, and the position is behind it."""
         if self._left_out:
             raise self._trouble.fault(
                 f"transaction {self.place.transaction} has fewer changes than were read of it", FRESH

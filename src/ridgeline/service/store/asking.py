@@ -30,7 +30,7 @@ _OK, _REFUSED = 200, (401, 403)
 class Said(TypedDict):
     """What an application says of itself.
 
-    `state` is that of its sentence; `silent` if it does not answer in time, `gone` if nothing answers,
+    `state` is that of its sentence. It is `silent` if there is no answer in time, `gone` if nothing answers,
     `refused` without its token, `strange` if something else answers. `problem`: why there is no sentence.
     """
 

@@ -228,6 +228,7 @@ def _of_environment(name: str, what: str) -> str:
 
 
 def _of_file(name: str, what: str) -> str:
+    """The text of a file without its last end of line. Raises RidgelineError, which shows nothing of it."""
     try:
         with Path(name).expanduser().open("rb") as file:
             text = file.read(_LONGEST + 1).decode()

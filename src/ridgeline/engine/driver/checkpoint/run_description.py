@@ -56,11 +56,6 @@ def described(storage: DriverStorage, application: str) -> str | None:
     return None if found is None else _run_id(storage, application, found)
 
 
-def any_run(storage: DriverStorage) -> str:
-    """The id of the run that a folder holds, of whatever application. Raises CheckpointError, OSError."""
-    return describe_run(storage)[1]
-
-
 def describe_run(storage: DriverStorage) -> tuple[str, str]:
     """The application and the id of the run that a folder holds. Raises CheckpointError, OSError."""
     found = _read(storage)
