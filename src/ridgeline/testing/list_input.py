@@ -174,6 +174,16 @@ def recorded(folder: str | os.PathLike[str], schema: SchemaType[T]) -> list[T | 
 
     `folder`: `recordings/ID/PORT` in a checkpoint. What the recording has masked stays masked. Raises
     RidgelineError if it has no tuples, or not the columns of `schema`.
+
+    Example:
+        >>> import tempfile
+        >>> from typing import NamedTuple
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     cents: int
+        >>> recorded(tempfile.mkdtemp(), Price)
+        Traceback (most recent call last):
+        ridgeline.api.errors.RidgelineError: `...` has no recorded tuples; give `recordings/ID/PORT` of ...
     """
     files, root = resolve(os.fspath(folder))
     selector = pyarrow.fs.FileSelector(root, allow_not_found=True)
