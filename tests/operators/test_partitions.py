@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import chain, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 import ridgeline.operators
@@ -31,6 +35,7 @@ from ridgeline.operators import (
     Deduplicate,
     Detect,
     Drop,
+    FileOutput,
     FillForward,
     Filter,
     FilterRows,
@@ -74,6 +79,7 @@ from ridgeline.operators import (
     tumbling,
 )
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deep
 from support.operators.by_key import Average, Pair, Range
 from support.paths import ROOT
 from support.testing.shares import share
@@ -270,6 +276,30 @@ def test_the_tests_of_those_without_a_case_are_there() -> None:
         assert f"def {test}(" in (ROOT / "tests" / file).read_text()
 
 
+@pytest.mark.parametrize("dealt", [False, True])
+def test_written_rows_do_not_depend_on_partitions(dealt: bool, tmp_path: Path) -> None:
+    pairs = [[Pair("ab"[row % 2], window * 9 + row) for row in range(5)] for window in range(4)]
+    app = Application("rows", window="1s")
+    source = app.add_operator(
+        "source", ListInput(Pair, [item for window in pairs for item in (*window, END_WINDOW)])
+    )
+    folders = []
+    for count, partitions in product((1, 3), (1, 2, 3, 5)):
+        name = f"{count}x{partitions}"
+        folders.append(tmp_path / name)
+        output = FileOutput(path=str(folders[-1]), format="jsonl", roll_seconds=0)
+        attributes = {"partitions": partitions, "application_window_count": count}
+        divided = {"partitioner": RoundRobinPartitioner()} if dealt else {}
+        app.add_operator(f"output{name}", output, **attributes, **divided)
+    app.add_stream("in", source.output, *(added.operator.input for added in app.operators[1:]))
+    run_local(app)
+    for folder in folders:
+        rows = [json.loads(line) for file in folder.glob("*.jsonl") for line in file.read_text().split()]
+        assert sorted((row["key"], row["value"]) for row in rows) == sorted(chain(*pairs))
+
+
+PAIRS = st.tuples(st.sampled_from("abcde"), st.integers(-9, 9), st.integers(0, 3))
+WINDOWS = st.lists(st.lists(PAIRS, max_size=8), min_size=1, max_size=7)
 Rows = Sequence[Sequence[tuple[str, int, int]]]
 
 
@@ -315,6 +345,27 @@ def attributes_of(case: Case, partitions: int, count: int, *, dealt: bool) -> di
     if dealt:
         found |= {"partitioner": RoundRobinPartitioner(), "unifier_limit": 2}
     return found
+
+
+@pytest.mark.guide("002", "Partitioning")
+@pytest.mark.parametrize("name", CASES)
+def test_results_do_not_depend_on_partitions(name: str) -> None:
+    case = CASES[name]
+    variants = {
+        (count, partitions, dealt): attributes_of(case, partitions, count, dealt=dealt)
+        for count in (1, 3)
+        for partitions in (1, 2, 3, 5)
+        for dealt in (False, True)
+        if not dealt or (case.of_parts and partitions > 1)
+    }
+
+    @settings(deadline=None, max_examples=deep(1), suppress_health_check=[HealthCheck.too_slow])
+    @given(WINDOWS)
+    def check(windows: Rows) -> None:
+        found = results(case, windows, variants)
+        assert found == {variant: found[variant[0], 1, False] for variant in variants}
+
+    check()
 
 
 DEALT = [[("a", 1, 0), ("a", 2, 0), ("b", 3, 0), ("b", 5, 0)], [("a", 4, 1), ("b", 1, 0), ("b", 2, 0)]] * 3

@@ -3,10 +3,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ridgeline import ValidationError
+from ridgeline import OperatorError, RoundRobinPartitioner, ValidationError
 from ridgeline.operators import SimpleMovingAverage
 from support.depth import deeper
 from support.operators.one_operator import collect, values
+from support.testing.shares import share
 
 
 class Price(NamedTuple):
@@ -49,6 +50,14 @@ def close(got, expected):
     )
 
 
+@pytest.mark.guide("002", "Sliding Application Window")
+@pytest.mark.parametrize(("size", "partitions"), share(2, [1, 3, 100], [1, 2, 3]))
+def test_average_over_the_last_windows(partitions, size):
+    operator = SimpleMovingAverage(window_size=size)
+    got = values(collect(operator, {"data": (Price, WINDOWS)}, "average", partitions=partitions))
+    close(got, [averages(WINDOWS[max(0, i - size + 1) : i + 1]) for i in range(len(WINDOWS))])
+
+
 @pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_application_windows_slide_as_a_whole(partitions):
     operator = SimpleMovingAverage(schema=Average, window_size=2)
@@ -74,6 +83,19 @@ def test_windows_with_many_values_weigh_more():
     assert values(collect(SimpleMovingAverage(schema=Average), {"data": (Count, windows)}, "average"))[1] == [
         ("a", 4.0)
     ]
+
+
+def test_round_robin_is_refused():
+    with pytest.raises(
+        OperatorError, match="`SimpleMovingAverage` needs all tuples of a key in one partition; got key "
+    ):
+        collect(
+            SimpleMovingAverage(),
+            {"data": (Price, WINDOWS)},
+            "average",
+            partitions=2,
+            partitioner=RoundRobinPartitioner(),
+        )
 
 
 def test_averages_of_whole_numbers_need_a_column_for_them():

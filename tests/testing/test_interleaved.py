@@ -7,8 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline.measure.events import WindowCommitted, WindowStarted
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
+
+SEEDS = range(deep(3))
 
 
 class Item(NamedTuple):
@@ -86,6 +89,28 @@ def results(run: LocalRun) -> list:
     return [
         (window, run.collected("sink", window), run.collected("counts", window)) for window in run.window_ids
     ]
+
+
+def most_in_flight(run: LocalRun) -> int:
+    under_way, most = set(), 0
+    for event in run.events:
+        if isinstance(event, WindowStarted):
+            under_way.add(event.window_id)
+            most = max(most, len(under_way))
+        elif isinstance(event, WindowCommitted):
+            under_way.discard(event.window_id)
+    return most
+
+
+@pytest.mark.guide("002", "Streaming Computational Model")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_results_are_those_of_one_window_at_a_time(seed):
+    given = items(seed)
+    expected = run_local(application(given))
+    run = run_local(application(given), interleave=seed)
+    assert results(run) == results(expected)
+    assert (most_in_flight(expected), most_in_flight(run)) == (1, 5)
+    assert run.retries == []
 
 
 @pytest.mark.parametrize("seed", [3, 5, 6, *range(7, 4 + deep(3))])  # with many faults

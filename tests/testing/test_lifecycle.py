@@ -63,6 +63,21 @@ def _no_calls() -> None:
     CALLS.clear()
 
 
+@pytest.mark.guide("004", "Interface ActivationListener")
+@pytest.mark.guide("004", "Interface CheckpointListener")
+@pytest.mark.guide("004", "Interface IdleTimeHandeler")
+def test_the_order_of_all_callbacks() -> None:
+    run = run_local(application([1, 2, END_WINDOW, END_WINDOW, 3]))
+    assert CALLS == [
+        "activate",
+        "begin 0", "take 1", "take 2", "end", "before 0: 1", "checkpointed 0: 1", "committed 0",
+        "begin 1", "idle 1", "end", "before 1: 2", "checkpointed 1: 2", "committed 1",
+        "begin 2", "take 3", "end", "before 2: 3", "checkpointed 2: 3", "committed 2",
+        "deactivate",
+    ]  # fmt: skip
+    assert [run.collected("sink", window) for window in range(3)] == [[], ["idle"], []]
+
+
 def test_within_an_application_window_each_streaming_window_is_a_checkpoint() -> None:
     run_local(application([1, END_WINDOW, END_WINDOW, 3], application_window_count=2))
     found = [call for call in CALLS if not call.startswith("c")]

@@ -7,6 +7,8 @@ from operator import add
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ridgeline import (
     Application,
@@ -21,6 +23,7 @@ from ridgeline import (
 )
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.depth import deep
 
 
 class Pair(NamedTuple):
@@ -76,6 +79,43 @@ def application(windows: list[list[Pair]], *, kills: bool = False, **attributes:
 
 def found(run: LocalRun) -> dict[int, Counter[Seen]]:
     return {window: Counter(run.collected("sink", window)) for window in run.window_ids}
+
+
+def by_hand(windows: list[list[Pair]], count: int, slide: int) -> dict[int, Counter[Seen]]:
+    """With one partition."""
+    results: dict[int, Counter[Seen]] = {window: Counter() for window in range(len(windows))}
+    last = len(windows) - 1
+    for end in range(len(windows)):
+        closes = (end + 1) % slide == 0
+        if not (closes and end + 1 >= count) and end != last:
+            continue
+        slide_end = end - end % slide + slide
+        pairs = [pair for window in windows[max(0, slide_end - count) : end + 1] for pair in window]
+        sums: Counter[str] = Counter()
+        for key, value in pairs:
+            sums[key] += value
+        names = "".join(sorted(sums))
+        results[end] = Counter(Seen(key, total, pairs[0].value, names) for key, total in sums.items())
+    return results
+
+
+WINDOWS = st.lists(
+    st.lists(st.builds(Pair, st.sampled_from("abc"), st.integers(-9, 9)), max_size=6), min_size=1, max_size=9
+)
+SHAPES = st.sampled_from([(2, 1), (3, 1), (4, 2), (6, 3), (6, 2), (9, 3)])
+
+
+@pytest.mark.guide("002", "Sliding Application Window")
+@settings(max_examples=deep(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(WINDOWS, SHAPES, st.booleans(), st.integers(1, 3))
+def test_states_of_all_slides_are_merged(
+    windows: list[list[Pair]], shape: tuple[int, int], kills: bool, in_flight: int
+) -> None:
+    count, slide = shape
+    windows = [*windows, [Pair("z", 1)]]
+    app = application(windows, kills=kills, application_window_count=count, slide_by_window_count=slide)
+    run = run_local(app, attributes={"windows_in_flight": str(in_flight)})
+    assert found(run) == by_hand(windows, count, slide)
 
 
 def test_an_application_that_slides_otherwise_begins_anew() -> None:

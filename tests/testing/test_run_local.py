@@ -7,6 +7,7 @@ import pytest
 
 from ridgeline import (
     Application,
+    CheckpointError,
     InputOperator,
     InputPort,
     KeyedState,
@@ -160,6 +161,16 @@ def test_an_option_that_does_not_exist_is_refused():
         run_local(Application("empty"), from_windows=3)
 
 
+def test_a_checkpoint_of_another_application_is_refused(tmp_path):
+    run_local(counted(), windows=1, checkpoint=str(tmp_path))
+    with pytest.raises(
+        CheckpointError,
+        match=r"belongs to application `counted`; this is `test`; give another `--checkpoint`$",
+    ):
+        run_local(balances([]), checkpoint=str(tmp_path))
+    run_local(counted(), windows=1, checkpoint=str(tmp_path))
+
+
 def test_a_tuple_that_fails_is_named():
     with pytest.raises(OperatorError) as error:
         run_local(balances([(1, 1), END_WINDOW, (4, 1), (4, -5)], partitions=1, recovery_attempts=2))
@@ -169,6 +180,24 @@ def test_a_tuple_that_fails_is_named():
         "the tuple was Payment(account=4, cents=-5)"
     )
     assert "in add" in error.value.failure.traceback
+
+
+@pytest.mark.guide("002", "At Most Once")
+def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
+    app = balances(
+        [(1, 1), END_WINDOW, (1, 5), (1, -5), END_WINDOW, (1, 2)],
+        processing_mode="AT_MOST_ONCE",
+        partitions=1,
+    )
+    run = run_local(app, attributes={"sink.processing_mode": "AT_MOST_ONCE"})
+    assert run.retries == []
+    assert run.collected("sink") == [Balance(1, 1), Balance(1, 3)]
+    [dropped] = [event for event in operator_windows(run) if event.dropped]
+    assert dropped.window_id == 1
+    assert dropped.dropped.startswith(
+        "operator `balances` (partition 0) of application `test` failed in window 1"
+    )
+    assert dropped.dropped.endswith("the tuple was Payment(account=1, cents=-5)")
 
 
 @pytest.mark.guide("004", "Error Port")
@@ -284,3 +313,20 @@ def test_a_full_disk_is_explained(tmp_path, monkeypatch):
         ):
             run_local(counted(), checkpoint=str(tmp_path))
     assert run_local(counted(), checkpoint=str(tmp_path)).windows_committed == 8
+
+
+def test_undeclared_state_is_missed_at_once():
+    class Forgetful(Balances):
+        @Balances.payments.process
+        def count(self, payment: Payment) -> None:
+            self.seen = 1 if self.context.window_id == 0 else self.seen + 1
+
+    app = Application("forgetful")
+    source = app.add_operator("source", ListInput(Payment, [(1, 1), END_WINDOW, (1, 1)]))
+    step = app.add_operator("step", Forgetful(), recovery_attempts=0)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("payments", source.output, step.payments)
+    app.add_stream("balances", step.balances, sink.input)
+    with pytest.raises(OperatorError) as error:
+        run_local(app)
+    assert "`Forgetful.seen` was set in window 0 and is gone" in str(error.value)

@@ -12,6 +12,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.cli.remote import watching
 from ridgeline.cli.remote.client import Client
 from ridgeline.measure.events import ApplicationChanged, ApplicationEnded, ContainerHeartbeat, LineTime
+from ridgeline.service import registry
 from support.cli.windows import make_plan, watch_of, window
 from support.service.watched import watched
 
@@ -71,6 +72,15 @@ def test_applications_are_found_in_the_registry(ridgeline_command, running):
     assert "token" not in app
 
 
+def test_applications_by_pattern(ridgeline_command, running):
+    for pattern, names in {"num*": ["numbers"], "*-1": ["numbers"], "quotes": []}.items():
+        answer = json.loads(ridgeline_command("list-apps", pattern, "--json").stdout)
+        assert [app["name"] for app in answer["apps"]] == names, pattern
+    assert lines(ridgeline_command("list-apps", "quotes")) == [
+        "no application of yours matches `quotes`; running are `numbers`"
+    ]
+
+
 def test_by_name_id_and_url(ridgeline_command, running):
     bare = running.url.removeprefix("http://")
     for words in (["numbers"], ["numbers-1"], [running.url], ["--url", running.url], ["--url", bare]):
@@ -78,6 +88,17 @@ def test_by_name_id_and_url(ridgeline_command, running):
     result = ridgeline_command("latency", "nubmers")
     assert (result.exit_code, "did you mean `numbers`" in result.stderr) == (2, True)
     assert ridgeline_command("latency", "numbers", "--url", running.url).exit_code == 2
+
+
+def test_several_run(ridgeline_command, serve, watch, running):
+    serve(watch, PLAN, number="numbers-2")
+    result = ridgeline_command("latency")
+    assert result.exit_code == 2
+    assert (
+        "several applications are running; say which by its id: `numbers-1` (numbers), `numbers-2` (numbers)"
+        in result.stderr
+    )
+    assert ridgeline_command("latency", "numbers-2").exit_code == 0
 
 
 @pytest.mark.guide("002", "Security")
@@ -95,6 +116,14 @@ def test_the_token_comes_from_the_registry_an_option_or_the_environment(
     assert ridgeline_command("get-app-info", "--url", url, "--token", "two").exit_code == 0
     monkeypatch.setenv("RIDGELINE_TOKEN", "two")
     assert ridgeline_command("get-app-info", "--url", url).exit_code == 0
+
+
+def test_an_application_that_is_gone(ridgeline_command, serve, watch):
+    server = serve(watch, PLAN)
+    server.close()
+    result = ridgeline_command("latency", server.url)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: nothing answers at `{server.url}`; has the application ended?")
 
 
 def test_info(ridgeline_command, running):
@@ -202,6 +231,24 @@ def test_watching_ends_with_the_application(ridgeline_command, running, watch):
     assert any(line.startswith("critical path source 1.0 ms > double[1] 7.0 ms") for line in shown)
 
 
+def test_lines_are_asked_for_every_two_seconds_also_where_two_operators_are_slowest_in_turn(running):
+    asked = []
+
+    class Counting(Client):
+        def get(self, path, **query):
+            asked.append((path, query["operator"]))
+            return super().get(path, **query)
+
+    hot, clock = watching.HotLines(Counting(running.url)), SystemClock()
+    begun = clock.monotonic()
+    for _ in range(20):
+        for operator in ("source", "double"):
+            hot.of(operator)
+    rounds = 1 + (clock.monotonic() - begun) // watching._LINES_SECONDS
+    assert set(asked) == {("/lines", "source"), ("/lines", "double")}
+    assert len(asked) <= 2 * rounds
+
+
 def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100, height=40)
@@ -240,3 +287,8 @@ def test_an_application_of_one_region(ridgeline_command):
     sentence = json.loads(ridgeline_command("status", "--json").stdout)
     assert (sentence["text"], sentence["state"]) == (status, "stuck")
     assert status.startswith("stuck: nothing is committed, and nothing moves; ")
+
+
+@pytest.mark.guide("002", "Multi-Tenancy and Security")
+def test_the_registry_is_the_users(running):
+    assert [entry.name for entry in registry.running()] == ["numbers"]

@@ -88,6 +88,12 @@ def test_lines_of_a_traced_window_name_its_trace(application, client):
         watch.traced = False
 
 
+def test_who_may_only_read_gets_none(application):
+    for token in ("read", "", "wrong"):
+        with pytest.raises(Exception, match="token"):
+            Client(application.server.url, token).post("/log")
+
+
 def test_lines_of_ridgeline_stand_beside_those_of_the_operator(application, client):
     logger = logging.getLogger("ridgeline.observe.event_lines")
     fields = {"application": "numbers", "operator": "sink", "partition": 0, "window": 4}

@@ -167,3 +167,14 @@ def test_who_looks_at_the_end_is_told_it_though_the_service_closes_at_once():
         assert stream._feeds == {}
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+
+
+def value(draw, depth=0):
+    """A JSON value, with few names so that they meet."""
+    kind = draw.choice("dnsbl" if depth < 3 else "nsb")
+    if kind == "d":
+        return {draw.choice("abc"): value(draw, depth + 1) for _ in range(draw.randrange(4))}
+    if kind == "l":
+        return [value(draw, 3) for _ in range(draw.randrange(3))]
+    # In a list, Python takes `True` for 1.
+    return draw.choice([None, 0, 1, 1.5, "", "x", *([True, False] if depth < 3 else [])])

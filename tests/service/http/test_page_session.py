@@ -63,6 +63,14 @@ def guarded():
         yield client
 
 
+@pytest.fixture(scope="module")
+def local():
+    """A service on the loopback address: all may read, who has the token may change something."""
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        yield client
+
+
 @pytest.fixture
 def browser(guarded):
     return Browser(guarded)
@@ -177,6 +185,14 @@ def test_codes_and_sessions_take_no_more_memory_than_a_thousand_do():
         assert sessions.identity(kept.cookie, kept.key) == reader  # in use
     assert sessions.identity(first.cookie, first.key) is None
     assert len(sessions._sessions) == len(sessions._codes) == 1000
+
+
+def test_where_all_may_read_a_session_is_for_changes(local):
+    browser = Browser(local)
+    assert browser.ask("/page/session") == (200, {"reads": True, "writes": False, "role": "read", "name": ""})
+    assert browser.ask(f"{BASE}/info")[0] == 200
+    assert browser.ask(CHANGE, "POST", {})[0] == 401
+    assert browser.sign_in(token="read") == 403
 
 
 def test_bodies_without_an_end_and_headers_that_are_none_are_refused(guarded):

@@ -195,6 +195,19 @@ def test_no_way_to_write_a_path_or_a_method_gets_around_the_role(app, file):
     assert ask(app.server, f"{BASE}/kill", "POST", {}, Authorization=two)[0] == 401
 
 
+def test_a_line_counts_for_its_applications_and_until_its_end(app, file, wait_until):
+    now = time.time()
+    other = file.add("other", "admin", ["quotes*"])
+    mine = file.add("mine", "read", ["num*"])
+    ended = file.add("ended", "read", expires=now - 1)
+    soon = file.add("soon", "read", expires=now + 86_400)
+    wait_until(lambda: ask(app.server, f"{BASE}/info", token=mine)[0] == 200, "the new lines")
+    assert ask(app.server, f"{BASE}/info", token=soon)[0] == 200
+    for token in (other, ended):
+        status, answer, _ = ask(app.server, f"{BASE}/info", token=token)
+        assert (status, "has no role here" in answer["error"]) == (403, True)
+
+
 def test_a_broken_version_is_said_and_changes_nothing(app, file, said, wait_until):
     good = Path(file.path).read_text()
     for broken in (

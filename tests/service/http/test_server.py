@@ -13,6 +13,7 @@ from starlette.routing import Route
 from ridgeline import RidgelineError
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
+from support.ports import free_port
 from support.service.watched import Client, watched
 from support.waiting import PATIENCE_SECONDS
 
@@ -31,6 +32,16 @@ def test_a_free_port_on_the_loopback_address_without_a_token(app):
         assert Client(server.url).ask("/ws/v2/stram/info")[0] == 200
     finally:
         server.close()
+
+
+def test_a_port_in_use_is_reported_at_once(app):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            RidgelineError,
+            match=f"port {port} of `127.0.0.1` is in use; give another one, or none for a free one",
+        ):
+            WebServer(app, port=port)
 
 
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no-such-host.invalid", 0)])
@@ -64,6 +75,19 @@ def test_a_token_that_was_given_is_kept(app):
     server = WebServer(app, "0.0.0.0")
     server.close()
     assert server.token == "mine"
+
+
+def test_it_ends_and_its_port_is_free_again(app):
+    before = set(threading.enumerate())
+    server = WebServer(app, port=free_port())
+    server.close()
+    server.close()
+    assert not server._thread.is_alive()
+    assert [thread for thread in set(threading.enumerate()) - before if not thread.daemon] == []
+    with pytest.raises(ConnectionRefusedError):
+        Client(server.url).ask("/ws")
+    again = WebServer(app, port=server.port)
+    again.close()
 
 
 def test_it_ends_while_a_request_hangs(wait_until):

@@ -4,8 +4,12 @@ import json
 import socket
 from contextlib import contextmanager
 
-from ridgeline.measure.events import WindowCommitted
-from support.service.watched import BASE, feed, serving, watched
+from ridgeline.measure.events import ApplicationEnded, WindowCommitted
+from ridgeline.observe.watch import Watch
+from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import create_app
+from support.measure import changing
+from support.service.watched import BASE, Now, feed, payments, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
 
@@ -63,6 +67,17 @@ def listening(client, headers=""):
         events.close()
 
 
+def is_one_window(overview):
+    """True if all parts of an overview are of the same window."""
+    window = overview["windowId"]
+    ids = {
+        overview["latency"]["windowId"],
+        overview["criticalPath"]["windowId"],
+        overview["info"]["stats"]["recoveryWindowId"],
+    }
+    return ids | {row["recoveryWindowId"] for row in overview["operators"]} == {window}
+
+
 def windows_of(rest):
     """The events that are left, window by window."""
     while rest:
@@ -77,6 +92,60 @@ def windows_of(rest):
         rest = rest[stop:]
 
 
+def test_the_newest_frame_at_once_then_one_a_window_then_the_end():
+    watch, plan, rest, now = watched(until=2)
+    with serving(watch, plan) as client, listening(client) as events:
+        assert events.window()["windowId"] == 1
+        for window_id, window in enumerate(windows_of(rest), 2):
+            feed(watch, now, *window)
+            overview = events.window()
+            assert overview["windowId"] == window_id
+            assert is_one_window(overview)
+        feed(watch, now, ApplicationEnded(now.seconds, "finished"))
+        assert events.next() == {"event": "end", "data": {"state": "FINISHED", "windowId": 4}}
+        assert events.over
+
+
+def test_in_the_middle_of_a_window_there_is_no_half_of_it():
+    watch, plan, rest, now = watched(until=2)
+    third = next(windows_of(rest))
+    feed(watch, now, *third[:-1])
+    with serving(watch, plan) as client, listening(client) as events:
+        overview = events.window()
+        assert overview["windowId"] == 1
+        assert is_one_window(overview)
+        feed(watch, now, third[-1])
+        assert events.window()["windowId"] == 2
+
+
+def test_a_client_that_does_not_read_holds_nobody_up_and_skips_frames():
+    windows = 200
+    watch, plan, rest, now = watched(payments(windows), until=1)
+    with serving(watch, plan) as client, listening(client) as slow, listening(client) as quick:
+        assert slow.window()["windowId"] == 0
+        assert quick.window()["windowId"] == 0
+        seen = []
+        for window in windows_of(rest):
+            feed(watch, now, *window)  # in this thread: it would hang here
+            seen.append(quick.window()["windowId"])
+        assert seen == list(range(1, windows))
+        feed(watch, now, ApplicationEnded(now.seconds, "finished"))
+        late = []
+        while (event := slow.next())["event"] == "window":
+            assert is_one_window(event["data"])
+            late.append(event["data"]["windowId"])
+        assert late == sorted(set(late))
+        assert late[-1] == windows - 1
+        assert watch.subscribers_dropped == 0
+
+
+def test_before_the_first_window_it_waits():
+    watch, plan, rest, now = watched(until=0)
+    with serving(watch, plan) as client, listening(client) as events:
+        feed(watch, now, *next(windows_of(rest)))
+        assert events.window()["windowId"] == 0
+
+
 def test_who_comes_back_does_not_get_the_same_frame_again():
     watch, plan, rest, now = watched(until=2)
     with serving(watch, plan) as client, listening(client, "Last-Event-ID: 1\r\n") as events:
@@ -86,12 +155,75 @@ def test_who_comes_back_does_not_get_the_same_frame_again():
         assert client.ask(f"{BASE}/events", headers={"Last-Event-ID": "x"})[0] == 400
 
 
+def test_after_the_end_there_is_the_last_frame_and_the_end():
+    watch, plan, rest, now = watched()
+    feed(watch, now, *rest)
+    with serving(watch, plan) as client:
+        feed(watch, now, ApplicationEnded(now.seconds, "stopped"))
+        for _ in range(2):
+            with listening(client) as events:
+                assert events.window()["info"]["state"] == "STOPPED"
+                assert events.next()["event"] == "end"
+
+
+def test_what_has_ended_before_it_is_served_has_ended():
+    watch, plan, rest, now = watched()
+    feed(watch, now, *rest)
+    feed(watch, now, ApplicationEnded(now.seconds, "finished"))
+    with serving(watch, plan) as client, listening(client) as events:
+        assert events.window()["info"]["state"] == "FINISHED"
+        assert events.next()["event"] == "end"
+        assert events.over
+
+
 def test_silence_is_broken_by_comments(monkeypatch):
     monkeypatch.setattr("ridgeline.service.http.stream.OverviewStream.__init__.__defaults__", (0.01,))
     watch, plan, _, _ = watched()
     with serving(watch, plan) as client, listening(client) as events:
         events.window()
         assert events.next() == ": keep-alive"
+
+
+def test_the_service_ends_while_clients_listen():
+    watch, plan, rest, now = watched(until=2)
+    server = WebServer(create_app(watch, plan))
+    events = Events("127.0.0.1", server.port)
+    events.window()
+    server.close()
+    assert not server._thread.is_alive()
+    assert events.over
+    events.close()
+    feed(watch, now, *rest)
+    assert watch.subscribers_dropped == 0
+
+
+def test_clients_hear_of_the_end_although_the_service_ends_with_it():
+    watch, plan, rest, now = watched(until=2)
+    server = WebServer(create_app(watch, plan))
+    events = Events("127.0.0.1", server.port)
+    events.window()
+    feed(watch, now, *rest, ApplicationEnded(now.seconds, "finished"))
+    server.close()
+    while (event := events.next())["event"] == "window":
+        pass
+    assert event == {"event": "end", "data": {"state": "FINISHED", "windowId": 4}}
+    assert events.over
+    events.close()
+
+
+def test_clients_that_are_gone_are_forgotten(wait_until):
+    watch, plan, rest, now = watched(until=2)
+    app = create_app(watch, plan)
+    server = WebServer(app)
+    try:
+        events = Events("127.0.0.1", server.port)
+        events.window()
+        assert app.state.overviews.clients == 1
+        events.close()
+        feed(watch, now, *rest)
+        wait_until(lambda: not app.state.overviews.clients, "the service to forget its client")
+    finally:
+        server.close()
 
 
 def test_there_are_not_too_many_clients(monkeypatch):
@@ -122,3 +254,30 @@ def test_there_are_not_too_many_clients_in_a_burst(wait_until):
         wait_until(some_place, "a place of a client that has left")
         for line in burst[50:]:
             line.close()
+
+
+def test_frames_go_on_when_the_plan_changes():
+    now = Now()
+    watch, events = Watch(now), changing.run(2)
+    second = next(number for number, event in enumerate(events) if getattr(event, "plan_version", 0) == 2)
+    feed(watch, now, *events[:second])
+    with serving(watch, None) as client, listening(client) as listener:
+        overview = listener.window()
+        assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[1])
+        assert (overview["change"]["state"], overview["info"]["planVersion"]) == ("QUEUED", 1)
+        feed(watch, now, events[second])
+        with listening(client) as other:  # the plan that runs now, the window before
+            overview = other.window()
+            assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[2])
+            assert [row["operator"] for row in overview["latency"]["operators"]] == list(changing.IDS[1])
+            assert (overview["windowId"], overview["info"]["planVersion"]) == (3, 2)
+        number = 4
+        for event in events[second + 1 :]:
+            feed(watch, now, event)
+            if isinstance(event, WindowCommitted):
+                overview = listener.window()
+                assert overview["windowId"] == overview["latency"]["windowId"] == number
+                assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[2])
+                assert {row["recoveryWindowId"] for row in overview["operators"]} == {number}
+                number += 1
+        assert overview["change"]["state"] == "APPLIED"

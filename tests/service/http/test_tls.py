@@ -2,9 +2,12 @@
 
 import contextlib
 import http.client
+import json
 import logging
+import shutil
 import socket
 import ssl
+import subprocess
 
 import pytest
 
@@ -18,6 +21,7 @@ from support.service.certificates import Authority
 from support.service.watched import BASE, watched
 from support.waiting import PATIENCE_SECONDS, wait_until
 
+OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 INFO = f"{BASE}/info"
 
 
@@ -133,6 +137,20 @@ def test_a_browser_is_held_to_it_by_names_of_more_than_this_host(serve, authorit
         assert ("strict-transport-security" in headers) is strict, host
 
 
+def test_the_cookie_of_the_page_goes_by_tls_only(serve, authority):
+    server = serve(with_files(authority.sign("web")), token="mine")
+    address = f"https://127.0.0.1:{server.port}"
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", server.port, timeout=PATIENCE_SECONDS, context=trusting(authority)
+    )
+    with contextlib.closing(connection):
+        head = {"Origin": address, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+        connection.request("POST", "/page/session", json.dumps({"token": "mine"}), head)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert "; secure" in answer.headers["set-cookie"].lower()
+
+
 # Strangers --------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +192,17 @@ def hello():
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
     return sent.read()
+
+
+def test_http_in_the_clear_gets_a_hint(bounded):
+    server, bounds = bounded()
+    got = ended(
+        dial(server, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n" + b"a" * 9000)
+    )
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["hint"].startswith("begin its address with `https://`")
+    assert bounds.refusals.totals["malformed"] == 1
 
 
 @pytest.mark.parametrize(
@@ -247,3 +276,22 @@ def test_old_versions_of_tls_are_refused(serve, authority):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises(OSError, match=r"(?i)protocol|version|ciphers"):
         ask(server, context, "/healthz")
+
+
+@OPENSSL
+def test_a_client_cannot_renegotiate(serve, authority):
+    server = serve(with_files(authority.sign("web")))
+    words = ["openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{server.port}"]
+    with subprocess.Popen(
+        [*words, "-CAfile", authority.file],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as client:
+        client.stdin.write(b"R\n")
+        client.stdin.flush()  # and stays open: it ends by the refusal
+        said = client.stdout.read().decode(errors="replace")
+    assert "Verify return code: 0 (ok)" in said
+    assert "RENEGOTIATING" in said
+    assert "no renegotiation" in said.lower()
+    assert ask(server, trusting(authority), "/healthz")[0] == 200

@@ -37,6 +37,23 @@ def warnings(run):
     return [event.text for event in run.events if isinstance(event, StateWarning)]
 
 
+@pytest.mark.parametrize("interval", [1, 2, 7])
+@pytest.mark.parametrize("windows_a_run", [WINDOWS, 33, 1])
+def test_compaction_changes_nothing(expected, interval, windows_a_run):
+    storage, got = MemoryStorage(), []
+    windows = WINDOWS if windows_a_run > 1 else 20
+    while len(got) < windows:
+        run = run_local(
+            application(snapshot_interval=interval),
+            windows=min(windows_a_run, windows - len(got)),
+            checkpoint=storage,
+        )
+        got += run.collected("sink")
+        assert warnings(run) == []
+    assert got == expected[:windows]
+    assert state_files.segments_of(version(storage))
+
+
 # Broken files -----------------------------------------------------------------------------------------------
 
 
@@ -111,6 +128,18 @@ def failing(monkeypatch, fails):
     monkeypatch.setattr(StateCompactor, "compact", unreliable)
 
 
+def test_a_compaction_that_fails_is_reported_and_tried_again(monkeypatch, expected):
+    tries = iter([True, True])
+    failing(monkeypatch, lambda: next(tries, False))
+    storage = MemoryStorage()
+    run = run_local(application(snapshot_interval=4), windows=30, checkpoint=storage)
+    assert run.collected("sink") == expected[:30]
+    assert warnings(run) == 2 * [
+        "state of operator `ledger`, partition 0, could not be merged: no; nothing is lost, it is tried again"
+    ]
+    assert state_files.segments_of(version(storage))
+
+
 def test_where_nothing_can_be_compacted_the_run_ends_before_the_chain_has_no_end(monkeypatch, expected):
     storage = MemoryStorage()
     with monkeypatch.context() as patch:
@@ -126,3 +155,16 @@ def test_where_nothing_can_be_compacted_the_run_ends_before_the_chain_has_no_end
     run = run_local(application(snapshot_interval=2), windows=10, checkpoint=storage)
     assert run.collected("sink") == expected[20:30]
     assert len(version(storage)) < 6
+
+
+@pytest.mark.guide("002", "Checkpointing")
+def test_hundreds_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _file: None)
+    storage, counts = LocalStorage(str(tmp_path)), []
+    app = application(snapshot_interval=4, windows_kept=2)
+    for _ in range(3):
+        run_local(app, windows=70, checkpoint=storage, properties={"entries.per_window": "3"})
+        counts.append(sum(1 for path in tmp_path.rglob("*") if path.is_file()))
+    assert max(counts) < 30
+    named = {name for name in version(storage) if state_files.slice_place(name) is None}
+    assert named <= set(storage.names("state"))
