@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,6 +21,7 @@ import pytest
 from ridgeline import Application, RidgelineError, SchemaError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators import IterableInput, Line, SocketInput, from_frame, from_iterable
+from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.testing.shares import share
 
@@ -146,6 +149,19 @@ def test_fewer_items_than_before(tmp_path: Path) -> None:
         run_local(application(from_iterable(NUMBERS[:7], Number)), checkpoint=tmp_path)
 
 
+def test_an_iterator_that_waits_holds_nothing_back() -> None:
+    go = threading.Event()
+
+    def numbers() -> Iterator[Number]:
+        yield Number(1)
+        assert go.wait(60)
+        yield Number(2)
+
+    app = application(from_iterable(numbers, Number))
+    assert run_local(app, windows=3, clock=SystemClock()).collected("sink") == [Number(1)]
+    go.set()
+
+
 def test_an_iterator_that_fails() -> None:
     def numbers() -> Iterator[Number]:
         yield Number(1)
@@ -158,6 +174,18 @@ def test_an_iterator_that_fails() -> None:
 def test_no_items_in_another_process() -> None:
     with pytest.raises(RidgelineError):
         run_local(application(IterableInput(token="gone")))
+
+
+def test_partitions_that_change() -> None:
+    def numbers() -> Iterator[Number]:
+        for number in NUMBERS:
+            if number.value % 100 == 0:
+                time.sleep(0.1)
+            yield number
+
+    app = application(from_iterable(numbers, Number), partitions=2)
+    run = run_local(app, changes={1: [Repartition("source", 3)]}, clock=SystemClock())
+    assert run.collected("sink") == NUMBERS
 
 
 def test_lines_of_a_server(tmp_path: Path) -> None:
@@ -187,3 +215,50 @@ def test_lines_of_a_server(tmp_path: Path) -> None:
         "b2",
         "ö",
     ]
+
+
+def test_lines_of_those_that_connect(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+
+    def send() -> None:
+        for number in range(5):
+            for _ in range(600):
+                try:
+                    with socket.create_connection(("127.0.0.1", port)) as to:
+                        to.sendall("".join(f"{number}-{line}\n" for line in range(100)).encode())
+                        break
+                except OSError:
+                    time.sleep(0.05)
+
+    app = application(SocketInput(port=port, listen=True), Line)
+    thread = threading.Thread(target=send)
+    thread.start()
+    found = run_local(app, windows=60, clock=SystemClock(), checkpoint=tmp_path)
+    run = [line.text for line in found.collected("sink")]
+    thread.join()
+    assert sorted(run) == sorted(f"{number}-{line}" for number in range(5) for line in range(100))
+
+
+PROGRAM = """
+from ridgeline import Application
+from ridgeline.operators import Line, StdinInput
+from ridgeline.testing import CollectorSink, run_local
+app = Application("echo", window="50ms")
+app.read("lines", StdinInput()).write("sink", CollectorSink(Line))
+for line in run_local(app).collected("sink"):
+    print(line.text)
+"""
+
+
+@pytest.mark.parametrize(
+    ("piped", "text"), share(2, [False, True], ["", "a\nb\n", "ä\r\n\nlast", "x\n" * 20_000])
+)
+def test_standard_input(text: str, piped: bool, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(text.encode())
+    command = [sys.executable, "-c", PROGRAM]
+    with (tmp_path / "in").open("rb") as file:
+        given: dict[str, Any] = {"input": text.encode()} if piped else {"stdin": file}
+        done = subprocess.run(command, capture_output=True, check=False, timeout=60, **given)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode() == "".join(f"{line}\n" for line in text.replace("\r\n", "\n").splitlines())

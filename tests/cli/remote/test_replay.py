@@ -34,9 +34,8 @@ def write_log(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("name", ["run.jsonl", "run.parquet"])
-def test_the_tables_of_the_runs_end(ridgeline_command, write_log, name):
-    result = ridgeline_command("replay", write_log(name))
+def test_the_tables_of_the_runs_end(ridgeline_command, write_log):
+    result = ridgeline_command("replay", write_log("run.jsonl"))
     assert (result.exit_code, result.stderr) == (0, "")
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines[:3] == [
@@ -103,7 +102,7 @@ def test_logs_that_are_none(ridgeline_command, write_log, tmp_path):
     )
     assert refused(ridgeline_command, "headless.jsonl") == expected
     Path("run.txt").touch()
-    assert "must end in `.jsonl`, `.json` or `.parquet`" in refused(ridgeline_command, "run.txt", code=1)
+    assert "must end in `.jsonl` or `.json`" in refused(ridgeline_command, "run.txt", code=1)
     Path("bad.jsonl").write_text("nonsense\n")
     assert refused(ridgeline_command, "bad.jsonl", code=1).startswith(
         "error: event log `bad.jsonl`, line 1: "

@@ -85,20 +85,6 @@ def test_long_lines_are_cut_and_a_bar_of_progress_is_its_last_state(stream):
     assert lines == ["x" * LONGEST, "99% " + "=" * 99]
 
 
-def test_a_private_key_is_not_kept_however_it_is_printed(stream):
-    key = ["-----BEGIN RSA PRIVATE KEY-----", *["c2VjcmV0" * 8] * 20, "-----END RSA PRIVATE KEY-----"]
-    enter_operator(BALANCES)
-    print("\n".join(key), file=stream)
-    for line in key:
-        print(line, file=stream)
-        taken_of = said.take(1 << 20) if line == key[5] else []
-        assert "c2VjcmV0" not in str(taken_of)
-    print("after", file=stream)
-    (_, lines) = taken()["balances"]
-    assert lines[-1] == "after"
-    assert "c2VjcmV0" not in "".join(lines)
-
-
 def test_records_have_levels_and_are_kept_once(stream, monkeypatch):
     monkeypatch.setattr(logging, "lastResort", logging.lastResort)
     monkeypatch.setattr("sys.stderr", stream)
