@@ -1,4 +1,4 @@
-"""Read files as they come: text, CSV, JSON lines, Parquet, Arrow, Avro, Excel, XML."""
+"""Read files as they come: text, CSV, JSON lines, Parquet, Arrow, Avro."""
 
 from __future__ import annotations
 
