@@ -237,8 +237,8 @@ def write_lines(folder: Path) -> None:
     (folder / "lines.csv").write_text("number,text\n" + "".join(rows))
 
 
-def application(folder: str, output: str = "outputs") -> Application:
-    """It reads `lines.csv` in a folder, and writes to the folder `output` in it."""
+def application(folder: str) -> Application:
+    """It reads `lines.csv` in a folder, and writes to the folder `outputs` in it."""
     app = Application("recorded", window="500ms", snapshot_interval=4, recovery_attempts=20)
     readings = app.add_operator("readings", Readings())
     source = FileReplayInput(path=f"{folder}/lines.csv", format="csv", schema=Line, rows_per_window=2)
@@ -255,7 +255,7 @@ def application(folder: str, output: str = "outputs") -> Application:
     delay = app.add_module("delay", Delay(Pair, first_window=[Pair(0, 1)]))
 
     def file(name: str, roll_seconds: float, format: str = "jsonl", **attributes: int):
-        path = f"{folder}/{output}/{name}"
+        path = f"{folder}/outputs/{name}"
         made = FileOutput(path=path, format=format, roll_seconds=roll_seconds)
         return app.add_operator(f"{name}_files", made, **attributes).input
 
@@ -269,7 +269,7 @@ def application(folder: str, output: str = "outputs") -> Application:
     app.add_stream("recent", recent.sum, file("recent", 1000.0))
     app.add_stream("spans", spans.output, file("spans", 0.0, "parquet"))
     app.add_stream("lines", lines.output, file("lines", 1000.0, application_window_count=GROUP))
-    refused = FileOutput(path=f"{folder}/{output}/refused", format="jsonl", roll_seconds=1000.0)
+    refused = FileOutput(path=f"{folder}/outputs/refused", format="jsonl", roll_seconds=1000.0)
     app.dead_letters(refused)
     return app
 

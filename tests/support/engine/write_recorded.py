@@ -87,7 +87,11 @@ def record(folder, kind):
     for name in MODULES:
         (modules / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(TESTS / name, modules / name)
-    environment = {**os.environ, "PYTHONPATH": str(modules), "RIDGELINE_NO_CONFIG": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(modules), str(TESTS.parent / "src")]),
+        "RIDGELINE_NO_CONFIG": "1",
+    }
     with at_home(folder):
         code = f"from support.engine import write_recorded; write_recorded.run({str(folder)!r}, {kind!r})"
         ended = subprocess.run([sys.executable, "-c", code], env=environment, cwd=folder, check=False)

@@ -148,12 +148,12 @@ def test_a_record_of_another_history_is_damage():
 
 
 def test_another_format_is_refused():
-    begin = b"RLJ5" + struct.pack("<II", 0, 2)
+    begin = b"RLJ4" + struct.pack("<II", 0, 2)
     head = zlib.crc32(begin, zlib.crc32(f"run/3/{ENDS[-1]}".encode()))
     with pytest.raises(CheckpointError) as error:
         read(DATA + begin + struct.pack("<II", head, 7) + b"??")
     assert str(error.value) == (
-        f"`here` has format 5 at byte {ENDS[-1]}; this version reads {FORMAT}; "
+        f"`here` has format 4 at byte {ENDS[-1]}; this version reads {FORMAT}; "
         "run it with the version that wrote it"
     )
 

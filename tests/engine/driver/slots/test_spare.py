@@ -168,10 +168,9 @@ def test_the_plan_changes_while_a_slot_stands_still(run):
 
 def test_without_a_core_for_it_there_is_no_spare(run):
     found = run(two_stages(Sum()), places=1)
-    [warning] = found.of_type(StateWarning)
-    assert warning.text.startswith(
-        "`speculation` has no effect: a spare slot needs a core more, and Spark has 1"
-    )
+    warnings = [one.text for one in found.of_type(StateWarning) if one.text.startswith("`speculation`")]
+    [warning] = warnings  # a busy machine may add others, such as one of a slow disk
+    assert "has no effect: a spare slot needs a core more, and Spark has 1" in warning
     assert len(found.of_type(SlotJoined)) == 1
     assert stored(found) == stored(run_local(two_stages(Sum())))
 
