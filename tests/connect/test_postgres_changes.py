@@ -20,7 +20,8 @@ from psycopg.types.json import Jsonb
 from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.postgres import PostgresChanges
-from ridgeline.testing import CollectorSink, Faults, run_local, services
+from ridgeline.testing import CollectorSink, Faults, run_local
+from support import services
 from support.services import Postgres
 
 pytestmark = pytest.mark.slow

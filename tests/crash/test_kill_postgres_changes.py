@@ -45,7 +45,7 @@ def check(dsn, found):
     """Each change is there once, and together they lead to the table."""
     with psycopg.connect(dsn) as connection:
         rows = dict(connection.execute("select key, number from items").fetchall())
-        texts = connection.execute("select data from pg_logical_slot_peek_changes('oracle', null, null)")
+        texts = connection.execute("select data from pg_logical_slot_peek_changes('kill_oracle', null, null)")
         wanted = sum(data.startswith("table public.items") for (data,) in texts.fetchall())
     assert len(found) == 30 + wanted
     assert len({line["number"] for line in found if not line["deleted"]}) == sum(
@@ -68,7 +68,7 @@ def test_driver_slots_and_server_killed_while_changes_are_read(start, tmp_path, 
         connection.execute("create sequence numbers cache 1")
         connection.execute("insert into items select n, nextval('numbers') from generate_series(0, 29) n")
     with psycopg.connect(dsn) as connection:
-        connection.execute("select pg_create_logical_replication_slot('oracle', 'test_decoding')")
+        connection.execute("select pg_create_logical_replication_slot('kill_oracle', 'test_decoding')")
 
     def begin(*more):
         return start(

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from ridgeline.testing.services.fixtures import postgres
 from support.crash.killing import kill_in_turn
 from support.crash.processes import options
 from support.depth import deep
 from support.paths import SUPPORT
+from support.services.fixtures import postgres
 
 __all__ = ["postgres"]
 

@@ -13,7 +13,8 @@ from ridgeline.api.support.files import resolve, use_s3
 from ridgeline.operators import _queue_objects
 from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_objects import ObjectFolder, ObjectLogReader, folder_of
-from ridgeline.testing import Faults, SteppingClock, run_local, services
+from ridgeline.testing import Faults, SteppingClock, run_local
+from support import services
 from support.depth import deep
 from support.operators.queues import orders, read_all, reader, writer
 from support.services.fixtures import ready

@@ -13,7 +13,8 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext, SourceUnavailableError
 from ridgeline.operators.kafka import KafkaInput, KafkaRecord
-from ridgeline.testing import CollectorSink, run_local, services
+from ridgeline.testing import CollectorSink, run_local
+from support import services
 from support.operators.kafka_topics import SECONDS, _reader, fill, numbers, producer
 
 pytestmark = pytest.mark.slow

@@ -15,6 +15,7 @@ from ridgeline.engine.spark.session import start_context
 from ridgeline.engine.spark.submitted import active_context
 from ridgeline.service.store.folder import EntryFolder, StoreEntry
 from ridgeline.service.store.presence import Presence
+from ridgeline.testing.services import SeaweedFS
 from support.jars import class_path
 
 
@@ -25,8 +26,8 @@ def settings(endpoint):
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.access.key": "any",
-        "spark.hadoop.fs.s3a.secret.key": "secret",
+        "spark.hadoop.fs.s3a.access.key": SeaweedFS.KEY,
+        "spark.hadoop.fs.s3a.secret.key": SeaweedFS.SECRET,
     }
 
 
