@@ -12,7 +12,7 @@ from ridgeline import RidgelineError
 from ridgeline.api.support.files import resolve, use_s3
 from ridgeline.operators import _queue_objects
 from ridgeline.operators._queue_files import Entry, Part
-from ridgeline.operators._queue_objects import ObjectFolder, ObjectLogReader, folder_of
+from ridgeline.operators._queue_objects import ObjectFolder, folder_of
 from ridgeline.testing import Faults, SteppingClock, run_local
 from support import services
 from support.depth import deep
@@ -106,18 +106,6 @@ def test_many_entries_become_one_object_and_are_read_by_number(tmp_path, path, s
 
     assert sorted(found) == sorted(rows)
     assert [name for name in names(path, "log") if name.endswith(".jsonl")][1] == "000000000008.jsonl"
-
-
-def test_one_that_waits_lists_seldom(tmp_path, path, server, small_bundles):
-    run_local(writer(path, orders(20)), checkpoint=tmp_path / "writer", windows=20)
-    log = ObjectLogReader(folder_of(path), 0)
-    while log.next < 20:
-        log.read()
-    before = len(server.requests())
-    for _ in range(50):
-        assert log.read() == []
-
-    assert sum("list-type" in line for line in server.requests()[before:]) <= 1
 
 
 def test_entries_without_their_bundle_are_read_and_strays_go(tmp_path, path, small_bundles):
