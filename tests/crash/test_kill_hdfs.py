@@ -135,7 +135,6 @@ def test_a_run_is_rewound_and_its_plan_is_changed(start, wait_until, cluster, tm
     edits = [
         {"do": "repartition", "operator": "rows", "partitions": 3},
         {"do": "repartition", "operator": "out", "partitions": 1},
-        {"do": "rename-operator", "name": "out", "new": "files"},
     ]
     changed = run.client.post("/changes", edits=edits, wait=30, patience=60)
     assert changed["state"] == "APPLIED", changed

@@ -126,7 +126,7 @@ def test_what_keeps_an_application_from_starting_is_raised_at_once(spark_context
 
 def test_a_failure_is_raised_by_who_waits(spark_context, tmp_path, wait_until):
     app = list_application([(1,), END_WINDOW, ("no number",)])
-    log = tmp_path / "log.parquet"
+    log = tmp_path / "log.jsonl"
     handle = app.start(
         context=spark_context, checkpoint=str(tmp_path / "checkpoint"), event_log=str(log), quiet=True
     )

@@ -1,6 +1,7 @@
 """`ridgeline kill-container` and `ridgeline wait`: an operator that hangs for ever is ended by hand."""
 
 import json
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -129,8 +130,11 @@ def test_wait_follows_a_driver_that_is_started_again(
 
     wait_until(pid, "the application to run")
     assert ridgeline_command("wait", "hang", "0.5", "--store", "store").exit_code == 1
+    begun, connect = threading.Event(), commands._Wait._first
+    monkeypatch.setattr(commands._Wait, "_first", lambda self: (connect(self), begun.set())[0])
     with ThreadPoolExecutor() as pool:
         waits = pool.submit(commands.wait, Named(app="hang", store="store"), None)
+        assert begun.wait(PATIENCE_SECONDS)
         first.kill()
         second = ridgeline_process(*words)
         wait_until(lambda: pid() == second.pid, "the next driver to run")
