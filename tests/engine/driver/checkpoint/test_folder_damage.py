@@ -75,7 +75,7 @@ def test_a_missing_description_is_no_new_run(storage):
 
 def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     overwrite(storage, "run.json", b'{"format": 1, "application": "app", "run_id": "12345678"}')
-    assert "run.json` has format 1; this version reads 4; run it with the version that wrote it" in refusal(
+    assert "run.json` has format 1; this version reads 5; run it with the version that wrote it" in refusal(
         storage
     )
 
@@ -92,11 +92,11 @@ def test_the_description_of_another_run_is_reported(storage):
 
 
 def test_a_checkpoint_of_the_format_before_is_refused(storage):
-    """It had a manifest for each window in place of a journal."""
-    sealed = seal("run", "run.json", {"format": 3, "application": "app", "run_id": "12345678"})
+    """Its commits name the classes of publishers."""
+    sealed = seal("run", "run.json", {"format": 4, "application": "app", "run_id": "12345678"})
     overwrite(storage, "run.json", sealed)
     assert refusal(storage) == (
-        f"`{storage.uri}/run.json` has format 3; this version reads 4; "
+        f"`{storage.uri}/run.json` has format 4; this version reads 5; "
         "run it with the version that wrote it, or give another `--checkpoint`"
     )
 
