@@ -220,13 +220,6 @@ def test_decisions_are_timed(part, capsys):
         assert "| answers: `/` is answered | 1 |" in printed
 
 
-@pytest.mark.parametrize("arguments", [["150"], ["100", "--hosts", "0"], ["100", "--windows", "2"]])
-def test_numbers_that_cannot_be_simulated_are_refused(arguments, capsys):
-    with pytest.raises(SystemExit):
-        decisions.main(arguments)
-    assert "containers are a multiple of 100" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_slots_and_hosts_fail_and_all_windows_are_committed(tmp_path):
     """Failures every minute or two, and hosts that stay away for longer than the run waits for them."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import sys
 from collections.abc import Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from ridgeline import Application, RidgelineError
-from ridgeline.api.attributes import OnError
 from ridgeline.connect import Batch, Mark, PartitionedOutput
 from ridgeline.operators.lake import DeltaOutput
 from ridgeline.operators.lake.delta_output import DeltaSink
@@ -79,88 +77,6 @@ class DeltaRows(ConnectorTarget):
 
 
 # Values -----------------------------------------------------------------------------------------------------
-
-
-class Inner(NamedTuple):
-    at: dt.datetime | None
-    names: list[str | None]
-
-
-class Everything(NamedTuple):
-    number: int
-    small: float | None
-    text: str | None
-    yes: bool | None
-    data: bytes | None
-    price: Decimal | None
-    day: dt.date | None
-    at: dt.datetime | None
-    took: dt.timedelta | None
-    parts: list[int | None] | None
-    pairs: dict[str, float] | None
-    inner: Inner | None
-
-
-def some_values(random: Random, number: int) -> Everything:
-    def or_none(value: Any) -> Any:
-        return None if random.random() < 0.2 else value
-
-    micros = dt.timedelta(microseconds=random.randrange(-(10**15), 10**15))
-    at = dt.datetime(2000, 1, 1, tzinfo=UTC) + micros
-    text = "".join(random.choice("aZ0 \0\n'\"\\%/=é🌊,;") for _ in range(random.randrange(6)))
-    return Everything(
-        number=random.choice([number, -(2**63), 2**63 - 1]),
-        small=or_none(random.choice([0.0, -0.0, 5e-324, math.inf, -math.inf, math.nan, random.random()])),
-        text=or_none(text),
-        yes=or_none(random.random() < 0.5),
-        data=or_none(random.randbytes(random.randrange(5))),
-        price=or_none(Decimal(random.randrange(-(10**20), 10**20)).scaleb(-9)),
-        day=or_none(random.choice([dt.date(1, 1, 1), dt.date(9999, 12, 31), at.date()])),
-        at=or_none(at),
-        took=or_none(micros),
-        parts=or_none([or_none(part) for part in range(random.randrange(4))]),
-        pairs=or_none({text: 1.5} if random.random() < 0.5 else {}),
-        inner=or_none(Inner(or_none(at), [or_none("x")])),
-    )
-
-
-def as_read(row: Everything) -> dict[str, Any]:
-    """A row as readers of the table get it: a duration is microseconds, a map a list of pairs."""
-    made = row._asdict()
-    if row.price is not None:
-        made["price"] = row.price.quantize(Decimal(1).scaleb(-18), context=Context(prec=50))
-    if row.took is not None:
-        made["took"] = row.took // dt.timedelta(microseconds=1)
-    if row.pairs is not None:
-        made["pairs"] = list(row.pairs.items())
-    if row.inner is not None:
-        made["inner"] = row.inner._asdict()
-    return made
-
-
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
-    return sorted(map(repr, rows))
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_random_values_arrive_as_they_are(tmp_path: Path, partitions: int) -> None:
-    random = Random(partitions)
-    rows: list[Any] = []
-    for number in range(300):
-        rows.append(some_values(random, number))
-        if random.random() < 0.05:
-            rows.append(END_WINDOW)
-    output = DeltaOutput(tmp_path / "table")
-    run_local(application(output, Everything, rows, partitions=partitions))
-    found = DeltaTable(tmp_path / "table").to_pyarrow_table().to_pylist()
-    for row in found:
-        for at in (row["at"], (row["inner"] or {}).get("at")):
-            assert at is None or at.utcoffset() == dt.timedelta(0)
-    utc = [{**row, "at": row["at"] and row["at"].astimezone(UTC)} for row in found]
-    for row in utc:
-        if row["inner"] and row["inner"]["at"]:
-            row["inner"]["at"] = row["inner"]["at"].astimezone(UTC)
-    assert in_order(utc) == in_order([as_read(row) for row in rows if row is not END_WINDOW])
 
 
 ARROW = pa.schema(
@@ -290,42 +206,7 @@ def test_a_name_that_delta_does_not_have_is_refused(tmp_path: Path, name: str) -
         run_local(app)
 
 
-@pytest.mark.parametrize(("check", "key"), share(2, ["check", "null"], [None, "symbol"]))
-def test_rows_that_are_refused_are_named_or_left_out(tmp_path: Path, key: str | None, check: str) -> None:
-    class Maybe(NamedTuple):
-        symbol: str
-        price: float | None
-
-    bad = -1.0 if check == "check" else None
-    rows: list[Any] = [Maybe(f"s{number}", bad if number % 7 == 3 else 1.0) for number in range(50)]
-    rows.insert(20, END_WINDOW)
-    for skips in (False, True):
-        path = tmp_path / f"table{skips}"
-        fields = [SYMBOL, pa.field("price", pa.float64(), nullable=check == "check")]
-        DeltaTable.create(path, schema=Schema.from_arrow(pa.schema(fields)))
-        if check == "check":
-            DeltaTable(path).alter.add_constraint({"positive": "price > 0"})
-        attributes = {"on_error": OnError.SKIP} if skips else {}
-        app = application(DeltaOutput(path, key=key), Maybe, rows, **attributes)
-        if not skips:
-            with pytest.raises(RidgelineError, match=r"cannot write a row of window 0: .*row: .*'s3'"):
-                run_local(app)
-            assert fetch(path) == []
-            continue
-        run_local(app, checkpoint=tmp_path / "checkpoint")
-        wanted = {f"s{number}" for number in range(50) if number % 7 != 3}
-        assert {row["symbol"] for row in fetch(path)} == wanted
-        files = (tmp_path / "checkpoint" / "staging" / "out").glob("refused-*.jsonl")
-        assert sum(len(file.read_text().splitlines()) for file in files) == 7
-
-
 # Others at work ---------------------------------------------------------------------------------------------
-
-
-def test_two_runs_have_marks_of_their_own(tmp_path: Path) -> None:
-    for _ in range(2):
-        run_local(application(DeltaOutput(tmp_path / "table"), Price, PRICES))
-    assert len(fetch(tmp_path / "table")) == 6
 
 
 def test_a_table_that_is_removed_meanwhile_ends_the_run(tmp_path: Path) -> None:

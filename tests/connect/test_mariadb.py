@@ -18,7 +18,7 @@ import pytest
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
-from ridgeline.connect import Batch, Mark, SinkContext
+from ridgeline.connect import SinkContext
 from ridgeline.operators.mariadb import MariaDbOutput
 from ridgeline.operators.mariadb.output import MariaDbSink
 from ridgeline.testing import (
@@ -261,32 +261,6 @@ def test_keys_that_the_collation_takes_for_equal_are_one(url: str) -> None:
     output = MariaDbOutput(url=url, table="c", key="symbol", delete="off")
     run_local(application(output, Gone, rows))
     assert fetch(url, "select symbol, price from c") == [("A", 3.0)]
-
-
-class Unmarked(MariaDbSink):
-    """Before its third write the mark is deleted by another."""
-
-    writes = 0
-    most_bytes = 1
-
-    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        self.writes += 1
-        if self.writes == 3:
-            self._execute("delete from ridgeline_marks")
-        super().write(batches, mark)
-
-
-class UnmarkedOutput(MariaDbOutput):
-    def sink(self) -> MariaDbSink:
-        made: Any = super().sink()
-        return Unmarked(made._server, made._target)
-
-
-def test_no_row_is_written_without_its_mark(url: str) -> None:
-    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
-    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
-        run_local(application(UnmarkedOutput(url=url, table="prices"), Price, rows))
-    assert fetch(url, "select symbol from prices order by symbol") == [("s0",), ("s1",)]
 
 
 def test_no_secret_is_shown(mariadb: MariaDB, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.connect.memory_source import LOGS, Entry, Log, MemoryInput, MemorySource, steps
 
 from ridgeline import Application, RidgelineError, ValidationError
@@ -68,14 +66,6 @@ def test_an_end_that_is_not_known_for_long_is_said(
     ]
 
 
-@settings(max_examples=deep(6), deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 5]), st.sampled_from([1, 10, 1_000_000]))
-def test_each_record_once_and_in_order(seed: int, partitions: int, window_records: int) -> None:
-    log = Log(steps(seed))
-    run = run_local(application(log, partitions, window_records=window_records))
-    assert by_partition(run.collected("sink")) == expected(log)
-
-
 @pytest.mark.parametrize("seed", range(deep(3)))
 def test_kills_lose_nothing(seed: int) -> None:
     log = Log(steps(seed))
@@ -96,15 +86,6 @@ def test_partitions_that_change_while_it_runs(seed: int) -> None:
     run = run_local(app, changes=changes, faults=Faults(seed=seed, rate=0.05, kinds=["kill"]))
     assert any(change.state == "APPLIED" for change in run.changes)
     assert by_partition(run.collected("sink")) == expected(log)
-
-
-@pytest.mark.parametrize("windows", [1, 2, 5])
-def test_a_restart_continues_where_the_commit_says(windows: int, tmp_path: Path) -> None:
-    log = Log(steps(3, count=30))
-    first = run_local(application(log, 2, window_records=5), windows=windows, checkpoint=tmp_path)
-    second = run_local(application(log, 2, window_records=50), checkpoint=tmp_path)
-    rows = [*first.collected("sink"), *second.collected("sink")]
-    assert by_partition(rows) == expected(log)
 
 
 def test_a_beginning_that_is_none() -> None:
@@ -167,12 +148,6 @@ def test_a_fault_of_the_source_ends_the_run() -> None:
     log.failures = [ZeroDivisionError("broken")]
     with pytest.raises(RidgelineError, match=r"(?s)source.*broken"):
         run_local(application(log))
-
-
-def test_committed_positions_come_back_to_the_source() -> None:
-    log = Log(steps(7))
-    run_local(application(log, 2))
-    assert log.committed == log.records
 
 
 def test_source_partitions_that_go_are_said(capsys: pytest.CaptureFixture[str]) -> None:

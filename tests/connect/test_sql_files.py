@@ -7,10 +7,8 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import duckdb
@@ -22,7 +20,6 @@ from ridgeline.api.attributes import OnError
 from ridgeline.connect import PartitionedOutput
 from ridgeline.operators.sql_files import DuckDbOutput, SqliteOutput
 from ridgeline.testing import (
-    END_WINDOW,
     ListInput,
     run_local,
 )
@@ -105,33 +102,6 @@ def test_a_file_of_duckdb_that_is_open_elsewhere_is_waited_for(tmp_path: Path) -
     other.communicate("")
     run_local(application(output, Price, PRICES), checkpoint=tmp_path / "checkpoint")
     assert fetch(DuckDbOutput, path, "select * from prices") == PRICES
-
-
-def test_two_tables_of_one_file_of_duckdb_are_written_while_others_read_it(tmp_path: Path) -> None:
-    path, ended = tmp_path / "a.db", Event()
-    duckdb.connect(str(path)).close()
-
-    def look(**options: Any) -> None:
-        while not ended.wait(0.002):
-            with suppress(duckdb.OperationalError):  # as the outputs have the file open for writing
-                duckdb.connect(str(path), **options).close()
-
-    app = Application("tables")
-    items = [item for number in range(25) for item in (Price(str(number), 1.0), END_WINDOW)]
-    source = app.add_operator("source", ListInput(Price, items))
-    outputs = [app.add_operator(name, DuckDbOutput(path=path, table=name)) for name in ("one", "two")]
-    app.add_stream("prices", source.output, *(output.input for output in outputs))
-    others = [Thread(target=look, kwargs=options) for options in ({}, {"read_only": True})]
-    for other in others:
-        other.start()
-    try:
-        run_local(app)
-    finally:
-        ended.set()
-        for other in others:
-            other.join()
-    for name in ("one", "two"):
-        assert fetch(DuckDbOutput, path, f"select count(*), count(distinct symbol) from {name}") == [(25, 25)]
 
 
 def written(path: Path, declared: str, kind: pa.DataType, values: Sequence[Any]) -> list[Any]:

@@ -1,7 +1,6 @@
 import pytest
 
 from ridgeline.testing import run_local
-from support.depth import deeper
 from support.examples import flights_case as case
 from support.examples import oracle_flights as oracle
 from support.examples.cases import MIXED
@@ -24,18 +23,6 @@ SOME = 12_001
 def test_results_equal_an_independent_computation(partitions, round_robin, stores, tmp_path):
     run_local(case.build(partitions, tmp_path, count=SOME, round_robin=round_robin, stores=stores))
     case.check(tmp_path, count=SOME)
-
-
-@deeper
-def test_all_flights(tmp_path):
-    run = run_local(case.build(None, tmp_path))
-    case.check(tmp_path)
-    assert run.tuples_out("flights") == 336_776
-    assert len(case.rows(f"{tmp_path}/cancelled")) == 8_255
-    assert sum(flights for _, flights, _ in case.rows(f"{tmp_path}/origins")) == 328_521
-    assert (
-        sum(run.errors(name) for name in [operator.name for operator in run.plan.logical.operators]) == 8_255
-    )
 
 
 def test_the_oracle_agrees_with_the_published_number_of_records():

@@ -1,7 +1,6 @@
 import pytest
 
 from ridgeline.testing import run_local
-from support.depth import deeper
 from support.examples import oracle_payments as oracle
 from support.examples import payments_case as case
 from support.examples.cases import MIXED
@@ -12,21 +11,6 @@ def test_results_equal_an_independent_computation(partitions, tmp_path):
     run = run_local(**case.build(partitions, tmp_path, count=8_001))
     assert run.windows_committed == 5
     case.check(tmp_path, count=8_001)
-
-
-@deeper
-def test_all_payments(tmp_path):
-    run = run_local(**case.build(None, tmp_path))
-    assert run.windows_committed == 50
-    case.check(tmp_path)
-    assert run.tuples_in("check") == 100_000
-    rejected = len(case.rows(f"{tmp_path}/rejected"))
-    assert run.tuples_in("balances") == 100_000 - rejected
-    assert (
-        sum(run.errors(name) for name in [operator.name for operator in run.plan.logical.operators])
-        == rejected
-        == 101
-    )
 
 
 def test_the_oracle_agrees_with_sums_made_by_hand():

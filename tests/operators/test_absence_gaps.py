@@ -10,8 +10,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.operators import absence
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.depth import deep
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -32,28 +31,6 @@ def expected(records: list[tuple[str, int]], watermark: int) -> list[tuple[str, 
             if after - second >= 10 and after <= watermark:
                 found.append((device, "present", after))
     return sorted(found)
-
-
-@pytest.mark.parametrize("seed", range(deep(3)))
-def test_sorted_records_have_the_gaps_of_a_plain_loop(seed: int) -> None:
-    chance = random.Random(seed)
-    records, sent, now = [], [], 0
-    for _ in range(60):
-        now += chance.choice([0, 1, 3, 5, 9, 10, 11, 15, 30])
-        records.append((chance.choice("abc"), now - chance.randrange(12)))
-        sent.append((records[-1][0], START + timedelta(seconds=records[-1][1])))
-        if chance.random() < 0.2:
-            sent.append(END_WINDOW)
-    last = ("z", START + timedelta(seconds=now + 20))
-    sent += [END_WINDOW, last, END_WINDOW, last, END_WINDOW]
-    app = Application("gaps")
-    beats = app.read("beats", ListInput(Beat, sent, "time", lateness="12s"))
-    pattern = absence("10s", by_clock=False, cleared=True)
-    found = beats.sort_within("sorted", key="device").group_by("device").detect("silent", pattern)
-    found.write("sink", CollectorSink())
-    rows = run_local(app, faults=Faults(seed) if seed % 2 else None).collected("sink")
-    got = sorted((row["device"], row["what"], int((row["since"] - START).total_seconds())) for row in rows)
-    assert [one for one in got if one[0] != "z"] == expected(records, now + 8)
 
 
 @pytest.mark.parametrize("per_window", [1, 3, 100])

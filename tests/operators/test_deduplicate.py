@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.operators import (
@@ -25,7 +21,6 @@ from ridgeline.operators import (
     absence,
 )
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -37,13 +32,6 @@ class Event(NamedTuple):
     time: datetime
 
 
-EVENTS = st.tuples(
-    st.sampled_from([None, 0, 1, 2, -1, 2**62]),
-    st.sampled_from([None, "a", "b"]),
-    st.sampled_from([0.0, -0.0, math.nan, 1.5]),
-    st.integers(0, 3),
-)
-WINDOWS = st.lists(st.lists(EVENTS, max_size=9), min_size=1, max_size=8)
 Rows = Sequence[Sequence[Event]]
 
 
@@ -67,55 +55,6 @@ def run(windows: Rows, operator: Any, partitions: int = 1, faults: Faults | None
     app.add_stream("again", once.duplicates, others.input)
     found = run_local(app, faults=faults)
     return found.collected("sink"), found.collected("others")
-
-
-def same(one: Sequence[Event], other: Sequence[Event]) -> bool:
-    return sorted(map(repr, one)) == sorted(map(repr, other))
-
-
-@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
-@given(WINDOWS, st.sampled_from(["id", "name", "value", ("id", "name"), ("value", "id")]))
-def test_equals_polars(windows: Sequence[Sequence[tuple[Any, ...]]], key: Any) -> None:
-    rows = events(windows)
-    every = [row for window in rows for row in window]
-    frame = pl.DataFrame(
-        every,
-        schema={"id": pl.Int64, "name": pl.String, "value": pl.Float64, "time": pl.Datetime("us", "UTC")},
-        orient="row",
-    )
-    schema = {"id": pl.Int64, "name": pl.String, "value": pl.Float64}
-    frame = pl.DataFrame([row[:3] for row in every], schema=schema, orient="row").with_row_index("row")
-    columns = [key] if isinstance(key, str) else list(key)
-    firsts = frame.unique(columns, keep="first", maintain_order=True)["row"].to_list()
-    expected = [every[row] for row in firsts]
-    for partitions in (1, 2, 3, 5):
-        first, others = run(rows, Deduplicate(key), partitions)
-        assert repr(first) == repr(expected) if partitions == 1 else same(first, expected)
-        assert same([*first, *others], every)
-
-
-def by_loop(rows: Rows, key: str, seconds: float) -> list[Event]:
-    """Keys of the inputs here never live longer than the lateness: nothing is late."""
-    last: dict[Any, datetime] = {}
-    found = []
-    for row in (row for window in rows for row in window):
-        name = getattr(row, key)
-        if name not in last or row.time - last[name] >= timedelta(seconds=seconds):
-            last[name] = row.time
-            found.append(row)
-    return found
-
-
-@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
-@given(WINDOWS, st.sampled_from([1, 2, 4.5]), st.sampled_from(["id", "name"]))
-def test_a_time_to_live_by_record_equals_a_loop(
-    windows: Sequence[Sequence[tuple[Any, ...]]], seconds: float, key: str
-) -> None:
-    rows = events(windows)
-    expected = by_loop(rows, key, seconds)
-    for partitions in (1, 3):
-        first, _ = run(rows, Deduplicate(key, within=seconds), partitions)
-        assert first == expected if partitions == 1 else same(first, expected)
 
 
 def test_by_the_clock_a_key_comes_again_once_its_time_is_over() -> None:

@@ -177,24 +177,6 @@ def test_partitions_that_change_while_files_are_read(
     assert by_file(run.collected("sink")) == expected
 
 
-@pytest.mark.parametrize("windows", [1, 2, 4])
-def test_a_restart_reads_no_file_again(windows: int, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    expected = write_all(folder, 7, count=40)
-
-    def app(window_bytes: int) -> Application:
-        return application(FileInput(folder, Row, until="end", window_bytes=window_bytes), 2)
-
-    first = run_local(app(100), windows=windows, checkpoint=tmp_path / "c")
-    (folder / "late.csv").write_bytes(csv(rows_of("late", 3)))
-    os.utime(folder / "late.csv", (1, 1))  # older than all
-    second = run_local(app(100_000), checkpoint=tmp_path / "c")
-    third = run_local(app(100_000), checkpoint=tmp_path / "c")
-    assert by_file([*first.collected("sink"), *second.collected("sink")]) == {**expected, "late": [0, 1, 2]}
-    assert not third.collected("sink")
-
-
 def until(app: Application, done: Callable[[list[Any]], bool], steps: Iterator[Any], **options: Any) -> Any:
     """Run windows until the rows are there; `steps` is advanced while it runs."""
     stop = threading.Event()
@@ -289,27 +271,6 @@ def test_what_was_read_of_a_file_that_is_not_closed_yet_is_not_read_again(
     found = run_local(application(source), windows=8, clock=SystemClock()).collected("sink")
     assert grown
     assert found == rows_of("a", 6)
-
-
-def test_lines_that_cannot_be_read_are_dead_letters(tmp_path: Path) -> None:
-    good = lines(rows_of("a", 3)).splitlines(keepends=True)
-    (tmp_path / "a.jsonl").write_bytes(good[0] + b"\n" + b"torn\n" + good[1] + b'{"file":"a"}\n' + good[2])
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines(rows_of("b", 3)))[:-12])
-    (tmp_path / "c.csv").write_bytes(b"number;file\n1;c\n")
-    (tmp_path / "d.parquet").write_bytes(b"PAR1 it is not")
-    run = run_local(application(FileInput(tmp_path, Row, until="end"), on_error="SKIP"))
-    found = by_file(run.collected("sink"))
-    assert found["a"] == [0, 1, 2]
-    errors = sorted(letter.error for letter in run.collected("letters"))
-    text = "\n".join(errors)
-    assert f"line 3, byte 28 of `{tmp_path}/a.jsonl` is not" in text
-    assert "line 5, byte" in text
-    assert "the rest of the file is left out" in text
-    for name in ("b.jsonl.gz", "c.csv", "d.parquet"):
-        assert name in text
-    assert len(errors) == 5
-    with pytest.raises(OperatorError, match="line 3"):
-        run_local(application(FileInput(tmp_path / "a.jsonl", Row, until="end")))
 
 
 def halves(rows: list[Row], packed: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:

@@ -50,34 +50,6 @@ def hidden(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / ".ridgeline").rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
-def test_many_windows_become_one_file_which_appears_when_the_oldest_segment_has_waited_long_enough(
-    tmp_path: Path, format: str
-) -> None:
-    output = FileOutput(path=tmp_path / "out", format=format, roll_seconds=10)
-    partitions = [Driven(output, partition=p, partitions=2, rotate=True) for p in range(2)]
-    driver = Published(output, tmp_path)
-    for window in range(25):
-        values = [
-            value for p, part in enumerate(partitions) for value in part.window(batch(n=[window * 2 + p]))[1]
-        ]
-        assert len(values) == 2
-        driver.commit(window, values)
-        driver.clock.seconds += 1
-        assert visible(tmp_path / "out", format) == list(
-            range(0 if window < 10 else 22 if window < 21 else 44)
-        )
-    assert names(tmp_path / "out") == [
-        f"under_test-run1-{first:010d}-{last:010d}.{format}" for first, last in [(0, 10), (11, 21)]
-    ]
-    assert len(segments(tmp_path / "out")) == 6
-
-    driver.publisher.close()
-
-    assert visible(tmp_path / "out", format) == list(range(50))
-    assert hidden(tmp_path / "out") == ["published-24"]
-
-
 def test_zero_roll_seconds_publish_every_window(tmp_path: Path) -> None:
     output = FileOutput(path=tmp_path, roll_seconds=0)
     part, driver = Driven(output), Published(output, tmp_path)
@@ -310,23 +282,6 @@ def test_a_relative_path_is_relative_to_the_folder_of_the_command(
     monkeypatch.chdir("/")
     driver.stage(0, part.window(batch(n=[1]))[1])
     assert len(segments(tmp_path / "out")) == 1
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_says_what_to_do(tmp_path: Path) -> None:
-    output = FileOutput(path=tmp_path)
-    part = Driven(output)
-    Published(output, tmp_path)
-    part.window()
-    stem = "w0000000001-p0-a2.segment"
-    (tmp_path / ".ridgeline" / "under_test-run1" / stem).symlink_to("/dev/full")
-    with pytest.raises(
-        RidgelineError,
-        match=rf"`under_test` cannot write to `{tmp_path}`: no space is left on the device \(the store has "
-        r"not answered for 3\d s .*\); free some space; nothing that was committed is lost",
-    ):
-        part.window(batch(n=range(1_000_000)))
-    assert segments(tmp_path) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -152,33 +152,6 @@ def test_event_times_too_are_made_up_for_at_double_pace(tmp_path: Path) -> None:
     assert counts == [2] * 9 + [1] * 3
 
 
-def test_event_times_set_the_pace(tmp_path: Path) -> None:
-    offsets = [0, 0, 30, 60, 60, 45, 120, 121, 600]
-    rows = [
-        f'{{"n": {n}, "time": "{(DAY + timedelta(seconds=s)).isoformat()}"}}' for n, s in enumerate(offsets)
-    ]
-    rows.insert(0, '{"n": -1}')
-    (tmp_path / "events.jsonl").write_text("\n".join(rows))
-    clock = HandClock()
-    operator = FileReplayInput(
-        path=tmp_path / "events.jsonl", schema=Event, format="jsonl", event_time="time", speed_up=60
-    )
-    for partitions, rotate in [(1, False), (1, True), (3, True)]:
-        parts = [
-            Driven(operator, partition=p, partitions=partitions, rotate=rotate, clock=clock)
-            for p in range(partitions)
-        ]
-        windows = []
-        for _ in range(6):
-            for part in parts:
-                part.window(commit=False)
-            windows += [sorted(n for share in shares for n in share) for shares in together(parts, 1)]
-            clock.seconds += 1
-        assert windows == [[-1, 0, 1], [2, 3, 4, 5], [6], [7], [], []]
-        clock.seconds += 5
-        assert [n for shares in together(parts) for share in shares for n in share] == [8]
-
-
 def test_more_rows_than_a_window_takes_wait_for_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,28 +100,6 @@ def test_the_type_of_items() -> None:
         run_local(application(from_iterable([("a",)], Number)))
 
 
-@pytest.mark.parametrize("once", [False, True])
-def test_a_checkpoint_that_cannot_be_written_for_a_while(once: bool, tmp_path: Path) -> None:
-    blocks: list[Path] = []
-
-    def items() -> Iterator[Number]:
-        yield from NUMBERS[:3]
-        for number in NUMBERS[3:5]:
-            time.sleep(0.5)
-            [folder] = tmp_path.rglob("inputs/*/*")
-            blocks.append(folder / f"{number.value:015d}-{1:09d}.rows")
-            blocks[-1].mkdir()
-            threading.Timer(0.3, blocks[-1].rmdir).start()
-            yield number
-            time.sleep(0.5)
-        yield from NUMBERS[5:8]
-
-    app = application(from_iterable(items() if once else items, Number))
-    run = run_local(app, clock=SystemClock(), checkpoint=tmp_path)
-    assert run.collected("sink") == NUMBERS[:8]
-    assert len(blocks) == 2
-
-
 def test_a_restart_passes_over_what_was_processed(tmp_path: Path) -> None:
     def slow() -> Iterator[Number]:
         for number in NUMBERS:

@@ -156,30 +156,6 @@ def test_windows_equal_duckdb(views: Any, orders: Any, how: Any, on: Any) -> Non
         assert counted(rows(run)) == expected
 
 
-@QUIET
-@given(VIEWS, ORDERS, st.sampled_from(["left", "full", "anti"]))
-def test_late_records_are_apart_and_nothing_else_is_lost(views: Any, orders: Any, how: Any) -> None:
-    views, orders = timed(View, views), timed(Order, orders)
-    runs = [
-        run_local(application(views, orders, WithinJoin(ONE, "1s", how=how), partitions, lateness="0s"))
-        for partitions in (1, 3)
-    ]
-    late = [[rows(run, port) for port in ("late_left", "late_right")] for run in runs]
-    assert [list(map(counted, one)) for one in late] == [list(map(counted, late[0]))] * 2
-    kept: list[Any] = []
-    for windows, gone in zip((views, orders), late[0], strict=True):
-        left = counted(gone)
-        kept.append([[]])
-        for row in (row for window in windows for row in window):
-            if left[repr(list(map(plain, row)))]:
-                left[repr(list(map(plain, row)))] -= 1
-            else:
-                kept[-1][0].append(row)
-    meets = "abs(epoch_us(a.time) - epoch_us(b.time)) <= 1000000"
-    expected = counted(by_duckdb(kept[0], kept[1], ONE, how, meets))
-    assert [counted(rows(run)) for run in runs] == [expected] * 2
-
-
 def by_asof(views: Any, orders: Any, how: str, tolerance: timedelta | None) -> list[tuple[Any, ...]]:
     """The results of polars. It has numbers of rows; the rows themselves are ours."""
     lefts = [row for window in views for row in window]

@@ -13,7 +13,7 @@ from ridgeline.api.support.files import resolve, use_s3
 from ridgeline.operators import _queue_objects
 from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_objects import ObjectFolder, folder_of
-from ridgeline.testing import Faults, SteppingClock, run_local
+from ridgeline.testing import Faults, run_local
 from support import services
 from support.depth import deep
 from support.operators.queues import orders, read_all, reader, writer
@@ -97,17 +97,6 @@ def small_bundles(monkeypatch):
     monkeypatch.setattr(_queue_objects, "_BUNDLE_ENTRIES", 8)
 
 
-def test_many_entries_become_one_object_and_are_read_by_number(tmp_path, path, server, small_bundles):
-    rows = orders(50)
-    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=40)
-    found = run_local(reader(path), checkpoint=tmp_path / "reader", windows=2).collected("sink")
-    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
-    found += read_all(path, tmp_path / "reader")
-
-    assert sorted(found) == sorted(rows)
-    assert [name for name in names(path, "log") if name.endswith(".jsonl")][1] == "000000000008.jsonl"
-
-
 def test_entries_without_their_bundle_are_read_and_strays_go(tmp_path, path, small_bundles):
     rows = orders(30)
     app = writer(path, rows)
@@ -120,26 +109,6 @@ def test_entries_without_their_bundle_are_read_and_strays_go(tmp_path, path, sma
     assert "000000000003.entry" not in names(path, "log")
     assert "p0-stray.segment" not in names(path, "segments")
     assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)
-
-
-def drop_old(tmp_path, path, rows, **properties):
-    app, clock = writer(path, rows, keep="40s", **properties), SteppingClock()
-    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
-    run_local(reader(path), checkpoint=tmp_path / "reader", windows=2)
-    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
-    clock.advance(100)
-    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
-
-
-def test_what_is_old_is_dropped_with_its_rows(tmp_path, path, small_bundles):
-    drop_old(tmp_path, path, orders(200, customers=1), when_full="drop")
-    folder = folder_of(path)
-    firsts = folder.logs()
-
-    assert firsts[0] > 0
-    assert len(names(path, "segments")) < 60
-    with pytest.raises(RidgelineError, match=r"has no entry 3 any more.*set `when_lost` to `skip`"):
-        run_local(reader(path), checkpoint=tmp_path / "reader", windows=20)
 
 
 def test_a_damaged_object_is_named(tmp_path, path):

@@ -143,15 +143,6 @@ def test_stops_faults_and_repartition_of_both_sides(tmp_path, seed):
     assert sorted(found) == expected
 
 
-def test_results_come_as_the_watermark_passes_and_not_only_at_the_end(tmp_path):
-    rows = clicks(300)
-    run_local(written(tmp_path, rows, 2), checkpoint=tmp_path / "writer", windows=20)
-    found = results(run_local(read(tmp_path, 2), checkpoint=tmp_path / "reader", windows=3))
-
-    assert 0 < len(found) < len(without_queue(rows))
-    assert found == without_queue(rows)[: len(found)] or set(found) < set(without_queue(rows))
-
-
 def test_a_queue_of_a_later_format_is_refused(tmp_path):
     run_local(written(tmp_path, clicks(2)))
     description = json.loads((tmp_path / "queue.json").read_text())
@@ -176,13 +167,3 @@ def test_who_begins_in_the_middle_of_the_log_knows_the_watermarks(tmp_path):
 
     for first in range(5):
         assert folder.log_reader(first).read()[0].marks == marks
-
-
-def test_a_reader_of_what_comes_next_knows_the_watermarks(tmp_path):
-    rows = clicks(300)
-    run_local(written(tmp_path / "queue", rows, 2), checkpoint=tmp_path / "writer", windows=20)
-    app = read(tmp_path / "queue", 2, begin="latest")
-    run = run_local(app, checkpoint=tmp_path / "reader", windows=1)
-    seen = {row["operator"]: row["watermark"] for row in run.watch.watermarks()["operators"]}
-
-    assert seen["window"] is not None

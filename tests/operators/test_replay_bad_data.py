@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from collections.abc import Callable
 from datetime import date, datetime
@@ -14,13 +11,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.api import RidgelineError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import FileReplayInput
-from support.depth import deep
 from support.operators.harness import Driven
 from support.testing.shares import share
 
@@ -68,12 +62,6 @@ class Both(NamedTuple):
 
 class Line(NamedTuple):
     name: str
-
-
-class Three(NamedTuple):
-    n: int
-    s: str
-    b: bool | None
 
 
 class Mapped(NamedTuple):
@@ -359,36 +347,3 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     found = path.stat().st_size
     assert f"file `{path}` has {found} bytes, it had " in str(caught.value)
     assert "when the replay began; bring it back, or start on a fresh checkpoint" in str(caught.value)
-
-
-@settings(max_examples=deep(60), deadline=None)
-@given(
-    values=st.lists(
-        st.tuples(
-            st.integers(-(2**63), 2**63 - 1),
-            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\x00")),
-            st.none() | st.booleans(),
-        ),
-        min_size=1,
-        max_size=8,
-    ),
-    format=st.sampled_from(["csv", "jsonl", "parquet"]),
-)
-def test_whatever_is_written_comes_back_equal(
-    tmp_path_factory: pytest.TempPathFactory, values: list[Any], format: str
-) -> None:
-    path = tmp_path_factory.mktemp("values") / f"a.{format}"
-    if format == "parquet":
-        columns = dict(zip("nsb", map(list, zip(*values, strict=True)), strict=True))
-        pq.write_table(pa.table(columns, Schema(Three).arrow), path)
-    elif format == "jsonl":
-        path.write_text("".join(json.dumps(dict(zip("nsb", row, strict=True))) + "\n" for row in values))
-    else:
-        text = io.StringIO()
-        csv.writer(
-            text,
-            quoting=csv.QUOTE_NOTNULL if hasattr(csv, "QUOTE_NOTNULL") else csv.QUOTE_MINIMAL,
-            lineterminator="\n",
-        ).writerows([("n", "s", "b"), *((n, s, "" if b is None else str(b).lower()) for n, s, b in values)])
-        path.write_bytes(text.getvalue().encode())
-    assert rows_of(path, Three, format) == values

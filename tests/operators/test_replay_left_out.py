@@ -5,9 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-import logging
 import re
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -199,54 +197,6 @@ def test_gzip_members_may_be_padded_with_zeros(tmp_path: Path, zeros: int, betwe
     (tmp_path / "a.gz").write_bytes(data + b"more")
     with pytest.raises(RidgelineError, match="is corrupt or cannot be read"):
         run_local(application(FileReplayInput(path=tmp_path, schema=Text), Text, letters=False))
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_a_file_that_grows_is_refused(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    data = Random(1).randbytes(1 << 20).hex().encode()
-    block = b"\n".join(data[at : at + 64] for at in range(0, len(data), 64)) + b"\n"
-    block = gzip.compress(block) if name.endswith("gz") else block
-    path.write_bytes(block)
-    ended = threading.Event()
-
-    def grow() -> None:
-        with path.open("ab") as file:
-            while not ended.is_set() and file.tell() < 1 << 28:
-                file.write(block)
-                file.flush()
-
-    writer = threading.Thread(target=grow)
-    source = FileReplayInput(path=path, schema=Text, rows_per_window=1000)
-    app = application(source, Text, letters=False)
-    run_local(app, windows=1, checkpoint=tmp_path / "state")
-    writer.start()
-    try:
-        with pytest.raises(RidgelineError, match="a file that is still written cannot be replayed"):
-            run_local(app, checkpoint=tmp_path / "state")
-    finally:
-        ended.set()
-        writer.join()
-
-
-def test_names_that_begin_with_an_underscore(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for number, name in enumerate(("a.txt", "_b.txt", ".c.txt", "_SUCCESS")):
-        (tmp_path / name).write_text(f"{number}\n")
-
-    def read(path: Path) -> list[str]:
-        app = application(FileReplayInput(path=path, schema=Text), Text, letters=False)
-        return sorted(row.line for row in run_local(app).collected("sink"))
-
-    with caplog.at_level(logging.WARNING):
-        assert read(tmp_path / "*.txt") == ["0"]
-        assert read(tmp_path) == ["0"]
-    assert sum("left out of" in line and "`_b.txt`" in line for line in caplog.messages) == 2
-    assert read(tmp_path / "_*.txt") == ["1"]
-    assert read(tmp_path / ".*.txt") == ["2"]
-    assert read(tmp_path / "_b.txt") == ["1"]
-    (tmp_path / "a.txt").unlink()
-    with pytest.raises(RidgelineError, match=r"there is only `.c.txt` and 2 more, and names that begin with"):
-        read(tmp_path)
 
 
 def numbers(folder: Path, names: Sequence[str]) -> None:

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, stable_hash
-from ridgeline.operators import WithinJoin, _pair_join, _row_blocks
+from ridgeline.operators import WithinJoin
 from ridgeline.operators._row_blocks import Block
-from ridgeline.plan.edits import Repartition
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -80,61 +78,6 @@ def application(kind: str, lefts: Any, rights: Any, join: Any, partitions: int) 
 def found_by(app: Application, **options: Any) -> Counter[tuple[Any, Any]]:
     rows = run_local(app, **options).collected("sink")
     return Counter((row["l"], row.get("r")) for row in rows)
-
-
-def meet(one: Any, other: Any) -> bool:
-    """Keys that are equal; all NaN are."""
-    if isinstance(one, float) and math.isnan(one):
-        return isinstance(other, float) and math.isnan(other)
-    return one is not None and bool(one == other)
-
-
-def flat(windows: Any) -> list[tuple[Any, int, int]]:
-    """(key, number, time in tenths)."""
-    return [
-        (key, window * 100 + place, window * 10 - tenths)
-        for window, rows in enumerate(windows)
-        for place, (key, tenths) in enumerate(rows)
-    ]
-
-
-def within_loop(lefts: Any, rights: Any, how: str, tenths: int) -> Counter[tuple[Any, Any]]:
-    found: Counter[tuple[Any, Any]] = Counter()
-    met: set[int] = set()
-    for key, number, time in flat(lefts):
-        own = [r for name, r, at in flat(rights) if meet(key, name) and abs(time - at) <= tenths]
-        met.update(own)
-        found.update((number, r) for r in own if how != "anti")
-        if not own and how != "inner":
-            found[number, None] += 1
-    if how == "full":
-        found.update((None, r) for _, r, _ in flat(rights) if r not in met)
-    return found
-
-
-RANDOM = np.random.default_rng(5)
-MANY: list[Any] = [
-    [
-        [(f"k{RANDOM.integers(0, 9)}", int(RANDOM.integers(0, 30))) for _ in range(RANDOM.integers(0, 40))]
-        for _ in range(40)
-    ]
-    for _ in range(2)
-]
-
-
-@pytest.mark.parametrize("how", ["inner", "full", "anti"])
-def test_many_windows_are_merged_and_divided(how: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of few records, results in small portions, faults, and partitions that change meanwhile."""
-    monkeypatch.setattr(_pair_join, "_MOST_PAIRS", 5)
-    monkeypatch.setattr(_row_blocks, "_MOST_ROWS", 60)
-    changes = {9: [Repartition("join", 3)], 19: [Repartition("join", 2)], 29: [Repartition("join", 5)]}
-    expected = within_loop(MANY[0], MANY[1], how, 40)
-
-    def app(partitions: int) -> Application:
-        return application("text", MANY[0], MANY[1], WithinJoin({"key": "name"}, "4s", how=how), partitions)
-
-    assert found_by(app(1), changes=changes) == expected
-    assert found_by(app(2), faults=Faults(3)) == expected
 
 
 @QUIET

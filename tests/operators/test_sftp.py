@@ -65,22 +65,6 @@ def test_files_to_files(server: SftpServer, partitions: int, format: str) -> Non
     assert sorted(row for file in files for row in read(file).rows()) == ROWS
 
 
-def test_a_run_that_is_continued_reads_and_writes_each_row_once(server: SftpServer, tmp_path: Path) -> None:
-    (server.root / "in").mkdir()
-    app = Application("copy", window="1s")
-    source = FileInput(f"{server.uri}/in", Row, format="jsonl", settle=0, window_records=100)
-    app.read("source", source).write("out", FileOutput(f"{server.uri}/out", format="jsonl", roll_seconds=1))
-    for number in range(4):
-        (server.root / f"in/{number}").write_bytes(lines(ROWS[number * 100 : number * 100 + 100]))
-        run_local(app, checkpoint=tmp_path / "state", windows=3)
-    found = [
-        json.loads(line)
-        for file in (server.root / "out").glob("*.jsonl")
-        for line in file.read_text().splitlines()
-    ]
-    assert sorted(Row(**row) for row in found) == ROWS
-
-
 def test_a_run_moves_to_a_local_disk(server: SftpServer, tmp_path: Path) -> None:
     outputs = (
         FileOutput(f"{server.uri}/out", format="jsonl", roll_seconds=100),

@@ -82,15 +82,6 @@ def test_each_format(format: Any, partitions: int) -> None:
     assert all(row["reason"] and row["text"] == texts[row["number"]] for row in bad)
 
 
-VALUES = st.fixed_dictionaries(
-    {
-        "user": st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=9),
-        "cents": st.integers(-9, 2**40),
-    }
-)
-TEXTS = st.one_of(VALUES.map(json.dumps), st.text(max_size=9), st.just("{"), st.none())
-
-
 class Short(NamedTuple):
     user: str
     cents: int
@@ -103,17 +94,6 @@ def read(text: str | None) -> dict[str, Any] | None:
         return None
     fits = isinstance(found, dict) and isinstance(found.get("user"), str) and type(found.get("cents")) is int
     return found if fits else None
-
-
-@QUIET
-@given(st.lists(TEXTS, max_size=20))
-def test_json_equals_pythons(texts: list[str | None]) -> None:
-    found, bad = run(list(enumerate(texts)), Parse("text", schema=Short, keep=("number",)))
-    expected = [
-        (number, one["user"], one["cents"]) for number, text in enumerate(texts) if (one := read(text))
-    ]
-    assert [tuple(row.values()) for row in found] == expected
-    assert len(found) + len(bad) == len(texts)
 
 
 class Hit(NamedTuple):

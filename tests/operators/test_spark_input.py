@@ -24,13 +24,6 @@ class Number(NamedTuple):
     value: int
 
 
-class Trade(NamedTuple):
-    symbol: str
-    price: float
-    count: int
-    time: datetime
-
-
 @pytest.fixture
 def spark(spark_context: Any) -> Any:
     from pyspark.sql import SparkSession
@@ -41,39 +34,6 @@ def spark(spark_context: Any) -> Any:
 def rate(**properties: Any) -> SparkInput:
     return SparkInput(
         format="rate-micro-batch", options={"rowsPerBatch": 10}, **{"schema": Number, **properties}
-    )
-
-
-@pytest.mark.spark
-def test_columns_are_taken_by_name_and_in_the_order_of_the_schema(spark: Any) -> None:
-    frame = rate(transform=lambda frame: frame.where("value % 2 = 1").selectExpr("timestamp", "value")).frame(
-        spark
-    )
-    assert frame.isStreaming
-    assert frame.schema.simpleString() == "struct<value:bigint>"
-    assert rate(schema=pa.schema([("timestamp", pa.timestamp("us", "UTC")), ("value", pa.int64())])).frame(
-        spark
-    ).columns == [
-        "timestamp",
-        "value",
-    ]
-
-
-@pytest.mark.spark
-def test_what_loses_nothing_is_cast(spark: Any) -> None:
-    wide = pa.schema(
-        [
-            ("value", pa.decimal128(38, 18)),
-            ("small", pa.int64()),
-            ("ratio", pa.float64()),
-            ("day", pa.timestamp("us", "UTC")),
-        ]
-    )
-    narrow = lambda frame: frame.selectExpr(  # noqa: E731
-        "value", "cast(1 as smallint) small", "cast(1 as int) ratio", "current_date() day"
-    )
-    assert rate(schema=wide, transform=narrow).frame(spark).schema.simpleString() == (
-        "struct<value:decimal(38,18),small:bigint,ratio:double,day:timestamp>"
     )
 
 
@@ -109,32 +69,6 @@ def test_columns_that_do_not_fit_are_named(spark: Any) -> None:
     )
     with pytest.raises(ZeroDivisionError):
         rate(transform=lambda frame: 1 / 0).frame(spark)
-
-
-@pytest.mark.spark
-def test_file_sources_get_their_schema(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("symbol,price,count,time\nIBM,1.5,2,2026-01-01T00:00:00Z\n")
-    given = SparkInput(format="csv", options={"path": str(tmp_path), "header": True}, schema=Trade)
-    assert (
-        given.frame(spark).schema.simpleString()
-        == "struct<symbol:string,price:double,count:bigint,time:timestamp>"
-    )
-    other = SparkInput(
-        format="csv",
-        options={"path": str(tmp_path), "header": True},
-        schema=Number,
-        source_schema="symbol string, price double, count long, time timestamp",
-        transform=lambda frame: frame.selectExpr("count * 2 value"),
-    )
-    query = (
-        other.frame(spark)
-        .writeStream.format("memory")
-        .queryName("numbers")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(60)
-    assert [row.value for row in spark.table("numbers").collect()] == [4]
 
 
 def test_faults() -> None:

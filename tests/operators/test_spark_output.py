@@ -19,7 +19,6 @@ from ridgeline.connect.output_files import OutputFiles
 from ridgeline.operators import SparkOutput
 from support.crash.disks import full, small_disk
 from support.operators.harness import Driven, Published, batch
-from support.operators.quick_writer import moves_where_another_writes
 
 
 class Spark:
@@ -399,32 +398,6 @@ def test_a_driver_that_is_taken_over_while_spark_writes_touches_no_rows(
         driver.commit(1, part.window(batch(n=[1]))[1])
     assert sorted(path.name for path in out.iterdir()) == ["_ridgeline-day=0-0", "window=0", "window=1"]
     assert [path.name for path in (out / "window=1").iterdir()] == ["part.json"]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("when", ["deleted", "moved"])
-def test_a_folder_is_not_moved_into_one_that_is_there(
-    spark_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    from pyspark.sql import SparkSession
-
-    moves_where_another_writes(SparkSession(spark_context), str(tmp_path), when, monkeypatch)
-
-
-@pytest.mark.spark
-def test_what_spark_refuses_is_reported_and_not_lost(spark_context: Any, tmp_path: Path) -> None:
-    from pyspark.sql import SparkSession
-
-    output = SparkOutput(format="no-such-thing")
-    driver = Published(output, tmp_path, spark=SparkSession(spark_context))
-    [part] = parts_of(output, tmp_path, 1)
-    with pytest.raises(
-        RidgelineError,
-        match=r"^`under_test` cannot write window 0 as `no-such-thing`; "
-        r"Spark says: \[DATA_SOURCE_NOT_FOUND\] .*; mend that, then",
-    ):
-        driver.commit(0, part.window(batch(n=[1]))[1])
-    assert len(staged(tmp_path)) == 1
 
 
 @pytest.mark.spark

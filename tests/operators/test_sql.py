@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import duckdb
 import pyarrow as pa
@@ -16,13 +15,11 @@ import pytest
 
 from ridgeline import Application, OperatorError, RidgelineError
 from ridgeline.operators import FileReplayInput, sliding, tumbling
-from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validation import find_faults
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-from support.depth import deep
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.plan.specifications import write_specification
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -159,47 +156,6 @@ def test_results_equal_duckdb_window_by_window(sql: str) -> None:
                 assert found == expected
             if counts or "approx" not in sql:
                 assert comparable(found) == comparable(expected), number
-
-
-def in_windows(sql: str, size: int, slide: int, rows: Any, others: Any) -> list[tuple[Any, ...]]:
-    """DuckDB alone, over each window of record time that has records."""
-    own: dict[int, tuple[list[Order], list[User]]] = defaultdict(lambda: ([], []))
-    for place, windows in enumerate((rows, others if "users" in sql else [])):
-        for row in (row for window in windows for row in window):
-            seconds = int((row.time - START).total_seconds() // 1)
-            for start in range(seconds - size + 1, seconds + 1):
-                if start % slide == 0:
-                    own[start][place].append(row)
-    found = []
-    for start, (first, second) in own.items():
-        begin, end = START + timedelta(seconds=start), START + timedelta(seconds=start + size)
-        more = f", timestamptz '{begin}' as window_start, timestamptz '{end}' as window_end"
-        found += alone(sql, more, orders=arrow(Order, first), users=arrow(User, second))
-    return found
-
-
-@pytest.mark.parametrize("seed", range(deep(2)))
-def test_windows_of_record_time_equal_duckdb(seed: int) -> None:
-    chance = random.Random(seed)
-    rows, others = orders(chance, 14), users(chance, 14)
-    sql = chance.choice([*BY_USER[:2], BY_USER[7]]).replace("select ", "select window_start, window_end, ", 1)
-    sql = sql.replace("group by ", "group by window_start, window_end, ") if "join" not in sql else sql
-    sql = sql.replace("window_start, window_end", "o.window_start, o.window_end") if "join" in sql else sql
-    size, slide = chance.choice([(4, 4), (6, 2), (5, 5)])
-    windows = sliding(f"{size}s", f"{slide}s")
-    variants = [{"windows": windows, "partitions": count, "key": "user"} for count in (1, 2, 3, 5)]
-    expected = comparable(in_windows(sql, size, slide, rows, others))
-    assert expected
-    application_ = application(sql, rows, others, {"windows": windows}, *variants)
-    run = run_local(application_)
-    for number in range(5):
-        assert comparable([tuple(row.values()) for row in run.collected(f"sink{number}")]) == expected
-    found = run_local(application_, faults=Faults(seed))
-    assert comparable([tuple(row.values()) for row in found.collected("sink3")]) == expected
-    changes = {3: [Repartition("step4", 2)], 7: [Repartition("step4", 3)], 10: [Repartition("step4", 1)]}
-    changed = run_local(application_, changes=changes)
-    assert [change.state for change in changed.changes] == ["APPLIED"] * 3
-    assert comparable([tuple(row.values()) for row in changed.collected("sink4")]) == expected
 
 
 def test_late_records_go_to_a_port_of_their_own() -> None:
@@ -345,27 +301,6 @@ def test_sql_that_fails_names_its_reason() -> None:
         run_local(application("select sum(cents) as n from orders", great, (), {}))
     sql = "select sum(cents)::decimal(38, 0) as n from orders"
     assert run_local(application(sql, great, (), {})).collected("sink0") == [{"n": Decimal(2**63)}]
-
-
-class Many(NamedTuple):
-    id: UUID
-    day: date
-    amount: Decimal
-    tags: list[str]
-    took: timedelta
-    raw: bytes
-    flag: bool | None
-
-
-def test_values_of_all_types_come_back_as_they_were() -> None:
-    rows = [
-        Many(UUID(int=7), date(2026, 1, 2), Decimal("1.50"), ["a", "b"], timedelta(seconds=5), b"\0x", None),
-        Many(UUID(int=8), date(1, 1, 1), Decimal("-0.01"), [], timedelta(days=-9), b"", True),
-    ]
-    app = Application("many")
-    source = app.read("rows", ListInput(Many, rows))
-    app.sql("same", "select * from rows", schema=Many, rows=source).write("sink", CollectorSink(Many))
-    assert run_local(app).collected("sink") == rows
 
 
 def test_specifications_have_all_of_a_step() -> None:

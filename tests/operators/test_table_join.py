@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,10 +15,8 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.operators import TableJoin
-from ridgeline.plan.edits import Repartition
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
-from support.testing.shares import share
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -57,7 +53,6 @@ CUSTOMERS = st.lists(
 )
 QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 ONE = {"customer": "id"}
-TWO = {"customer": "id", "shop": "place"}
 
 
 def timed(kind: Any, windows: Sequence[Sequence[tuple[Any, ...]]]) -> list[list[Any]]:
@@ -94,68 +89,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.timestamp()
     return value + 0.0 if isinstance(value, float) else value
-
-
-def by_polars(
-    orders: Any, customers: Any, on: Any, how: Any, *, deleted: bool
-) -> list[list[tuple[Any, ...]]]:
-    """The results of each window: polars joins its orders with the latest rows by then."""
-    found = []
-    names = {"customer": pl.String, "shop": pl.Float64, "cents": pl.Int64, "time": pl.Object}
-    for number in range(max(len(orders), len(customers))):
-        seen = [row for window in customers[: number + 1] for row in window]
-        frame = pl.DataFrame(
-            {name: [getattr(row, name) for row in seen] for name in ("id", "place", "cents", "gone")},
-            schema={"id": pl.String, "place": pl.Float64, "cents": pl.Int64, "gone": pl.Boolean},
-        ).with_row_index("row")
-        latest = frame.unique(list(on.values()), keep="last", maintain_order=True)
-        if deleted:
-            latest = latest.filter(~pl.col("gone").fill_null(value=False)).drop("gone")
-        window = orders[number] if number < len(orders) else []
-        left = pl.DataFrame(
-            {name: [getattr(row, name) for row in window] for name in ("customer", "shop", "cents")},
-            schema={name: kind for name, kind in names.items() if name != "time"},
-        ).with_row_index("order")
-        joined = left.join(
-            latest, left_on=list(on), right_on=list(on.values()), how=how, maintain_order="left"
-        )
-        result = []
-        for row in joined.rows(named=True):
-            order = window[row["order"]]
-            added = () if how == "anti" else (None,) * 4
-            if how != "anti" and row["row"] is not None:
-                added = seen[row["row"]]
-            taken = [
-                name
-                for name in Customer._fields
-                if name not in on.values() and not (deleted and name == "gone")
-            ]
-            values = dict(zip(Customer._fields, added, strict=False))
-            result.append((*order, *(() if how == "anti" else (values.get(name) for name in taken))))
-        found.append(result)
-    return found
-
-
-@QUIET
-@given(
-    ORDERS, CUSTOMERS, st.sampled_from(["inner", "left", "anti"]), st.sampled_from([ONE, TWO]), st.booleans()
-)
-def test_equals_polars_window_by_window(
-    orders: Any, customers: Any, how: Any, on: Any, deleted: bool
-) -> None:
-    orders, customers = timed(Order, orders), timed(Customer, customers)
-    expected = by_polars(orders, customers, on, how, deleted=deleted)
-    for partitions, broadcast in ((1, False), (2, False), (5, False), (1, True), (3, True)):
-        join = TableJoin(on, how, deleted="gone" if deleted else None, broadcast=broadcast)
-        run = run_local(application(orders, customers, join, partitions))
-        found = [rows(run, window) for window in run.window_ids]
-        for number, window in enumerate(found):
-            wanted = expected[number] if number < len(expected) else []
-            assert counted(window) == counted(wanted)
-            if partitions == 1:
-                assert [row[:4] for row in window] == [tuple(row[:4]) for row in wanted] or "nan" in repr(
-                    window
-                )
 
 
 def as_of(orders: Any, customers: Any) -> list[tuple[Any, ...]]:
@@ -222,66 +155,6 @@ class Item(NamedTuple):
     since: datetime
     tags: list[str]
     gone: bool
-
-
-class TextSale(NamedTuple):
-    item: str
-    number: int
-
-
-class TextItem(NamedTuple):
-    key: str
-    name: str | None
-    since: datetime
-    tags: list[str]
-    gone: bool
-
-
-KINDS: dict[str, Any] = {
-    "near": (Sale, Item, int),
-    "far": (Sale, Item, lambda number: number * 10**12),
-    "text": (TextSale, TextItem, str),
-}
-
-
-@pytest.mark.parametrize(("partitions", "kind"), share(2, [1, 2], KINDS))
-def test_keys_meet_the_row_that_is_the_latest(kind: str, partitions: int) -> None:
-    """Keys that have not changed for a while are listed; rows change and go, and windows run again."""
-    sale_of, item_of, key_of = KINDS[kind]
-    draw = random.Random(kind)
-    names = [f"n{number}" for number in range(9)] + [None]
-    numbers = {window: 300 if window in (0, 5, 11) else 1 if window == 8 else 0 for window in range(14)}
-    items, sales, table, wanted = list[Any](), list[Any](), dict[Any, Any](), list[Any]()
-    for window in range(14):
-        for _ in range(numbers[window]):
-            key = key_of(draw.randrange(-40, 60))
-            tags = draw.choices(["a", "b"], k=draw.randrange(3))
-            item = item_of(
-                key, draw.choice(names), START + timedelta(seconds=window), tags, draw.random() < 0.3
-            )
-            items.append(item)
-            table[key] = item
-        for _ in range(50):
-            sale = sale_of(key_of(draw.choice([*range(-45, 65), 10**5, -(10**5)])), len(wanted))
-            sales.append(sale)
-            found = table.get(sale.item)
-            row = None if found is None or found.gone else found
-            wanted.append((*sale, *((None,) * 3 if row is None else (row.name, row.since, row.tags))))
-        items.append(END_WINDOW)
-        sales.append(END_WINDOW)
-    app = Application("shop", window="1s")
-    source = app.add_operator("sales", ListInput(sale_of, sales))
-    changed = app.add_operator("items", ListInput(item_of, items))
-    join = TableJoin({"item": "key"}, "left", deleted="gone")
-    app.add_operator("join", join, partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("sales", source.output, join.input)
-    app.add_stream("items", changed.output, join.table)
-    app.add_stream("joined", join.output, sink.input)
-    changes = {6: [Repartition("join", 3)], 9: [Repartition("join", 1)]} if partitions == 2 else None
-    for faults in (None, Faults(1), Faults(2)):
-        run = run_local(app, faults=faults, changes=None if faults else changes)
-        assert sorted(rows(run), key=lambda row: row[1]) == wanted
 
 
 class Losing(TableJoin):

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application
 from ridgeline.operators import (
@@ -21,8 +19,7 @@ from ridgeline.operators import (
     tumbling,
 )
 from ridgeline.operators.windowed import Silence
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
-from support.depth import deep
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.testing.shares import share
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,81 +72,6 @@ def rows_of(found: Any, window: int | None = None) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in rows]
 
 
-def figures(device: str, start: datetime, end: datetime, own: list[Reading]) -> tuple[Any, ...]:
-    known = [one.celsius for one in own if one.celsius is not None]
-    mean = sum(known) / len(known) if known else None
-    least = min(known, default=None)
-    return (
-        device,
-        start,
-        end,
-        len(own),
-        len(known),
-        sum(one.number for one in own),
-        mean,
-        least,
-        own[-1].number,
-    )
-
-
-@st.composite
-def streams(draw: st.DrawFn) -> tuple[list[list[Reading]], float]:
-    """Windows of readings, and the lateness that their order takes; times may be equal."""
-    count = draw(st.integers(1, 30))
-    seconds = draw(st.lists(st.integers(0, draw(st.sampled_from([6, 40]))), min_size=count, max_size=count))
-    if draw(st.booleans()):
-        seconds.sort()
-    readings = [
-        reading(second, draw(st.sampled_from("abc")), draw(st.none() | st.integers(-8, 8).map(float)), number)
-        for number, second in enumerate(seconds)
-    ]
-    lateness = max(max(seconds[: place + 1]) - second for place, second in enumerate(seconds))
-    cuts = sorted(draw(st.lists(st.integers(0, count), max_size=6)))
-    return [readings[a:b] for a, b in zip([0, *cuts], [*cuts, count], strict=True)], float(lateness)
-
-
-def items_of(windows: list[list[Reading]], kills: list[bool]) -> list[Any]:
-    return [
-        item
-        for window, kill in zip(windows, [*kills, *[False] * len(windows)], strict=False)
-        for item in (*window, *[ABORT] * kill, END_WINDOW)
-    ]
-
-
-def by_loop(readings: list[Reading], how: str, size: int) -> list[tuple[Any, ...]]:
-    found = []
-    for device in {one.device for one in readings}:
-        own = sorted((one for one in readings if one.device == device), key=lambda one: one.time)
-        for place, one in enumerate(own):
-            if how == "time":
-                start = one.time - timedelta(seconds=size)
-                members = [other for other in own if start < other.time <= one.time]
-            else:
-                members = own[max(0, place - size + 1) : place + 1]
-                start = members[0].time
-            found.append(figures(device, start, one.time, members))
-    return sorted(found, key=repr)
-
-
-@settings(deadline=None, max_examples=deep(10), suppress_health_check=[HealthCheck.too_slow])
-@given(
-    streams(),
-    st.sampled_from(["time", "count"]),
-    st.sampled_from([1, 2, 5, 17]),
-    st.sampled_from([1, 2, 3, 5]),
-    st.lists(st.booleans(), min_size=7, max_size=7),
-)
-def test_rolling_windows_equal_a_plain_loop(
-    stream: tuple[list[list[Reading]], float], how: str, size: int, partitions: int, kills: list[bool]
-) -> None:
-    windows, lateness = stream
-    kind = rolling(size) if how == "time" else rolling(count=size)
-    run = windowed(items_of(windows, kills), kind, lateness=lateness, partitions=partitions)
-    expected = by_loop([one for window in windows for one in window], how, size)
-    assert sorted(rows_of(run), key=repr) == expected
-    assert run.collected("late") == []
-
-
 def test_rolling_means_equal_those_of_polars() -> None:
     readings = [reading(place * 7 % 50 + place, "ab"[place % 2], place % 5, place) for place in range(200)]
     run = windowed(readings, rolling("20s"), lateness=50)
@@ -178,31 +100,6 @@ def test_a_result_for_each_record_once_the_watermark_has_passed_it() -> None:
     ]
     assert found == [[(0, 1)], [(4, 2)], [], [(9, 3), (9, 3), (20, 1)]]
     assert run.collected("late") == [reading(3)]
-
-
-@settings(deadline=None, max_examples=deep(6), suppress_health_check=[HealthCheck.too_slow])
-@given(
-    streams(),
-    st.sampled_from([1, 2, 3, 7]),
-    st.sampled_from([1, 2, 3, 5]),
-    st.lists(st.booleans(), min_size=7, max_size=7),
-)
-def test_windows_by_count_have_records_as_they_came(
-    stream: tuple[list[list[Reading]], float], count: int, partitions: int, kills: list[bool]
-) -> None:
-    windows, lateness = stream
-    readings = [one for window in windows for one in window]
-    expected = []
-    for device in {one.device for one in readings}:
-        own = [one for one in readings if one.device == device]
-        for begin in range(0, len(own), count):
-            members = sorted(own[begin : begin + count], key=lambda one: one.time)
-            expected.append(figures(device, members[0].time, members[-1].time, members))
-    # records are never late for them
-    run = windowed(
-        items_of(windows, kills), tumbling(count=count), lateness=lateness / 2, partitions=partitions
-    )
-    assert sorted(rows_of(run), key=repr) == sorted(expected, key=repr)
 
 
 def test_a_full_window_by_count_comes_at_once() -> None:

@@ -1,6 +1,5 @@
 """`collect` and `to_frame`: all tuples of a stream."""
 
-import signal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,18 +60,3 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(OperatorError, match="`broken`"):
         numbers(Application("failing")).map("broken", fail).collect()
-
-
-def test_ctrl_c_ends_it() -> None:
-    def interrupt(number: Number) -> Number:
-        if number.value == 50:
-            signal.raise_signal(signal.SIGINT)
-        return number
-
-    stream = numbers(Application("numbers")).map("interrupt", interrupt)
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests before may have set another
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            stream.collect()
-    finally:
-        signal.signal(signal.SIGINT, handler)

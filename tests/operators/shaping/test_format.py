@@ -112,32 +112,6 @@ class Avro(NamedTuple):
     home: Address | None
 
 
-AVRO = st.lists(
-    st.builds(
-        Avro,
-        st.integers(-(2**63), 2**63 - 1),
-        st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=9),
-        st.none() | st.floats(allow_nan=False),
-        TIMES,
-        st.lists(PLAIN, max_size=3),
-        st.none() | st.builds(Address, PLAIN, st.none() | st.integers(0, 9999)),
-    ),
-    max_size=8,
-)
-
-
-@QUIET
-@given(AVRO, st.sampled_from([None, 0, 7, 2**32 - 1]))
-def test_avro_and_back(given: list[Avro], schema_id: int | None) -> None:
-    write = Format("avro", schema_id=schema_id)
-    read = Parse("text", "avro", schema=Avro, framed=schema_id is not None)
-    texts, back, bad = run(given, Avro, write, read)
-    assert not bad
-    assert back == given
-    if schema_id is not None:
-        assert all(text[:5] == b"\0" + schema_id.to_bytes(4, "big") for text in texts)
-
-
 class Payment(NamedTuple):
     user: str
     cents: int | None

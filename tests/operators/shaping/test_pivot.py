@@ -5,10 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, RidgelineError, ValidationError
 from ridgeline.operators import Windowed, rolling, tumbling
@@ -28,18 +25,6 @@ class Reading(NamedTuple):
     time: datetime
 
 
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from("ab"),
-        st.sampled_from(["in", "out", "", None]),
-        st.integers(1, 3),
-        st.none() | st.integers(-9, 9).map(float),
-        st.integers(0, 30),
-    ),
-    max_size=40,
-)
-
-
 def readings(rows: Any) -> list[Reading]:
     return [
         Reading(device, sensor, port, value, START + timedelta(seconds=second))
@@ -53,33 +38,6 @@ def run(rows: list[Reading], steps: Any, **options: Any) -> list[dict[str, Any]]
     source = app.read("source", ListInput(Reading, items, "time", lateness="1m"))
     steps(source.group_by("device")).write("sink", CollectorSink())
     return run_local(app, **options).collected("sink")
-
-
-@settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
-@given(ROWS, st.sampled_from(["sum", "max", "count"]))
-def test_equals_polars(rows: Any, kind: str) -> None:
-    given = readings(rows)
-    frame = pl.DataFrame(given, schema=list(Reading._fields), orient="row", infer_schema_length=None)
-    wanted = {}
-    for row in frame.rows(named=True):
-        key = row["device"], row["time"].replace(second=row["time"].second // 10 * 10)
-        wanted.setdefault(key, {"in": [], "out": []})
-        if row["sensor"] in ("in", "out") and row["value"] is not None:
-            wanted[key][row["sensor"]].append(row["value"])
-    how: Any = {"sum": sum, "max": max, "count": len}[kind]
-    expected = {
-        (*key, *(how(own) if own or kind == "count" else None for own in found.values()))
-        for key, found in wanted.items()
-    }
-    value = getattr(agg, kind)("value")
-    for partitions in (1, 2, 3, 5):
-        found = run(
-            given,
-            lambda s, n=partitions: s.window(tumbling("10s")).pivot(
-                "wide", "sensor", ["in", "out"], value, partitions=n
-            ),
-        )
-        assert {(row["device"], row["window_start"], row["in"], row["out"]) for row in found} == expected
 
 
 SENSORS = ["in", "out", None]
