@@ -1,6 +1,5 @@
 """Operators that hand each batch on before they take the next: the same as one after the other."""
 
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort, State
 from ridgeline.engine.container import chain as relay
 from ridgeline.measure.events import OperatorWindow
-from ridgeline.operators import aggregate, tumbling
 from ridgeline.testing import CollectorSink, LocalRun, run_local
 
 NUMBERS = pa.schema([("number", pa.int64())])
@@ -164,50 +162,3 @@ def test_an_operator_that_fails_is_named_and_no_other(monkeypatch, failing):
     assert RELAYED
     ended = [name for name, what, _ in CALLS if what == "end"]
     assert not ended
-
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-TIMED = pa.schema([("number", pa.int64()), ("time", pa.timestamp("us", "UTC"))])
-
-
-class Minutes(InputOperator):
-    """Two batches a window, each of three seconds of a minute of its own."""
-
-    output = OutputPort(TIMED)
-
-    def emit_tuples(self) -> None:
-        first = 2 * self.context.window_id
-        for minute in (first, first + 1):
-            times = [NOON + timedelta(minutes=minute, seconds=second) for second in range(3)]
-            self.output.emit_batch(
-                pa.record_batch([pa.array([1, 2, 3]), pa.array(times, TIMED[1].type)], schema=TIMED)
-            )
-        if self.context.window_id == 3:
-            self.finish()
-
-
-def closed(monkeypatch: Any, rows: int) -> list[tuple[int, Any]]:
-    """What a window closes behind `with_times`; `rows`: from how many rows a batch it is handed on."""
-    monkeypatch.setattr(relay, "BATCH_ROWS", rows)
-    app = Application("minutes")
-    timed = (
-        app.read("source", Minutes()).with_columns("twice", twice="number * 2").with_times("timed", "time")
-    )
-    minutes = timed.window(tumbling("1m"))
-    totals = minutes.aggregate("totals", start=aggregate.window_start(), twice=aggregate.sum("twice"))
-    totals.write("sink", CollectorSink())
-    found = run_local(app)
-    outs = [
-        (event.window_id, event.tuples_out["output"])
-        for event in found.events
-        if isinstance(event, OperatorWindow) and "late" in event.tuples_out
-    ]
-    starts = [(row["start"] - NOON, row["twice"]) for row in found.collected("sink")]
-    assert starts == [(timedelta(minutes=minute), 12) for minute in range(8)]
-    return outs
-
-
-def test_windows_behind_times_that_a_step_gives_close_as_they_do_one_after_the_other(monkeypatch):
-    usual = closed(monkeypatch, 1_000_000)
-    assert usual == [(0, 1), (1, 2), (2, 2), (3, 3)]
-    assert closed(monkeypatch, 1) == usual

@@ -76,15 +76,3 @@ def test_what_is_under_way_when_an_application_is_killed_is_void():
     assert committed == list(range(len(committed)))
     assert len(committed) < len(driven.of(WindowPlanned))
     assert driven.asked[0].state == "APPLIED"
-
-
-def test_a_paused_application_can_be_shut_down_and_killed():
-    for what in (Shutdown(), Kill()):
-        driven = Controlled()
-        driven.asks[3] = [Pause(), what]
-        if isinstance(what, Kill):
-            with pytest.raises(ApplicationKilledError):
-                driven.drive()
-        else:
-            driven.drive()
-        assert {one.state for one in driven.asked} == {"APPLIED"}

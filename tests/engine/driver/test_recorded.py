@@ -9,31 +9,19 @@ import json
 import tarfile
 from collections import Counter
 
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from ridgeline.cli.main import app as command
-from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.plan.planner import plan_application
-from ridgeline.testing import run_local
 from support.crash.rows import visible
-from support.engine.on_spark import run_on_spark
 from support.engine.recorded import (
-    PER_WINDOW,
     START,
-    STOPPED_AFTER,
-    WINDOWS,
-    application,
-    expected,
-    write_lines,
 )
-from support.engine.write_recorded import HOME, KILLED, STOPPED, at_home
+from support.engine.write_recorded import KILLED, STOPPED, at_home
 from support.paths import SUPPORT
 
 ARCHIVE = SUPPORT / "engine" / "recorded-162384e1.tar.xz"
-AT_ONCE = {"window": "20ms"}
 
 
 @pytest.fixture(params=[STOPPED, KILLED])
@@ -45,22 +33,6 @@ def recorded(request, tmp_path):
         yield tmp_path / request.param
 
 
-@pytest.mark.spark
-def test_a_run_on_spark_goes_on_from_a_checkpoint_of_an_earlier_version(spark_context, recorded):
-    app = application(str(HOME))
-    planner = Planner(
-        lambda values, kept, edits: plan_application(app, values, AT_ONCE, kept=kept, edits=edits), {}
-    )
-    run = run_on_spark(app, spark_context, recorded / "checkpoint", planner=planner)
-    check(recorded, run.ids, run.plan)
-
-
-def test_a_run_from_its_beginning_has_the_same_outputs(tmp_path):
-    write_lines(tmp_path)
-    run_local(application(str(tmp_path)))
-    assert rows(tmp_path / "outputs") == expected()
-
-
 def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(tmp_path):
     with tarfile.open(ARCHIVE) as tar:
         tar.extractall(tmp_path, filter="data")
@@ -69,23 +41,6 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(tmp_path):
     assert result.exit_code == 0, result.output
     now = json.loads(result.stdout)
     assert_has(now, json.loads(then.read_text()), "figures")
-
-
-def check(folder, windows, plan):
-    """The run went on where the checkpoint ends, with its change, and all outputs are exact."""
-    assert windows == list(range(STOPPED_AFTER, WINDOWS))
-    names = Counter(one.name for one in plan.physical.operators if not one.unifier)
-    assert (names["watch"], names["audit"], names["later"]) == (3, 1, 1)
-    found = rows(folder / "outputs")
-    later = sorted(number for (_, number), count in found.pop("later").items() for _ in range(count))
-    assert found == expected()
-    assert later == list(range(later[0], WINDOWS * PER_WINDOW))  # from the window of the change on
-    assert 0 < later[0] < STOPPED_AFTER * PER_WINDOW
-    assert later[0] % PER_WINDOW == 0
-    [recording] = (folder / "checkpoint" / "recordings").glob("*/readings")
-    numbers = ds.dataset(recording, format="parquet").to_table()["number"].to_pylist()
-    assert sorted(numbers) == list(range(min(numbers), WINDOWS * PER_WINDOW))
-    assert min(numbers) < STOPPED_AFTER * PER_WINDOW
 
 
 def rows(outputs):

@@ -1,19 +1,14 @@
 """Changes of the plan in slots that are real processes; only Spark is not there."""
 
-from pathlib import Path
-
 import pytest
 
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import (
-    AddOperator,
-    AddSink,
     Repartition,
 )
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
 from support.engine.slot_platform import kill, run_in_processes
 from support.engine.staying import staying
-from support.service import live
 from support.service.live import application
 
 
@@ -67,24 +62,6 @@ def test_what_a_change_does_not_touch_keeps_process_instance_and_connection(run,
     assert states(found) == [APPLIED] * 20
     assert len(list(folder.glob("setup-*"))) == len(list(folder.glob("teardown-*"))) == 1
     assert len(list(folder.glob("lives-*"))) == 1
-
-
-def test_code_that_slots_cannot_import_is_refused_and_costs_no_slot(run, tmp_path, monkeypatch):
-    module = tmp_path / "code" / "only_on_the_driver.py"
-    module.parent.mkdir()
-    source = Path(live.__file__).read_text()
-    check = (
-        "import multiprocessing\nif multiprocessing.parent_process():\n    raise ImportError('no library')\n"
-    )
-    module.write_text(source + check)
-    monkeypatch.syspath_prepend(str(module.parent))
-    add = AddOperator("audit", {"class": "only_on_the_driver.Audit"})
-    found = run(application("10ms"), places=6, changes={10: [add, AddSink("numbers", "audit.input")]})
-    [(state, reason)] = states(found)
-    assert state == "REFUSED"
-    assert "no library" in reason
-    assert not found.of_type(SlotLost)
-    assert not found.retries
 
 
 def test_a_change_that_is_withdrawn_gives_its_slots_back(run):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
+from ridgeline.api.errors import OperatorError, RidgelineError
 from support.engine.applications import FailingSum, Sum, sum_application
 from support.engine.on_spark import run_on_spark
 
@@ -33,21 +33,6 @@ def test_error_names_application_operator_partition_window_and_tuple(spark_conte
     assert [(retry.window_id, retry.attempt) for retry in run.retries] == [(4, 1)]
     assert run.retries[0].reason == expected
     assert run.ids == [0, 1, 2, 3]
-
-
-def test_goes_on_once_the_fault_is_mended(spark_context, tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-    first, _ = run_on_spark(
-        sum_application(FailingSum(bad=47), recovery_attempts=0),
-        spark_context,
-        checkpoint,
-        expect=OperatorError,
-    )
-
-    second = run_on_spark(sum_application(FailingSum(bad=-1)), spark_context, checkpoint)
-
-    assert first.ids + second.ids == list(range(10))
-    assert sums(first) + sums(second) == SUMS
 
 
 @pytest.mark.parametrize(("failures", "on_error"), [(1, "STOP"), (3, "RETRY")])
@@ -86,20 +71,3 @@ def test_operator_that_cannot_be_pickled_is_named(spark_context, tmp_path):
 
 
 # The checkpoint folder --------------------------------------------------------------------------------------
-
-
-def test_second_run_on_a_checkpoint_is_refused_while_the_first_runs(spark_context, tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-    refused = []
-
-    def start_another(run, summary):
-        if summary.window_id == 1:
-            refused.append(
-                run_on_spark(sum_application(), spark_context, checkpoint, expect=CheckpointError)[1]
-            )
-
-    first = run_on_spark(sum_application(), spark_context, checkpoint, each=start_another)
-
-    assert f"checkpoint folder `{checkpoint}` is in use by process " in str(refused[0])
-    assert "stop it first, or give another `--checkpoint`" in str(refused[0])
-    assert sums(first) == SUMS

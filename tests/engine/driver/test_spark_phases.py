@@ -11,9 +11,9 @@ from ridgeline.measure.events import SourceProgress, SparkTrigger, WindowCommitt
 from ridgeline.measure.latency.window_phases import phase_table
 from ridgeline.observe.plan_topology import topology_of
 from ridgeline.operators import SparkInput
-from support.engine.applications import FailingSum, Number, Sum, sink
+from support.engine.applications import Number, Sum, sink
 from support.engine.on_spark import run_on_spark
-from support.engine.spark_sources import rate_application, two_spark_sources
+from support.engine.spark_sources import rate_application
 
 pytestmark = pytest.mark.spark
 
@@ -59,35 +59,6 @@ def test_each_window_has_sparks_phases(spark_context, tmp_path):
         "job launch",
         "commit log",
     }
-
-
-def test_a_source_without_latest_offsets_has_an_unknown_backlog(spark_context, tmp_path):
-    run = run_on_spark(rate_application(partitions=2), spark_context, tmp_path / "checkpoint", windows=2)
-    assert [(event.consumed, event.remaining) for event in sources(run, "numbers")] == [
-        (100.0, None),
-        (200.0, None),
-    ]
-
-    again = run_on_spark(rate_application(partitions=2), spark_context, tmp_path / "checkpoint", windows=1)
-    assert [(event.window_id, event.consumed) for event in sources(again, "numbers")] == [(2, 100.0)]
-    assert [event.window_id for event in again.of_type(SparkTrigger)] == [2]
-
-
-def test_two_sources_are_reported_apart(spark_context, tmp_path):
-    run = run_on_spark(two_spark_sources(), spark_context, tmp_path / "checkpoint", windows=3)
-
-    assert [event.consumed for event in sources(run, "first")] == [50.0, 100.0, 150.0]
-    assert [event.consumed for event in sources(run, "odds")] == [100.0, 200.0, 300.0]
-
-
-def test_a_window_that_is_run_again_counts_its_records_once(spark_context, tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    app = rate_application(FailingSum(bad=251, failures=1, folder=str(folder)), partitions=2)
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=4)
-
-    assert len(run.retries) == 1
-    assert [event.consumed for event in sources(run, "numbers")] == [100.0, 200.0, 300.0, 400.0]
 
 
 def files():

@@ -13,7 +13,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.engine.driver.run.launch import Options, launch
-from ridgeline.measure.events import OutputPublished, StoreSilent, WindowCommitted
+from ridgeline.measure.events import OutputPublished, WindowCommitted
 from ridgeline.operators import FileOutput, SparkInput
 from ridgeline.plan.planner import plan_application
 
@@ -82,40 +82,3 @@ def test_committed_rows_come_into_sight_though_the_source_is_idle(
     ]
     assert (len(committed), [event.window_id for event in published]) == (1, [0])
     assert published[0].at >= committed[0].began + ROLL_SECONDS - 0.1
-
-
-def test_a_folder_that_goes_between_windows_is_waited_for(
-    spark_context: Any, tmp_path: Path, wait_until: Any
-) -> None:
-    out, elsewhere, moved = tmp_path / "out", tmp_path / "elsewhere", threading.Event()
-
-    def rename(event: Any) -> None:
-        """Once a window is committed, but not published: on a slow disk it may be due at once."""
-        if not isinstance(event, WindowCommitted) or moved.is_set():
-            return
-        windows = event.window_id + 1
-        if len(list(out.glob("out-*"))) < windows:
-            out.rename(elsewhere)
-            moved.set()
-        else:
-            (tmp_path / "next").write_text('{"n": 3}\n')
-            (tmp_path / "next").rename(tmp_path / "in" / f"{windows}.json")
-
-    running = Running(application(tmp_path), spark_context, tmp_path / "checkpoint", rename)
-
-    def said(*, again: bool) -> list[StoreSilent]:
-        return [event for event in running.events if isinstance(event, StoreSilent) and event.again == again]
-
-    try:
-        wait_until(lambda: running.error or said(again=False), "the folder to be missed")
-        assert running.error is None
-        before = len(list(elsewhere.glob("out-*")))
-        elsewhere.rename(out)
-        wait_until(lambda: running.error or said(again=True), "the folder to be there again")
-        wait_until(lambda: running.error or len(list(out.glob("out-*"))) > before, "what was left")
-    finally:
-        running.end()
-    assert running.error is None
-    silent = said(again=False)[0]
-    assert silent.output == "out"
-    assert "not there any more" in silent.error

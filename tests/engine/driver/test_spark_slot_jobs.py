@@ -57,10 +57,6 @@ def stay(slot, text, folder):
         time.sleep(0.01)
 
 
-def refuse(slot, _text, _folder):
-    raise ValueError(f"slot {slot} is refused")
-
-
 def test_a_task_that_dies_is_tried_again_by_spark_and_its_job_ends_once(started, wait_until, tmp_path):
     jobs, woken = started(stay)
     jobs.start(0)
@@ -77,36 +73,6 @@ def test_a_task_that_dies_is_tried_again_by_spark_and_its_job_ends_once(started,
     wait_until(lambda: len(woken) == 2, "a call for each, which follows its end")
 
 
-def test_a_job_that_spark_gives_up_ends_with_its_error(started, wait_until):
-    jobs, _ = started(refuse)
-    jobs.start(3)
-    [ended] = wait_until(jobs.take_ended, "the job to end")
-    assert ended.slot == 3
-    assert "slot 3 is refused" in str(ended.error)
-
-
-def test_the_job_of_a_slot_that_is_connected_is_not_looked_at(started, wait_until, tmp_path):
-    jobs, woken = started(stay)
-    jobs.start(0)
-    jobs.connected(0)
-    wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
-    jobs.start(1)
-    (tmp_path / "go").touch()
-    assert [job.slot for job in wait_until(jobs.take_ended, "the job of slot 1 to end")] == [1]
-    jobs.disconnected(0)
-    assert [job.slot for job in wait_until(jobs.take_ended, "the job of slot 0 to end")] == [0]
-    wait_until(lambda: len(woken) == 2, "a call for each, which follows its end")
-
-
-def test_cancelled_jobs_end(started, wait_until, tmp_path):
-    jobs, _ = started(stay)
-    jobs.start(0)
-    wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
-    jobs.cancel(0)
-    [ended] = wait_until(jobs.take_ended, "the job to end")
-    assert ended.error is not None
-
-
 def test_jobs_that_somebody_else_cancels_say_what_may_be_the_reason(
     started, spark_context, wait_until, tmp_path
 ):
@@ -120,11 +86,3 @@ def test_jobs_that_somebody_else_cancels_say_what_may_be_the_reason(
     assert reason.endswith(
         "; slots are tasks that last as long as the application: does the cluster end long tasks?"
     )
-
-
-def test_closing_ends_what_does_not_end_by_itself(started, wait_until, tmp_path):
-    jobs, _ = started(stay)
-    jobs.start(0)
-    wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
-    jobs.close(2.0)
-    assert [job.slot for job in wait_until(jobs.take_ended, "the job to end")] == [0]

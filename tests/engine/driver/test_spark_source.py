@@ -12,17 +12,13 @@ from pyspark.sql import SparkSession
 
 from ridgeline import Application, DeadLetter, OnError
 from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.operators import SparkInput
 from support.engine.applications import FailingSum, Number, sink
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import (
-    copying_application,
     folder_application,
     python_beside_spark,
     rate_application,
-    timed_application,
-    two_spark_sources,
 )
 from support.manifests import newest_file
 
@@ -35,41 +31,6 @@ def odd_sum(count):
 
 def sums(run):
     return [tuple(row) if len(row) > 1 else row[0] for row in run.collected("store")]
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_rate_source_goes_on_where_it_stopped(spark_context, tmp_path, partitions):
-    checkpoint = tmp_path / "checkpoint"
-
-    first = run_on_spark(rate_application(partitions=partitions), spark_context, checkpoint, windows=3)
-    second = run_on_spark(rate_application(partitions=partitions), spark_context, checkpoint, windows=2)
-
-    assert first.ids + second.ids == [0, 1, 2, 3, 4]
-    assert sums(first) + sums(second) == [odd_sum(100 * window + 100) for window in range(5)]
-    assert sum(sum(report.tuples_out.values()) for report in first.reports("numbers", 0)) == 50
-
-
-def test_windows_of_record_time_follow_a_spark_source(spark_context, tmp_path):
-    """Spark deals all rows of a batch to one partition: the others are idle, and hold no window back."""
-    checkpoint = tmp_path / "checkpoint"
-
-    first = run_on_spark(timed_application(3), spark_context, checkpoint, windows=3)
-    second = run_on_spark(timed_application(3), spark_context, checkpoint, windows=3)
-
-    found = [
-        (int(row["start"].timestamp()) - 1_767_225_600, row["key"], row["count"], row["sum"])
-        for run in (first, second)
-        for row in run.collected("store")
-    ]
-    # The newest record is that of second 599, so the watermark is 598.
-    assert sorted(found) == [
-        (start, key, 20, sum(value for value in range(start, start + 60) if value % 3 == key))
-        for start in range(0, 540, 60)
-        for key in range(3)
-    ]
-    marks = [event.watermark for event in second.of_type(OperatorWindow) if event.watermark is not None]
-    assert max(mark.entered for mark in marks) == (1_767_225_600 + 598) * 1_000_000
-    assert any(mark.idle for mark in marks)
 
 
 def write(format, folder, name, values):
@@ -119,29 +80,6 @@ def test_python_input_ticks_with_spark_source(spark_context, tmp_path):
     assert sums(first) + sums(second) == expected
 
 
-def test_two_spark_sources(spark_context, tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-
-    first = run_on_spark(two_spark_sources(), spark_context, checkpoint, windows=2)
-    second = run_on_spark(two_spark_sources(), spark_context, checkpoint, windows=1)
-
-    expected = [(sum(range(0, 50 * window + 50, 2)), odd_sum(100 * window + 100)) for window in range(3)]
-    assert sums(first) + sums(second) == expected
-
-
-def test_spark_writes_what_spark_has_read(spark_context, tmp_path):
-    output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
-
-    run_on_spark(copying_application(output), spark_context, checkpoint, windows=2)
-    run_on_spark(copying_application(output), spark_context, checkpoint, windows=1)
-
-    for window in range(3):
-        files = [path for path in (output / f"window={window}").iterdir() if path.suffix == ".json"]
-        rows = [json.loads(line)["value"] for path in files for line in path.read_text().splitlines()]
-        assert sorted(rows) == list(range(10 * window + 1, 10 * window + 10, 2))
-    assert not list((checkpoint / "staging").rglob("*.parquet"))
-
-
 def test_failing_operator_is_named_and_its_window_repeated(spark_context, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     attributes = {"total.recovery_attempts": "0"}
@@ -166,21 +104,6 @@ def test_failing_operator_is_named_and_its_window_repeated(spark_context, tmp_pa
 
 def broken(frame):
     return frame.select("values")
-
-
-def test_transform_that_fails_is_named(spark_context, tmp_path):
-    app = Application("rate", window="1ms")
-    source = SparkInput(
-        format="rate-micro-batch", options={"rowsPerBatch": 1}, schema=Number, transform=broken
-    )
-    app.add_stream("numbers", app.add_operator("numbers", source).output, sink(app, "store", Number))
-
-    _, error = run_on_spark(app, spark_context, tmp_path / "checkpoint", expect=RidgelineError)
-
-    assert "Spark source `rate-micro-batch` cannot be transformed; check `transform`; Spark says: " in str(
-        error
-    )
-    assert "values" in str(error)
 
 
 def test_a_journal_behind_the_offset_log_is_refused(spark_context, tmp_path, monkeypatch):

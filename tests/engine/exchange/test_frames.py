@@ -6,31 +6,9 @@ import struct
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ridgeline.engine.exchange.frames import FrameDecoder, encode
 from ridgeline.engine.exchange.network import RefusedError
-
-
-def frames_and_sizes(largest_part, smallest_piece, largest_piece):
-    """Frames, as the sizes of their heads and buffers, and the sizes of the pieces in which they come."""
-    part = st.integers(0, largest_part)
-    frame = st.tuples(st.integers(0, 65_535), part, st.lists(part, max_size=4))
-    pieces = st.lists(st.integers(smallest_piece, largest_piece), min_size=1, max_size=8)
-    return st.tuples(st.lists(frame, max_size=4), pieces)
-
-
-CASES = frames_and_sizes(40, 1, 300) | frames_and_sizes(70_000, 2_000, 100_000)
-
-
-def made(frames):
-    """The frames of such sizes."""
-
-    def part(size):
-        return bytes([size % 251]) * size
-
-    return [(kind, part(head), [part(size) for size in buffers]) for kind, head, buffers in frames]
 
 
 def wire(*frames):
@@ -61,28 +39,6 @@ def received(data, sizes, decoder=None):
             found += decoder.feed(piece)
         begin += len(piece)
     return found
-
-
-@given(CASES)
-def test_frames_arrive_whole_and_in_order_whatever_the_pieces(case):
-    frames, sizes = made(case[0]), case[1]
-    decoder = FrameDecoder()
-    found = received(wire(*frames), sizes, decoder)
-
-    assert [plain(frame) for frame in found] == frames
-    assert not decoder.in_frame
-
-
-@given(CASES)
-def test_bytes_may_also_only_be_fed(case):
-    frames, sizes = made(case[0]), case[1]
-    decoder, data, found, number = FrameDecoder(), wire(*frames), [], 0
-    while data:
-        size = sizes[number % len(sizes)]
-        piece, data, number = data[:size], data[size:], number + 1
-        found += decoder.feed(piece)
-
-    assert [plain(frame) for frame in found] == frames
 
 
 def test_large_parts_are_neither_joined_nor_copied():

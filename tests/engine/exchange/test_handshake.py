@@ -1,8 +1,6 @@
 """The handshake: who knows the secret is let in, and nobody learns it from what is said."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.network import STRAM, Peer, RefusedError
@@ -40,19 +38,6 @@ def test_both_ends_learn_who_the_other_is():
     assert (one.missing, two.missing) == (0, 0)
     assert [(side, len(message)) for side, message in said] == [(0, 50), (1, 82), (0, 32)]
     assert SECRET not in b"".join(message for _, message in said)
-
-
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=9))
-def test_messages_may_come_in_any_pieces(sizes):
-    one, two = caller(), listener()
-    to, number = {one: b"", two: one.begin()}, 0
-    for end, other in ((two, one), (one, two), (two, one)):
-        while to[end]:
-            piece, to[end] = to[end][: sizes[number % len(sizes)]], to[end][sizes[number % len(sizes)] :]
-            number += 1
-            to[other] += end.feed(piece[: end.missing])
-
-    assert (one.peer, two.peer) == (MASTER, SLOT)
 
 
 @pytest.mark.guide("002", "Security")

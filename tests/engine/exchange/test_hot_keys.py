@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ridgeline import PartitionKeys, Schema, Tuples
 from ridgeline.api.codec import ColumnCodec
@@ -48,32 +46,6 @@ def parts(owners, shared, partitions):
 
 def places(taken):
     return [[] if one is None else [row.place for row in one.rows] for one in taken]
-
-
-@given(
-    st.lists(st.integers(0, 50), max_size=200),
-    st.sets(st.integers(4, 15), max_size=6),
-    st.integers(0, 3),
-    st.integers(1, 40),
-)
-def test_each_tuple_goes_to_one_partition_in_order(keys, shared, start, size):
-    owners = [cell % 3 for cell in range(16)]
-    made = splitter([parts(owners, shared, 3), parts(owners, {cell for cell in shared if cell > 9}, 3)])
-    made.begin(start)
-    got = [[] for _ in range(6)]
-    rows = [Number(key, place) for place, key in enumerate(keys)]
-    for begin in range(0, len(rows), size):
-        for own, more in zip(
-            got, places(made.split(Tuples.of_rows(SCHEMA, rows[begin : begin + size]))), strict=True
-        ):
-            own.extend(more)
-    for operator in (got[:3], got[3:]):
-        assert sorted(place for own in operator for place in own) == list(range(len(keys)))
-        assert all(own == sorted(own) for own in operator)
-    hashes = CODEC.hashes(Tuples.of_rows(SCHEMA, rows)) if rows else np.empty(0, np.uint64)
-    for place, number in enumerate(hashes.tolist()):
-        if number & 15 not in shared:
-            assert place in got[owners[number & 15]]
 
 
 def test_a_hot_key_is_dealt_out_so_that_all_get_as_much():

@@ -72,14 +72,6 @@ def test_sticky_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, b
         )
 
 
-@settings(deadline=None)
-@given(PARTS, st.integers(1, 9), st.booleans())
-def test_in_turn_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, batches):
-    taken = split(made(keys, batches=batches), [route(RoundRobin(index, count)) for index in range(count)])
-    total = sum(map(len, keys))
-    assert list(map(numbers, taken)) == [list(range(index, total, count)) for index in range(count)]
-
-
 def test_the_masks_of_partitions_may_differ():
     """As after a split: one partition kept its key, the other's was halved."""
     keys = [

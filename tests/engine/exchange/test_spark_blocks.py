@@ -102,16 +102,6 @@ def check(run):
     assert not list(Path("/dev/shm").glob(f"ridgeline-blocks-{os.getpid()}-*"))
 
 
-def test_blocks_go_by_reference_and_leave_nothing_behind(spark_context, tmp_path):
-    """Within a slot batches are handed on as they are; several windows of the other one may be mapped."""
-    run = run_on_spark(application(thief=False), spark_context, tmp_path)
-    check(run)
-    assert run.retries == []
-    found = set(values(run, "mapped"))
-    assert found
-    assert found <= {1, 2}
-
-
 def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path):
     run = run_on_spark(application(thief=True), spark_context, tmp_path)
     check(run)

@@ -1,7 +1,6 @@
 """Runs of a distant checkpoint are mapped from copies on this host."""
 
 import os
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.fs
@@ -10,9 +9,6 @@ import pytest
 from ridgeline.engine.files import storage as module
 from ridgeline.engine.files.local_tier import LocalTier
 from ridgeline.engine.files.storage import ArrowStorage, DriverStorage, LocalStorage
-from ridgeline.engine.state import keyed_segments
-from ridgeline.testing import run_local
-from support.engine.ledger import application
 
 
 class Far(ArrowStorage, DriverStorage):
@@ -81,21 +77,3 @@ def test_what_a_killed_process_left_is_removed(far, tier):
     far.write("state/a", b"abc")
     tier.map("state/a")
     assert copies(tier.folder) == ["a"]
-
-
-def test_lost_and_broken_copies_are_made_anew_between_runs(far, tmp_path, monkeypatch):
-    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
-    expected = run_local(application(), windows=100).collected("sink")
-    got = []
-    for life in range(4):
-        got += run_local(application(snapshot_interval=4), windows=25, checkpoint=far).collected("sink")
-        files = copies(tmp_path / "near")
-        assert files
-        assert set(files) <= {path.name for path in (tmp_path / "checkpoint" / "state").iterdir()}
-        [folder] = (tmp_path / "near").iterdir()
-        if life == 0:
-            shutil.rmtree(folder)
-        elif life == 1:
-            for name in files:
-                (folder / name).write_bytes((folder / name).read_bytes()[:100])
-    assert got == expected

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Operator, OperatorContext, OperatorError, OutputPort
 from ridgeline.api.attributes import RecordingLevel
@@ -19,7 +17,6 @@ from ridgeline.engine.operator.runtime import OperatorRuntime
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import CollectorSink, ListInput, SteppingClock
-from support.depth import deep
 
 
 class Item(NamedTuple):
@@ -296,54 +293,6 @@ def ranges(
             oldest = part.times.newest if part.times.oldest is None else part.times.oldest
             found += zip(part.times.newest.tolist(), oldest.tolist(), strict=True)
     return found
-
-
-class Fan(Tracing):
-    """Emits each item as often on each port as its digits say."""
-
-    more = OutputPort(object, optional=True)
-
-    @Tracing.data.process
-    def fan(self, item: Item) -> None:
-        for port, count in ((self.out, item.key // 10), (self.more, item.key % 10)):
-            for _ in range(count):
-                port.emit(item)
-
-
-@pytest.mark.parametrize("both", [True, False])
-def test_however_many_a_tuple_makes_all_have_its_time(both):
-    step = runtime(Fan(), more=both)
-    step.start()
-    windows = iter(range(1_000))
-
-    @settings(deadline=None, max_examples=deep(25))
-    @given(
-        st.lists(
-            st.lists(
-                st.integers(0, 3).map(lambda count: 11 * count) | st.sampled_from([11, 11, 10, 1, 20, 32]),
-                max_size=6,
-            ),
-            max_size=3,
-        )
-    )
-    def check(runs):
-        parts, expected, clock = [], {"out": [], "more": []}, 0
-        for keys in runs:
-            stamps = np.arange(clock, clock := clock + len(keys))
-            parts.append(Tuples.of_rows(Schema(Item), list(map(Item, keys)), Times(stamps)))
-            for key, stamp in zip(keys, stamps.tolist(), strict=True):
-                expected["out"] += [(key, stamp)] * (key // 10)
-                expected["more"] += [(key, stamp)] * (key % 10)
-        _, emitted = step.run(WindowRequest(next(windows), 0, 1), {"data": parts, "other": []}, ())
-        for port in ("out", "more") if both else ("out",):
-            found = [
-                pair
-                for part in emitted[port]
-                for pair in zip(part.rows, part.times.newest.tolist(), strict=True)
-            ]
-            assert found == [(Item(key), stamp) for key, stamp in expected[port]]
-
-    check()
 
 
 @pytest.mark.guide("004", "Passthrough vs End of Window tuples")

@@ -1,7 +1,6 @@
 """Packages on their way to workers: by the checkpoint, unpacked once a host, checked before."""
 
 import hashlib
-import stat
 import sys
 
 import pytest
@@ -10,7 +9,6 @@ from ridgeline.api.errors import PackageError, UntrustedError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.process import plan_distribution, shipped_packages
 from ridgeline.engine.process.plan_files import place_of
-from ridgeline.engine.process.user_modules import user_sources
 from ridgeline.packages.package import open_package
 from ridgeline.packages.unpacked import UnpackedPackage
 from support.packages.wheels import FILES, write_wheel
@@ -38,40 +36,6 @@ def _shipped(folder, storage, files=FILES):
 def _as_worker(monkeypatch):
     monkeypatch.setattr(shipped_packages, "_here", {})
     sys.path[:] = [part for part in sys.path if "ridgeline-package" not in part]
-
-
-def test_a_worker_of_another_host_finds_modules_and_data_as_the_driver(place, monkeypatch):
-    storage = MemoryStorage()
-    files = {"roulette/__init__.py": "", "roulette/wheel.py": "SIZE = 37\n", "roulette/rates.csv": "1"}
-    entry_points = "[ridgeline.applications]\na = roulette.wheel:SIZE\n"
-    path = write_wheel(place, files, name="roulette", entry_points=entry_points)
-    package = open_package(path)
-    unpacked = UnpackedPackage(path, package.sha256)
-    shipped_packages.use(package.sha256, unpacked.file, unpacked.files)
-    import roulette.wheel
-
-    assert shipped_packages.has(roulette.wheel)
-    assert not [
-        name for name in user_sources() if name.startswith("roulette")
-    ]  # they travel with the package
-    plan = plan_distribution.distribute(storage, [])
-    for name in ("roulette.wheel", "roulette"):
-        del sys.modules[name]
-    unpacked.close()
-    _as_worker(monkeypatch)
-    assert plan_distribution.receive(storage, plan) == ()
-    import roulette.wheel
-
-    home = place / "local"
-    assert roulette.wheel.__file__.startswith(str(home))
-    assert roulette.wheel.SIZE == 37
-    for found in home.rglob("*"):
-        assert not stat.S_IMODE(found.stat().st_mode) & 0o022
-    [kept] = home.glob("ridgeline-packages-*/*")
-    plan_distribution.receive(storage, plan)
-    assert [kept] == list(home.glob("ridgeline-packages-*/*"))
-    for name in ("roulette.wheel", "roulette"):
-        del sys.modules[name]
 
 
 def test_a_worker_of_the_drivers_host_takes_what_is_unpacked_there(place, monkeypatch):

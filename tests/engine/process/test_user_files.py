@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -141,13 +140,3 @@ def test_a_folder_of_the_same_name_on_another_host_is_not_taken_for_the_drivers(
     (project / "shopkit" / "rates.json").write_text("{}")
     found = run(_WORKER, tmp_path / "checkpoint", tmp_path / "plan", local=tmp_path)
     assert found["resource"] == driver["resource"]
-
-
-def test_the_archive_is_the_same_for_the_same_files(project, tmp_path):
-    for name in ("first", "second"):
-        run(_DRIVER, project, tmp_path / "checkpoint", tmp_path / name)
-    first, second = (pickle.loads((tmp_path / name).read_bytes()) for name in ("first", "second"))
-    assert first == second
-    (project / "shopkit" / "rates.json").write_text('{"de": 0.16}')
-    run(_DRIVER, project, tmp_path / "checkpoint", tmp_path / "third")
-    assert pickle.loads((tmp_path / "third").read_bytes()).files.sha256 != first.files.sha256

@@ -2,34 +2,12 @@
 
 import ast
 import gc
-import importlib
 import sys
 import threading
 
 import pytest
 
-from ridgeline.engine.process.user_modules import imported_names, user_sources
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """`project({"app.py": text, ...})` writes files, imports `app` and returns the modules to distribute."""
-    before = set(sys.modules)
-
-    def make(files, entry="lazy_app"):
-        for name, text in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        monkeypatch.syspath_prepend(str(tmp_path))
-        importlib.invalidate_caches()
-        importlib.import_module(entry)
-        monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder != str(tmp_path)])
-        return {name: text for name, (path, text) in user_sources().items() if path.startswith(str(tmp_path))}
-
-    yield make
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+from ridgeline.engine.process.user_modules import imported_names
 
 
 @pytest.mark.parametrize(
@@ -52,24 +30,6 @@ def project(tmp_path, monkeypatch):
 )
 def test_names_in_import_statements(text, names):
     assert imported_names(text, "p.q") == names
-
-
-def test_installed_modules_and_those_of_python_stay(project, tmp_path):
-    shipped = project(
-        {
-            "lazy_app.py": "def f():\n    import numpy, json, queue, ridgeline.api, no_such_module\n",
-            "queue.py": "",
-            "numpy.py": "MINE = 1\n",
-        }
-    )
-    assert set(shipped) == {"lazy_app", "numpy"}, (
-        "a file beside the application wins over an installed package, not over Python's own"
-    )
-
-
-def test_files_of_any_encoding_and_broken_ones(project):
-    shipped = project({"lazy_app.py": "def f():\n    import lazy_broken\n", "lazy_broken.py": "def (:\n"})
-    assert shipped["lazy_broken"] == "def (:\n"
 
 
 def test_a_file_is_parsed_while_another_thread_parses():

@@ -16,18 +16,6 @@ def named(index: int, _records: Iterable[object]) -> Iterator[bytes]:
     yield b"%d" % index
 
 
-def joined(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
-    yield b"%d:" % index + b",".join(records)
-
-
-def test_a_function_runs_over_numbers_and_another_one_over_what_came_of_it(
-    spark_context: SparkContext,
-) -> None:
-    rdds = ByteRdds(spark_context)
-    rdd = rdds.run(rdds.numbers(range(2), 2, named), joined)
-    assert list(rdd.toJavaRDD().collectAsync().get()) == [b"0:0", b"1:1"]
-
-
 def test_a_task_that_prefers_hosts_runs_once_and_spark_knows_of_them(spark_context: SparkContext) -> None:
     rdds = ByteRdds(spark_context)
     rdd = rdds.preferring(["alpha", "beta"], named)

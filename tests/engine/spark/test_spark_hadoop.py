@@ -2,8 +2,6 @@
 
 import pytest
 
-from ridgeline import CheckpointError
-from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.spark.hadoop import HadoopStorage
 
@@ -34,16 +32,3 @@ def test_a_file_is_created_once(storage):
     assert [storage.create("a/b", b"first"), storage.create("a/b", b"second")] == [True, False]
     assert storage.read("a/b") == b"first"
     assert storage.names("a") == ["b"]
-
-
-def test_the_older_of_two_drivers_is_fenced_off(storage):
-    first = Checkpoint(storage, "words")
-    first.commit(manifest(0, first.epoch))
-    second = Checkpoint(storage, "words")
-    assert (second.run_id, second.last().window_id) == (first.run_id, 0)
-    with pytest.raises(
-        CheckpointError, match="was taken over by another driver; this one stops, nothing is lost"
-    ):
-        first.commit(manifest(1, first.epoch))
-    second.commit(manifest(1, second.epoch))
-    assert Checkpoint(storage, "words").last() == manifest(1, second.epoch)

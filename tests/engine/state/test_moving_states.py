@@ -1,22 +1,18 @@
 """How states move that are no keyed ones, what cannot move, and what becomes of the files."""
 
-from collections import Counter
 from datetime import timedelta
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, StateError
+from ridgeline import StateError
 from ridgeline.api.codec import stable_hash
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ENDED, METRICS, WATERMARK
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.shared_segments import SharedSegments, both, either
-from ridgeline.plan.edits import Repartition
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.engine.moves import Event, Moved, Uneven, partitions_of
+from support.engine.moves import Moved, Uneven, partitions_of
 
 
 @pytest.fixture
@@ -77,22 +73,6 @@ def test_a_compaction_leaves_out_what_others_have(moved):
         assert segment.keys == segment.live == len(cell)
     left = {name for version in moved.versions.values() for name in version}
     assert not left & shared
-
-
-def test_segments_of_many_moves_are_named_once(moved):
-    hold(moved)
-    shared = set()
-    for number in [3, 5, 7, 2, 6, 1, 4, 3] * 4:
-        moved.repartition(partitions_of(number))
-        for version in moved.versions.values():
-            segments = state_files.segments_of(version)
-            assert len(segments) == len(set(segments)) <= 2
-            shared |= set(segments)
-        found = {}
-        for partition in range(number):
-            found |= dict(moved.cells(partition)["totals"])
-        assert found == {key: key for key in range(200)}
-    assert len(shared) == 2
 
 
 def test_order_of_one_partition_is_kept(moved):
@@ -268,53 +248,3 @@ def test_keys_of_both_and_of_either(masks):
             assert (value & join.mask in join.keys) == any(inside)
     assert both(None, one) == both(one, None) == one
     assert either(None, one) is None
-
-
-def divide(held, owns):
-    parts = [{} for _ in owns]
-    pairs = enumerate(value for cell in held for value in cell.values())
-    for number, value in pairs:
-        hashes = np.array([stable_hash(key) for key, _ in value], np.uint64)
-        for part, own in zip(parts, owns, strict=True):
-            part[number] = tuple(one for one, mine in zip(value, own(hashes), strict=True) if mine)
-    return parts
-
-
-class Packed(Operator):
-    """Counts values by key; all keys of a window lie in one value of its state."""
-
-    input = InputPort(Event, key="key")
-    sums = OutputPort(Event)
-
-    packed = KeyedState(tuple, moves_to=divide)
-
-    @input.process
-    def add(self, event):
-        known = Counter({key: count for value in self.packed.values() for key, count in value})
-        known[event.key] += event.value
-        self.packed[len(self.packed)] = ((event.key, event.value),)
-        self.sums.emit(Event(event.key, known[event.key]))
-
-
-class Lost(Packed):
-    packed = KeyedState(tuple, moves_to=lambda held, owns: held)
-
-
-def packed_sums(operator, changes):
-    app = Application("packed")
-    events = [
-        item for number in range(30) for item in (Event(number % 7, 1), Event(number % 3, 1), END_WINDOW)
-    ]
-    source = app.add_operator("events", ListInput(Event, events))
-    packed = app.add_operator("packed", operator)
-    sink = app.add_operator("sink", CollectorSink(Event))
-    app.add_stream("events", source.output, packed.input)
-    app.add_stream("sums", packed.sums, sink.input)
-    run = run_local(app, changes=changes)
-    return run, Counter(run.collected("sink"))
-
-
-def test_a_state_that_is_not_divided_among_all_is_refused():
-    run, _ = packed_sums(Lost(), {5: [Repartition("packed", 3)]})
-    assert [change.state for change in run.changes] == ["REFUSED"]
-    assert "1 parts for 3 partitions" in str(run.changes[0])

@@ -21,7 +21,7 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.files.storage import LocalStorage
-from ridgeline.measure.events import SlotJoined, WindowCommitted
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
 from ridgeline.stram.placement import HostCapacity
@@ -110,25 +110,6 @@ def kill(*pids):
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not any(map(_lives, pids)), "the slots to be dead")
-
-
-class KillsInTurn:
-    """For `each` of `run_in_processes`: kills a slot, then the next one, once these windows are committed.
-
-    `pids`: those that it has killed, none of them twice.
-    """
-
-    def __init__(self, *windows):
-        self.windows, self.pids = windows, []
-
-    def __call__(self, run, event):
-        number = len(self.pids)
-        if number == len(self.windows) or event.window_id < self.windows[number]:
-            return
-        slots = {joined.slot: joined.pid for joined in run.of_type(SlotJoined)}
-        if slots[number % len(slots)] not in self.pids:
-            self.pids.append(slots[number % len(slots)])
-            kill(self.pids[-1])
 
 
 def _lives(pid):

@@ -4,8 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ridgeline import Application, InputPort, Operator, OutputPort, State
-from ridgeline.operators import SparkInput, SparkOutput, Windowed, aggregate, tumbling
-from ridgeline.testing import CollectorSink
+from ridgeline.operators import SparkInput
 from support.engine.applications import Counter, Number, Sum, sink
 
 
@@ -25,27 +24,6 @@ class Timed(NamedTuple):
     value: int
     key: int
     time: datetime
-
-
-def timed_application(partitions=1):
-    """A hundred records a window, a second apart, in the order of their times, in windows of a minute."""
-    app = Application("timed", window="1ms")
-    source = SparkInput(
-        format="rate-micro-batch",
-        options={"rowsPerBatch": 100, "numPartitions": 1},
-        schema=Timed,
-        transform=timed,
-        timestamp="time",
-        lateness="1s",
-        idle_after=0,
-    )
-    events = app.add_operator("events", source, partitions=partitions)
-    values = {"start": aggregate.window_start(), "count": aggregate.count(), "sum": aggregate.sum("value")}
-    windowed = Windowed(tumbling("1m"), key="key", values=values)
-    app.add_operator("windowed", windowed, partitions=2)
-    app.add_stream("events", events.output, windowed.input)
-    app.add_stream("results", windowed.output, app.add_operator("store", CollectorSink()).input)
-    return app
 
 
 def rate_application(summing=None, *, rows=100, partitions=1):
@@ -116,24 +94,3 @@ def mixed_application(first):
 
 def python_beside_spark():
     return mixed_application((Counter(count=45, per_window=10), "numbers"))
-
-
-def two_spark_sources():
-    return mixed_application(
-        (
-            SparkInput(
-                format="rate-micro-batch", options={"rowsPerBatch": 50}, schema=Number, transform=even
-            ),
-            "output",
-        )
-    )
-
-
-def copying_application(output):
-    """Odd numbers of a rate source written by Spark, one folder a window."""
-    app = Application("copying", window="1ms")
-    source = SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 10}, schema=Number, transform=odd)
-    numbers = app.add_operator("numbers", source)
-    store = SparkOutput(format="json", options={"path": f"{output}/window={{window_id}}"}, mode="overwrite")
-    app.add_stream("numbers", numbers.output, app.add_operator("store", store).input)
-    return app

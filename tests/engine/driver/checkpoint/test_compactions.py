@@ -94,25 +94,6 @@ def test_a_broken_compacted_file_is_replaced_by_what_it_was_compacted_from(check
     assert text.endswith("; the files that it was merged from are used instead, nothing is lost")
 
 
-@pytest.mark.parametrize("how", ["truncated", "flipped", "missing"])
-def test_a_broken_delta_ends_the_run_with_its_name(checkpoint, how):
-    name = version(checkpoint)[-2]
-    damage(checkpoint, name, how)
-    with pytest.raises(StateError, match=rf"^state file `{checkpoint.uri}/state/{name}` is .*(from a copy)$"):
-        run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
-
-
-def test_a_broken_compacted_file_without_its_origin_ends_the_run_with_its_name(checkpoint):
-    run_local(application(snapshot_interval=8, windows_kept=1), windows=5, checkpoint=checkpoint)
-    [name] = state_files.segments_of(version(checkpoint))
-    damage(checkpoint, name, "truncated")
-    with pytest.raises(
-        StateError,
-        match=rf"^state file `{checkpoint.uri}/state/{name}` is corrupt \(\d+ bytes, not \d+\); restore it",
-    ):
-        run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
-
-
 # Compactions that fail ------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,6 @@ from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import StateCompactor
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram import compaction
 from ridgeline.testing import SteppingClock, run_local
 from ridgeline.testing.local_executor import LocalExecutor
 from support.engine.ledger import application
@@ -100,17 +99,6 @@ def test_windows_go_on_while_a_version_is_compacted(begin, monkeypatch, wait_unt
         lambda: (windows(run, 1), len(run.checkpoint.storage.names("state")) < 25)[1],
         "old files to be purged",
     )
-
-
-def test_windows_wait_for_the_compactor_where_too_much_is_left_to_be_compacted(begin, monkeypatch, expected):
-    monkeypatch.setattr(compactions, "SMALL_BYTES", 0)
-    run = begin(snapshot_interval=3)
-    for _ in range(60):
-        windows(run, 1)
-        assert len(run.master.states[LEDGER]) < 3 * compaction.LIMIT_INTERVALS + 2
-    assert merged(run)
-    assert run.compactions.compactor_pid is not None
-    assert run.publishers["sink"].tuples(None) == expected
 
 
 def test_a_run_that_ends_in_a_compaction_leaves_it(begin, monkeypatch, expected):

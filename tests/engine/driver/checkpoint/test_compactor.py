@@ -11,7 +11,6 @@ import pytest
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.checkpoint.compactor import Compactor
-from ridgeline.engine.files.local_tier import folder_of
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.process import plan_distribution
 from ridgeline.engine.state import state_files
@@ -57,15 +56,6 @@ def unread(pid):
         return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def test_killed_it_says_so_and_the_next_merge_is_done_by_another(hand, compactor):
-    compactor.compact(merge(hand))
-    pid = compactor.pid
-    os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    compactor.compact(merge(hand, 2))
-    assert compactor.pid != pid
-
-
 def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
     from concurrent.futures import ThreadPoolExecutor
 
@@ -81,13 +71,3 @@ def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
             os.kill(pid, signal.SIGKILL)
         with pytest.raises(RidgelineError, match=r"^the compactor process ended with signal 9$"):
             merging.result()
-
-
-def test_closed_it_merges_no_more(hand, compactor):
-    compactor.compact(merge(hand))
-    pid = compactor.pid
-    compactor.close()
-    assert not Path(f"/proc/{pid}").exists()
-    assert not folder_of("run").exists()
-    with pytest.raises(RidgelineError):
-        compactor.compact(merge(hand))

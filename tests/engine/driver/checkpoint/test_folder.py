@@ -40,13 +40,6 @@ def reopened(checkpoint: Checkpoint, application: str = "app") -> Checkpoint:
     return Checkpoint(checkpoint.storage, application)
 
 
-def test_a_fresh_folder_holds_no_window(storage):
-    checkpoint = Checkpoint(storage, "app")
-    assert checkpoint.last() is None
-    assert checkpoint.epoch == 1
-    checkpoint.close()
-
-
 def test_the_last_window_and_the_run_are_found_again(storage):
     first = Checkpoint(storage, "app")
     for window_id in range(12):
@@ -256,18 +249,6 @@ def test_what_the_disk_says_is_explained_and_nothing_is_lost(storage, monkeypatc
     checkpoint = reopened(checkpoint)
     assert checkpoint.last() == manifest(1)
     checkpoint.close()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(
-            CheckpointError, match="it cannot be written; give this user the right to write there"
-        ):
-            Checkpoint(LocalStorage(str(tmp_path / "checkpoint")), "app")
-    finally:
-        tmp_path.chmod(0o700)
 
 
 def test_a_folder_below_a_file_is_reported(tmp_path):

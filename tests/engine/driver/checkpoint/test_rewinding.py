@@ -38,29 +38,7 @@ from ridgeline.plan.edits import (
     SetProperty,
 )
 from ridgeline.testing import CollectorSink, run_local
-from support.rewound import LAST, WINDOWS, Count, Numbers, application, rows, wanted
-
-
-@pytest.mark.parametrize("window", [2, 4, LAST])
-def test_a_run_goes_on_from_a_kept_window_as_if_nothing_had_come_after_it(
-    tmp_path: Path, window: int
-) -> None:
-    straight = run_local(application(), checkpoint=tmp_path / "straight")
-    run_local(application(), windows=LAST + 1, checkpoint=tmp_path / "state")
-    again = run_local(application(), checkpoint=tmp_path / "state", from_window=window)
-    later = [row for one in range(window + 1, WINDOWS) for row in straight.collected("sink", window=one)]
-    assert sorted(again.collected("sink")) == sorted(later)
-    assert again.window_ids[0] == (LAST + 1 if window == LAST else LAST + 2)
-
-
-@pytest.mark.parametrize("format", ["jsonl", "parquet"])
-@pytest.mark.parametrize("roll", [0, 2, 100])
-def test_published_files_are_taken_back_and_cut(tmp_path: Path, format: str, roll: float) -> None:
-    expected = wanted(tmp_path / "straight")
-    app = application(FileOutput(path=str(tmp_path / "out"), format=format, roll_seconds=roll))
-    run_local(app, windows=LAST + 1, checkpoint=tmp_path / "state")
-    run_local(app, checkpoint=tmp_path / "state", from_window=4)
-    assert sorted(rows(tmp_path / "out")) == expected
+from support.rewound import LAST, Count, Numbers, application, rows, wanted
 
 
 def test_a_rewind_is_refused_where_it_cannot_be_made_and_changes_nothing(tmp_path: Path) -> None:

@@ -88,27 +88,6 @@ def test_every_damaged_file_is_named(tmp_path: Path) -> None:
     assert not verify(run).faults
 
 
-def test_what_a_driver_has_removed_is_no_damage(tmp_path: Path) -> None:
-    """The first windows are whole for ever, since their states are in the journal: those behind are gone."""
-    kept = {"windows_kept": 5, "snapshot_interval": 4}
-    run_local(
-        application(),
-        windows=90,
-        checkpoint=tmp_path / "state",
-        properties={"numbers.most": 10_000},
-        attributes=kept,
-    )
-    [run] = runs_of(str(tmp_path / "state"))
-    windows = [one.window_id for one in describe(run).windows]
-    assert windows[-1] < windows[0] - 50 > min(set(range(90)) - set(windows)), "there is a hole"
-    found = verify(run)
-    assert not found.faults
-    assert 5 <= found.windows < 60
-    newest = max((tmp_path / "state" / "state").glob("*.snapshot"))
-    newest.unlink()
-    assert newest.name in "".join(verify(run).faults)
-
-
 @pytest.mark.parametrize("lost", ["journal", "journal state", "journal committed", "journal epochs"])
 @pytest.mark.parametrize("how", ["older", "emptied", "gone"])
 def test_a_journal_that_was_emptied_or_is_older_is_damage_as_for_a_start(
@@ -240,17 +219,6 @@ def test_a_run_that_continued_since_it_was_copied_is_not_removed_for_the_old_cop
     with pytest.raises(CheckpointError, match="is not empty: it holds `"):
         move(source, target)
     assert describe(runs_of(source)[0]).windows[0] == last
-
-
-def test_a_broken_off_move_is_ended_though_the_run_continued_where_it_is_now(tmp_path: Path) -> None:
-    source, target = str(tmp_path / "state"), str(tmp_path / "there")
-    run_local(application(), windows=2, checkpoint=source)
-    copy(source, target)  # a move that died before it said where the run is
-    run_local(application(), windows=2, checkpoint=target)
-    [last, *_] = describe(runs_of(target)[0]).windows
-    move(source, target)
-    assert describe(runs_of(target)[0]).windows[0] == last
-    assert walk(source).keys() == {"moved.json", "lock"}
 
 
 def test_a_broken_off_move_removes_nothing_while_its_target_is_not_there(tmp_path: Path) -> None:

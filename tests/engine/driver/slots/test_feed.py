@@ -13,18 +13,6 @@ def values(run, operator):
     return [number.value for number in run.collected(operator)]
 
 
-def test_a_task_that_dies_half_way_is_run_again(tmp_path):
-    def kill(feed, task, attempt):
-        if task == 0 and attempt < 2:
-            feed.processes[task, attempt].join(0.3)
-            feed.processes[task, attempt].kill()
-
-    rows = [[of_numbers(1), 0.2, of_numbers(2), 0.2, of_numbers(3)], [of_numbers(4)]]
-    run = run_in_processes(fed_application(2), tmp_path, batches=[Batch(rows, kill)])
-    assert values(run, "seen") == [1, 2, 3, 4]
-    assert run.retries == []
-
-
 def test_a_slot_that_is_killed_while_it_is_fed(tmp_path):
     killed, notes = [], tmp_path / "killed"
     notes.mkdir()

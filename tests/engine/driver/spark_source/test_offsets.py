@@ -1,11 +1,8 @@
 """Backlog from what Structured Streaming says of offsets; the samples have the form that Spark 4.3 gives."""
 
 import json
-import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.engine.driver.spark_source.offsets import SourceReading, distance
 
@@ -175,28 +172,3 @@ def test_offsets_that_are_no_numbers(offset):
     assert distance(offset, {"offset": 3}) is None
     assert distance(3, offset) is None
     assert distance(offset, {"a": {"0": 3}}) is None
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda parts: (
-        st.lists(parts, max_size=3)
-        | st.dictionaries(st.sampled_from(["offset", "a", "0"]), parts, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {}, optional=dict.fromkeys(("startOffset", "endOffset", "latestOffset", "numInputRows"), JSON)
-        ),
-        max_size=4,
-    )
-)
-def test_whatever_a_source_says_gives_numbers_or_nothing(sources):
-    reading = read(*sources)
-    assert math.isfinite(reading.consumed)
-    assert reading.remaining is None or (math.isfinite(reading.remaining) and reading.remaining >= 0)
