@@ -1,6 +1,7 @@
 """`ridgeline replay`: logs that the writer wrote, and what users may give instead."""
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.service.event_log import EventLogWriter
 from support.cli.windows import make_plan, planned, window
 from support.measure import changing
+from support.paths import SUPPORT
 
 PLAN = make_plan()
 PLANNED = planned(PLAN)
@@ -136,3 +138,26 @@ def test_changes_are_shown_and_applied(ridgeline_command, write_log):
     assert overview["change"]["planVersion"] == overview["info"]["planVersion"] == 3
     old = json.loads(ridgeline_command("replay", name, "--window", "5", "--json").stdout)
     assert [row["operator"] for row in old["operators"]] == list(changing.IDS[2])
+
+
+def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_command, tmp_path):
+    """Version 162384e1 wrote the log, and its `replay` the figures."""
+    with tarfile.open(SUPPORT / "cli" / "recorded-events.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    result = ridgeline_command("replay", str(tmp_path / "events.jsonl"), "--json")
+    assert result.exit_code == 0, result.output
+    assert_has(json.loads(result.stdout), json.loads((tmp_path / "figures.json").read_text()), "figures")
+
+
+def assert_has(now, then, where):
+    """All that `then` says is in `now`; there may be more fields."""
+    if isinstance(then, dict):
+        for key, value in then.items():
+            assert key in now, f"{where}.{key} is gone"
+            assert_has(now[key], value, f"{where}.{key}")
+    elif isinstance(then, list):
+        assert len(now) == len(then), where
+        for number, (one, other) in enumerate(zip(now, then, strict=True)):
+            assert_has(one, other, f"{where}[{number}]")
+    else:
+        assert now == then, where
