@@ -12,6 +12,7 @@ import pytest
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort
 from ridgeline.operators import ConsoleOutput, Filter
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 MARKED = {"ridgeline": "pickled"}
 
@@ -67,18 +68,16 @@ def test_a_mark_in_a_file_makes_no_pickles_of_its_bytes(
     reader: type[Reader], sink: type[Operator], tmp_path: Path
 ) -> None:
     mark = tmp_path / "code ran"
-    app = Application("app")
-    source = app.add_operator("source", reader(value=pickle.dumps(Bomb(str(mark))), metadata=MARKED))
-    app.add_stream("rows", source.output, app.add_operator("sink", sink()).input)
+    app = in_a_row(
+        Application("app"), source=reader(value=pickle.dumps(Bomb(str(mark))), metadata=MARKED), sink=sink()
+    )
     run_local(app)
     assert not mark.exists()
 
 
 def test_a_stream_of_objects_takes_no_foreign_batches(tmp_path: Path) -> None:
     mark = tmp_path / "code ran"
-    app = Application("app")
-    source = app.add_operator("source", ObjectReader(value=pickle.dumps(Bomb(str(mark)))))
-    app.add_stream("rows", source.output, app.add_operator("sink", Take()).input)
+    app = in_a_row(Application("app"), source=ObjectReader(value=pickle.dumps(Bomb(str(mark)))), sink=Take())
     rule = "the port's schema is `object`, which takes batches of such streams only"
     with pytest.raises(OperatorError, match=rf"a batch with columns \['value'\] was emitted; {rule}; emit"):
         run_local(app)
@@ -86,12 +85,10 @@ def test_a_stream_of_objects_takes_no_foreign_batches(tmp_path: Path) -> None:
 
 
 def test_batches_of_objects_go_on() -> None:
-    app = Application("app")
-    source = app.add_operator("source", ListInput(object, [[1], {"a": 2}, "x"]))
-    some = app.add_operator(
-        "some", Filter(batch_predicate=lambda batch: pa.array([True, False, True][: len(batch)]))
+    app = in_a_row(
+        Application("app"),
+        source=ListInput(object, [[1], {"a": 2}, "x"]),
+        some=Filter(batch_predicate=lambda batch: pa.array([True, False, True][: len(batch)])),
+        sink=CollectorSink(),
     )
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("all", source.output, some.data)
-    app.add_stream("some", some.output, sink.input)
     assert run_local(app).collected("sink") == [[1], "x"]

@@ -6,6 +6,7 @@ import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 T = TypeVar("T", int, str)
 
@@ -41,10 +42,10 @@ class GreaterNumber(Greater[int]):
     ],
 )
 def test_a_generic_operator_is_for_several_types(operator, values, expected):
-    app = Application("templates")
-    source = app.add_operator("source", ListInput(object, values))
-    greater = app.add_operator("greater", operator)
-    sink = app.add_operator("sink", CollectorSink(object))
-    app.add_stream("values", source.output, greater.values)
-    app.add_stream("greater", greater.greater, sink.input)
+    app = in_a_row(
+        Application("templates"),
+        source=ListInput(object, values),
+        greater=operator,
+        sink=CollectorSink(object),
+    )
     assert run_local(app).collected("sink") == expected

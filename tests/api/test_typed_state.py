@@ -14,6 +14,7 @@ import pytest
 from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, StateError
 from ridgeline.api.errors import OperatorError
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 T = TypeVar("T")
 
@@ -173,12 +174,12 @@ class Counting(Operator):
     ],
 )
 def test_the_error_names_operator_state_and_tuple(text: str, error: str) -> None:
-    app = Application("typed", window="1s")
-    source = app.add_operator("source", ListInput(Text, [(text,)]))
-    counting = app.add_operator("counting", Counting())
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, counting.texts)
-    app.add_stream("out", counting.out, sink.input)
+    app = in_a_row(
+        Application("typed", window="1s"),
+        source=ListInput(Text, [(text,)]),
+        counting=Counting(),
+        sink=CollectorSink(),
+    )
     with pytest.raises(OperatorError) as caught:
         run_local(app)
     assert "operator `counting` (partition 0) of application `typed` failed in window 0 " + error in str(

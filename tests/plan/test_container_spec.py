@@ -9,6 +9,7 @@ from ridgeline.api.attributes import RecordingLevel
 from ridgeline.plan.container_spec import container_specs, overrides_committed
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import CollectorSink, ListInput
+from support.rows import in_a_row
 
 
 class Item(NamedTuple):
@@ -30,12 +31,9 @@ class Told(Step):
 
 
 def specs(step=Step, **attributes):
-    app = Application("app")
-    source = app.add_operator("source", ListInput(Item, []))
-    middle = app.add_operator("step", step(), **attributes)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, middle.data)
-    app.add_stream("out", middle.out, sink.input)
+    app = in_a_row(
+        Application("app"), source=ListInput(Item, []), step=(step(), attributes), sink=CollectorSink()
+    )
     return container_specs(plan_application(app))
 
 
@@ -98,10 +96,9 @@ def test_specs_travel():
 
 @pytest.mark.parametrize("level", ["OFF", "INFO", "TRACE"])
 def test_the_recording_level_is_the_application_s(level):
-    app = Application("app", metrics_recording_level=level)
-    source = app.add_operator("source", ListInput(Item, []))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, sink.input)
+    app = in_a_row(
+        Application("app", metrics_recording_level=level), source=ListInput(Item, []), sink=CollectorSink()
+    )
     assert [spec.recording_level for spec in container_specs(plan_application(app))] == [
         RecordingLevel(level)
     ]

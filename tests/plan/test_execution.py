@@ -5,6 +5,7 @@ import pytest
 from ridgeline.api import Application, KeyedPartitioner
 from ridgeline.plan import Plan, plan_application
 from support.plan.parts import Balances, Check, Filter, Follow, Join, Source, Store, payments_app
+from support.rows import in_a_row
 
 
 def stages(plan: Plan) -> list[list[list[str]]]:
@@ -142,10 +143,9 @@ def test_parallel_partitions_are_fused_one_by_one() -> None:
 
 
 def test_intermediate_unifiers_have_containers_of_their_own() -> None:
-    app = Application("cascade")
-    source = app.add_operator("source", Source(), partitions=5, unifier_limit=2)
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, store.input)
+    app = in_a_row(
+        Application("cascade"), source=(Source(), {"partitions": 5, "unifier_limit": 2}), store=Store()
+    )
     unifiers = [f"source.payments#unifier[{n}]" for n in range(4)]
     assert stages(plan_application(app)) == [
         [[f"source[{n}]"] for n in range(5)],
@@ -156,12 +156,12 @@ def test_intermediate_unifiers_have_containers_of_their_own() -> None:
 
 
 def test_equal_numbers_of_partitions_are_not_enough_to_fuse() -> None:
-    app = Application("shuffle")
-    source = app.add_operator("source", Source(), partitions=2)
-    balances = app.add_operator("balances", Balances(), partitions=2)
-    store = app.add_operator("store", Store(), partitions=2)
-    app.add_stream("payments", source.payments, balances.payments)
-    app.add_stream("balances", balances.balances, store.input)
+    app = in_a_row(
+        Application("shuffle"),
+        source=(Source(), {"partitions": 2}),
+        balances=(Balances(), {"partitions": 2}),
+        store=(Store(), {"partitions": 2}),
+    )
     assert [len(stage) for stage in stages(plan_application(app))] == [2, 2, 2]
 
 

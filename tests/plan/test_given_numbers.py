@@ -7,14 +7,11 @@ from ridgeline.operators import RandomEventGenerator
 from ridgeline.plan import plan_application
 from ridgeline.plan.edits import SetProperty
 from ridgeline.testing import CollectorSink
+from support.rows import in_a_row
 
 
 def dice() -> Application:
-    app = Application("dice")
-    source = app.add_operator("source", RandomEventGenerator(maximum=6))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("rolls", source.integer_data, sink.input)
-    return app
+    return in_a_row(Application("dice"), source=RandomEventGenerator(maximum=6), sink=CollectorSink())
 
 
 @pytest.mark.parametrize("value", [10**399, "9" * 400, 2**63, -(2**63) - 1])

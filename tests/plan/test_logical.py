@@ -10,6 +10,7 @@ from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.plan import PortRef, validate
 from support.plan.faulty_operators import chain
 from support.plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store
+from support.rows import in_a_row
 
 
 @pytest.mark.guide("002", "Java API")
@@ -54,14 +55,9 @@ def test_only_connected_ports_have_schemas() -> None:
 
 
 def test_schemas_flow_through_any() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    keep = app.add_operator("keep", Filter())
-    merge = app.add_operator("merge", PassThroughUnifier())
-    store = app.add_operator("store", Store())
-    app.add_stream("kept", keep.passed, merge.input)
-    app.add_stream("payments", source.payments, keep.data)
-    app.add_stream("merged", merge.output, store.input)
+    app = in_a_row(
+        Application("test"), source=Source(), keep=Filter(), merge=PassThroughUnifier(), store=Store()
+    )
     logical = validate(app)
     assert {stream.schema.type for stream in logical.streams} == {Payment}
     assert logical.operator("store").inputs["input"].type is Payment
@@ -156,13 +152,13 @@ def test_localities_as_text() -> None:
 
 
 def test_parallel_operators_take_the_number_of_partitions_from_upstream() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source(), partitions=3)
-    follow = app.add_operator("follow", Follow())
-    keep = app.add_operator("keep", Filter(), partition_parallel=True)
-    app.add_stream("payments", source.payments, follow.payments)
-    app.add_stream("valid", follow.valid, keep.data)
-    app.add_stream("kept", keep.passed, app.add_operator("store", Store()).input)
+    app = in_a_row(
+        Application("test"),
+        source=(Source(), {"partitions": 3}),
+        follow=Follow(),
+        keep=(Filter(), {"partition_parallel": True}),
+        store=Store(),
+    )
     logical = validate(app)
     assert [operator.attributes["partitions"] for operator in logical.operators] == [3, 3, 3, 1]
 
@@ -177,9 +173,7 @@ class Sink(Operator):
 
 @pytest.mark.guide("004", "Port Declarations")
 def test_error_ports_need_not_be_connected() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    app.add_stream("payments", source.payments, app.add_operator("sink", Sink()).input)
+    app = in_a_row(Application("test"), source=Source(), sink=Sink())
     validate(app)
 
 
@@ -198,9 +192,5 @@ def test_at_most_once_to_the_end() -> None:
 
 
 def test_balances_is_one_partition_by_default() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    balances = app.add_operator("balances", Balances())
-    app.add_stream("payments", source.payments, balances.payments)
-    app.add_stream("balances", balances.balances, app.add_operator("store", Store()).input)
+    app = in_a_row(Application("test"), source=Source(), balances=Balances(), store=Store())
     assert validate(app).operator("balances").attributes["partitions"] == 1

@@ -26,6 +26,7 @@ from ridgeline.api.partitioner import assign_keys
 from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan import describe, find_faults, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 
 class Event(NamedTuple):
@@ -97,10 +98,11 @@ class Four(Partitioner):
 
 
 def topics(partitioner: Partitioner | None, **attributes: Any) -> Application:
-    app = Application("topics", window="1s")
-    source = app.add_operator("source", Topic(), partitioner=partitioner, **attributes)
-    app.add_stream("events", source.out, app.add_operator("sink", CollectorSink(Event)).input)
-    return app
+    return in_a_row(
+        Application("topics", window="1s"),
+        source=(Topic(), {"partitioner": partitioner, **attributes}),
+        sink=CollectorSink(Event),
+    )
 
 
 def test_secrets_of_partitions_are_masked() -> None:

@@ -27,6 +27,7 @@ from ridgeline.plan.regional import QueueEnds, RegionPlans
 from ridgeline.plan.validation import find_faults, validate
 from ridgeline.policies import Schedule
 from ridgeline.testing import CollectorSink, ListInput
+from support.rows import in_a_row
 
 
 class Number(NamedTuple):
@@ -87,10 +88,7 @@ def names(regions: Sequence[Region]) -> dict[str, tuple[str, ...]]:
 
 
 def test_one_application_without_decoupled_streams() -> None:
-    app = Application("plain")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, sink.input)
+    app = in_a_row(Application("plain"), source=ListInput(Number, [(1,)]), sink=CollectorSink(Number))
     assert validate(app).regions == ()
 
 

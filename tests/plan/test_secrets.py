@@ -11,6 +11,7 @@ from ridgeline.operators import ConsoleOutput, SparkInput
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
 from ridgeline.plan.show.to_json import to_dict
+from support.rows import in_a_row
 
 SECRET = "hunter2-Zq7"
 
@@ -28,10 +29,7 @@ class Table(InputOperator):
 
 
 def application(**properties: Any) -> Application:
-    app = Application("tables")
-    table = app.add_operator("table", Table(**properties))
-    app.add_stream("rows", table.out, app.add_operator("console", ConsoleOutput()).input)
-    return app
+    return in_a_row(Application("tables"), table=Table(**properties), console=ConsoleOutput())
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,17 @@ from typing import Any
 
 import pytest
 
-from ridgeline.api import Application, ValidationError
+from ridgeline.api import Application, OutputPort, State, ValidationError
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.plan import Plan, plan_application
-from ridgeline.plan.change.state_moves import StateMove, StatePlan, check_boundary, plan_states, staying
+from ridgeline.plan.change.state_moves import (
+    StateMove,
+    StatePlan,
+    check_boundary,
+    check_dropped,
+    plan_states,
+    staying,
+)
 from ridgeline.plan.change.succession import can_retain, changed_properties, succeed
 from ridgeline.plan.edits import (
     AddOperator,
@@ -22,7 +29,8 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.transition import Transition, transition
 from support.plan.module_parts import Totals, around
-from support.plan.parts import Balances, Source, Store, payments_app
+from support.plan.parts import Balance, Balances, MergeBalances, Source, Store, payments_app
+from support.rows import in_a_row
 
 STORE = {"class": "support.plan.parts.Store"}
 
@@ -89,9 +97,7 @@ def test_secrets_are_not_shown() -> None:
     class Secret(Store):
         password: str = "old-one"
 
-    app = Application("secret")
-    source, store = app.add_operator("source", Source()), app.add_operator("store", Secret())
-    app.add_stream("all", source.payments, store.input)
+    app = in_a_row(Application("secret"), source=Source(), store=Secret())
     found = change(app, SetProperty("store", "password", "new-one")).difference
     text = "\n".join([*found.lines(), str(found.to_json())])
     assert "store.password" in text
@@ -167,20 +173,33 @@ def test_what_only_unifiers_have_within_an_application_window_ends() -> None:
     assert found.states.stays["top.top/0/1"] == ids["top.top#unifier"]
 
 
+class Keeping(MergeBalances):
+    """Keeps something for good."""
+
+    seen = State(0)
+
+
+class Kept(Balances):
+    balances = OutputPort(Balance, unifier=Keeping)
+
+
+def test_a_unifier_that_keeps_state_for_good_refuses_to_go() -> None:
+    app = in_a_row(Application("kept"), source=Source(), sums=(Kept(), {"partitions": 2}), store=Store())
+    (fault,) = refused(app, Repartition("sums", 1))
+    assert "`sums.balances`: its unifier keeps `seen` for longer than an application window" in fault
+    assert change(app, Repartition("sums", 3)).aligned == 1
+
+
 def sliding(partitions: int = 2, slide: int = 2) -> Application:
-    app = Application("slides")
-    source = app.add_operator("source", Source())
-    balances = app.add_operator(
-        "balances",
-        Balances(),
-        partitions=partitions,
-        application_window_count=6,
-        slide_by_window_count=slide,
+    return in_a_row(
+        Application("slides"),
+        source=Source(),
+        balances=(
+            Balances(),
+            {"partitions": partitions, "application_window_count": 6, "slide_by_window_count": slide},
+        ),
+        store=Store(),
     )
-    store = app.add_operator("store", Store())
-    app.add_stream("all", source.payments, balances.payments)
-    app.add_stream("balances", balances.balances, store.input)
-    return app
 
 
 def test_what_slides_is_not_divided() -> None:
@@ -216,6 +235,12 @@ def test_states_of_another_version_of_an_application() -> None:
         plan_states(keys(old), new, renamed={"m.log": "x"})
     with pytest.raises(ValidationError, match=r"both `m\.balances` and `m\.log` have state"):
         plan_states(keys(old), new, renamed={"m.log": "m.balances"})
+    check_dropped(["m", "m.log", "source", "source.payments"], keys(old), (), old)
+    for name in ("m.lgo", "source.x"):
+        with pytest.raises(
+            ValidationError, match=f"`{name}`: its state is to be dropped, but .*did you mean"
+        ):
+            check_dropped([name], keys(old), (), old)
     assert plan_states(keys(old), old) == StatePlan(staying(old).stays)
 
 

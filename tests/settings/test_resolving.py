@@ -13,6 +13,7 @@ from ridgeline.plan import plan_application
 from ridgeline.settings.layers import Layer, flat
 from ridgeline.settings.resolving import resolve
 from ridgeline.testing import ListInput
+from support.rows import in_a_row
 
 
 class Greedy(Operator):
@@ -29,13 +30,12 @@ class Greedy(Operator):
 
 
 def dice(name="dice"):
-    app = Application(name, windows_kept=2)
-    source = app.add_operator("source", RandomEventGenerator(maximum=1), partitions=1)
-    keep = app.add_operator("keep", Filter(bool))
-    out = app.add_operator("out", ConsoleOutput())
-    app.add_stream("numbers", source.integer_data, keep.data)
-    app.add_stream("kept", keep.output, out.input)
-    return app
+    return in_a_row(
+        Application(name, windows_kept=2),
+        source=(RandomEventGenerator(maximum=1), {"partitions": 1}),
+        keep=Filter(bool),
+        out=ConsoleOutput(),
+    )
 
 
 def layer(values, name="c.yaml", *, strict=True, **more):
@@ -147,10 +147,7 @@ def test_a_template_is_for_what_fits_all_of_its_expressions():
 
 
 def test_entries_and_wholes():
-    app = Application("greedy")
-    source = app.add_operator("source", RandomEventGenerator())
-    sink = app.add_operator("sink", Greedy())
-    app.add_stream("numbers", source.integer_data, sink.numbers)
+    app = in_a_row(Application("greedy"), source=RandomEventGenerator(), sink=Greedy())
     low = layer({"operator.sink.options": {"a": "1", "b.c": "2"}})
     assert settled(app, low)[1].operator("sink").operator.options == {"a": "1", "b.c": "2"}
     assert settled(app, low, layer({"operator.sink.options.a": "9"}))[1].operator(
@@ -256,7 +253,7 @@ NOTHING = {
     "operator.sorce.maximum": "there is no operator `sorce` (c.yaml); did you mean `source`?",
     "operator.x*.maximum": "no operator has such a name and such a property or attribute (c.yaml); look at",
     "operator.*.maximun": "no operator has such a name and such a property or attribute (c.yaml); look at",
-    "stream.number.locality": "there is no stream `number` (c.yaml); did you mean `numbers`?",
+    "stream.kep.locality": "there is no stream `kep` (c.yaml); did you mean `keep`?",
     "application.dise.windows_kept": "the application is `dice`, not `dise` (c.yaml); did you mean `dice`?",
 }
 

@@ -34,6 +34,7 @@ from ridgeline.stram.straggler import Overdue
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.paths import ROOT
 from support.plan.parts import payments_app
+from support.rows import in_a_row
 
 
 class Number(NamedTuple):
@@ -66,11 +67,12 @@ class Sum(Operator):
 
 def ran(attributes: Mapping[str, Any], numbers: list[Any], **options: Any) -> Any:
     """A run of numbers -> sum -> sink in windows of a second."""
-    app = Application("sums", window="1s")
-    source = app.add_operator("numbers", ListInput(Number, numbers))
-    total = app.add_operator("sum", Sum())
-    app.add_stream("numbers", source.output, total.numbers)
-    app.add_stream("sums", total.sums, app.add_operator("sink", CollectorSink(Number)).input)
+    app = in_a_row(
+        Application("sums", window="1s"),
+        numbers=ListInput(Number, numbers),
+        sum=Sum(),
+        sink=CollectorSink(Number),
+    )
     FAILED.clear()
     return run_local(app, attributes=attributes, **options)
 

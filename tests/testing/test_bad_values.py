@@ -14,6 +14,7 @@ from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, 
 from ridgeline.api.errors import OperatorError
 from ridgeline.operators import Filter, Map, RandomEventGenerator, SparkInput
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 MIN, MAX = datetime.min, datetime.max  # noqa: DTZ901
 
@@ -41,12 +42,12 @@ class Money(NamedTuple):
 def through(
     make: Callable[[], Operator], rows: list[Any], schema: Any = Number, *, partitions: int = 1
 ) -> list[Any]:
-    app = Application("values", window="1s")
-    source = app.add_operator("source", ListInput(schema, rows))
-    middle = app.add_operator("middle", make(), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, middle.data)
-    app.add_stream("out", middle.output, sink.input)
+    app = in_a_row(
+        Application("values", window="1s"),
+        source=ListInput(schema, rows),
+        middle=(make(), {"partitions": partitions}),
+        sink=CollectorSink(),
+    )
     return [
         next(iter(row.values())) if isinstance(row, dict) else row for row in run_local(app).collected("sink")
     ]
@@ -284,12 +285,12 @@ class Source(ListInput):
 
 
 def test_a_batch_that_python_cannot_hold_is_refused_where_it_is_read_tuple_by_tuple() -> None:
-    app = Application("values", window="1s")
-    source = app.add_operator("source", Source(Moment, []))
-    middle = app.add_operator("middle", everything())
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, middle.data)
-    app.add_stream("out", middle.output, sink.input)
+    app = in_a_row(
+        Application("values", window="1s"),
+        source=Source(Moment, []),
+        middle=everything(),
+        sink=CollectorSink(),
+    )
     with pytest.raises(OperatorError) as caught:
         run_local(app)
     assert (

@@ -18,6 +18,7 @@ from ridgeline.testing import (
     assert_recovers,
     compare_runs,
 )
+from support.rows import in_a_row
 
 
 class Sold(NamedTuple):
@@ -143,13 +144,12 @@ def test_a_run_that_fails_under_faults_says_so():
 
 def test_versions_are_compared_on_the_same_input_and_publish_nothing(tmp_path):
     def version(operator: Sums, amount: float) -> Application:
-        app = Application("sales")
-        source = app.add_operator("source", ListInput(Sold, [("a", amount), END_WINDOW, ("b", 1.0)]))
-        sums = app.add_operator("sums", operator)
-        output = app.add_operator("output", FileOutput(str(tmp_path / "out")))
-        app.add_stream("sold", source.output, sums.sold)
-        app.add_stream("sums", sums.sums, output.input)
-        return app
+        return in_a_row(
+            Application("sales"),
+            source=ListInput(Sold, [("a", amount), END_WINDOW, ("b", 1.0)]),
+            sums=operator,
+            output=FileOutput(str(tmp_path / "out")),
+        )
 
     result = compare_runs(version(Sums(), 1.0), version(Sums(), 2.0))
     assert [(one.window, one.operator, one.cause) for one in result.differences] == [

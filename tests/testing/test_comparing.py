@@ -19,6 +19,7 @@ from ridgeline.operators import Filter, Map
 from ridgeline.stram.changes import StartRecording
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, recorded, run_local
 from ridgeline.testing.matching import Tolerance, match, row_of
+from support.rows import in_a_row
 
 
 class Pair(NamedTuple):
@@ -110,13 +111,12 @@ def test_values_of_all_kinds(one, other, equal):
 
 def test_order_counts_where_it_is_promised():
     def version(reverse: bool, partitions: int = 1) -> Application:
-        app = Application("pairs")
-        source = app.add_operator("source", ListInput(Pair, [("a", 1.0), ("b", 2.0)]))
-        back = app.add_operator("back", Back(reverse=reverse), partitions=partitions)
-        sink = app.add_operator("sink", CollectorSink(Pair))
-        app.add_stream("pairs", source.output, back.pairs)
-        app.add_stream("back", back.back, sink.input)
-        return app
+        return in_a_row(
+            Application("pairs"),
+            source=ListInput(Pair, [("a", 1.0), ("b", 2.0)]),
+            back=(Back(reverse=reverse), {"partitions": partitions}),
+            sink=CollectorSink(Pair),
+        )
 
     result = compare_runs(version(False), version(True))
     assert [one.moved for one in result.differences] == [True]

@@ -8,6 +8,7 @@ import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, ProcessingMode
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 
 class Tell(Operator):
@@ -38,11 +39,8 @@ def test_attributes_cannot_be_changed_by_an_operator() -> None:
         def setup(self, context: Any) -> None:
             context.attributes["partitions"] = 3
 
-    app = Application("app")
-    source = app.add_operator("source", ListInput(object, []))
-    change = app.add_operator("change", Change())
-    sink = app.add_operator("sink", CollectorSink(object))
-    app.add_stream("asked", source.output, change.data)
-    app.add_stream("told", change.told, sink.input)
+    app = in_a_row(
+        Application("app"), source=ListInput(object, []), change=Change(), sink=CollectorSink(object)
+    )
     with pytest.raises(Exception, match="does not support item assignment"):
         run_local(app)

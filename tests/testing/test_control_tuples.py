@@ -12,6 +12,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Map
 from ridgeline.testing import CollectorSink, LocalRun, run_local
 from support.depth import deep
+from support.rows import in_a_row
 
 
 class Number(NamedTuple):
@@ -83,17 +84,14 @@ class Watch(Fails):
 
 def application(partitions: Sequence[int], faults: Sequence[tuple[int, int]] = ()) -> Application:
     """Numbers, two operators that pass control tuples on, and one that handles them."""
-    app = Application("controls", window="100ms")
-    numbers = app.add_operator("numbers", Numbers(), partitions=partitions[0])
-    same = app.add_operator("same", Map(_same, schema=Number), partitions=partitions[1])
-    more = app.add_operator("more", Map(_same, schema=Number), partitions=partitions[2])
-    watch = app.add_operator("watch", Watch(faults=list(faults)), partitions=partitions[3])
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    app.add_stream("numbers", numbers.numbers, same.data)
-    app.add_stream("same", same.output, more.data)
-    app.add_stream("more", more.output, watch.numbers)
-    app.add_stream("seen", watch.seen, sink.input)
-    return app
+    return in_a_row(
+        Application("controls", window="100ms"),
+        numbers=(Numbers(), {"partitions": partitions[0]}),
+        same=(Map(_same, schema=Number), {"partitions": partitions[1]}),
+        more=(Map(_same, schema=Number), {"partitions": partitions[2]}),
+        watch=(Watch(faults=list(faults)), {"partitions": partitions[3]}),
+        sink=CollectorSink(Seen),
+    )
 
 
 def _same(number: Number) -> Number:
@@ -157,15 +155,13 @@ class Stops(Operator):
 
 
 def stopping(operator: Operator) -> Application:
-    app = Application("stops", window="100ms")
-    numbers = app.add_operator("numbers", Numbers(windows=3))
-    stops = app.add_operator("stops", operator)
-    watch = app.add_operator("watch", Watch())
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    app.add_stream("numbers", numbers.numbers, stops.numbers)
-    app.add_stream("out", stops.out, watch.numbers)
-    app.add_stream("seen", watch.seen, sink.input)
-    return app
+    return in_a_row(
+        Application("stops", window="100ms"),
+        numbers=Numbers(windows=3),
+        stops=operator,
+        watch=Watch(),
+        sink=CollectorSink(Seen),
+    )
 
 
 class Unpicklable(Stops):

@@ -14,6 +14,7 @@ import pytest
 from ridgeline import Application, InputOperator, Operator, OperatorContext, OutputPort, State
 from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.testing import CollectorSink, run_local
+from support.rows import in_a_row
 
 
 class Number(NamedTuple):
@@ -35,10 +36,7 @@ class Counting(InputOperator):
 
 
 def run(operator: Operator) -> list[Any]:
-    app = Application("emissions", window="1s")
-    app.add_operator("numbers", operator)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("numbers", operator.out, sink.input)
+    app = in_a_row(Application("emissions", window="1s"), numbers=operator, sink=CollectorSink())
     return [row["n"] if isinstance(row, dict) else row[0] for row in run_local(app).collected("sink")]
 
 

@@ -9,6 +9,7 @@ from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.measurement import Measurement
 from ridgeline.testing import SteppingClock, run_local
 from support.measure.simulated_window import operator_latencies
+from support.rows import in_a_row
 from support.testing.diamond import A, Busy, diamond
 
 
@@ -69,9 +70,7 @@ def test_a_run_that_fails_says_so():
         def end_window(self) -> None:
             raise RidgelineError("no")
 
-    app = Application("fails")
-    source = app.add_operator("A", A())
-    app.add_stream("a", source.out, app.add_operator("fails", Fails(), recovery_attempts=0).data)
+    app = in_a_row(Application("fails"), A=A(), fails=(Fails(), {"recovery_attempts": 0}))
     seen = []
     original = Measurement.apply
     with pytest.MonkeyPatch.context() as patch:

@@ -6,6 +6,7 @@ import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort, State
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 CALLS: list[str] = []
 
@@ -50,12 +51,12 @@ class Calling(Operator):
 
 
 def application(items: list[Any], operator: Operator | None = None, **attributes: Any) -> Application:
-    app = Application("calling", window="500ms")
-    source = app.add_operator("source", ListInput(object, items))
-    step = app.add_operator("step", operator or Calling(), **attributes)
-    app.add_stream("numbers", source.output, step.numbers)
-    app.add_stream("out", step.out, app.add_operator("sink", CollectorSink(object)).input)
-    return app
+    return in_a_row(
+        Application("calling", window="500ms"),
+        source=ListInput(object, items),
+        step=(operator or Calling(), attributes),
+        sink=CollectorSink(object),
+    )
 
 
 @pytest.fixture(autouse=True)

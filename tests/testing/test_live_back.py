@@ -1,30 +1,26 @@
 """Changes that cannot be: the application goes on as if nobody had asked; and deaths while one is made."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import pytest
 
 from ridgeline import (
     Application,
     CheckpointError,
-    InputOperator,
     InputPort,
-    KeyedState,
     Operator,
     OperatorError,
     OutputPort,
     Publisher,
     PublisherContext,
-    State,
 )
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.planning import Planner, read_last
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -36,49 +32,23 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
-from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
+from ridgeline.testing import CollectorSink, SteppingClock, run_local
 from ridgeline.testing.local_executor import LocalExecutor
 from support.depth import deeper
 from support.engine.driven import publisher_context
+from support.rows import in_a_row
+from support.testing.dying import Dying
+from support.testing.edited import KEYS, Node, Number, Numbers, Sums
 
 WINDOWS = 14
 
 
-class Number(NamedTuple):
-    key: int
-    value: int
+class Unlucky(Sums):
+    """Raises with a factor of 13, and in partitions of three."""
 
-
-class Numbers(InputOperator):
-    """Ten numbers a window, counted from 0."""
-
-    output = OutputPort(Number)
-
-    count = State(0)
-
-    def emit_tuples(self) -> None:
-        for number in range(self.count, self.count + 10):
-            self.output.emit(Number(number % 7, number))
-        self.count += 10
-        if self.count == 10 * WINDOWS:
-            self.finish()
-
-
-class Sums(Operator):
-    """Running sums by key. Raises with a factor of 13, and in the last of three partitions."""
-
-    input = InputPort(Number, key="key")
-    output = OutputPort(Number)
-    factor: int = 1
-
-    sums = KeyedState(int, key=int)
-
-    @input.process
-    def add(self, number: Number) -> None:
+    def begin_window(self, window_id: int) -> None:
         if self.factor == 13 or self.context.partitions == 3:
             raise ValueError("out of luck")
-        self.sums[number.key] = self.sums.get(number.key, 0) + self.factor * number.value
-        self.output.emit(Number(number.key, self.sums[number.key]))
 
 
 class Broken(Operator):
@@ -140,30 +110,22 @@ class Choked(Closed):
         return Choking()
 
 
-def application(partitions: int = 1, folder: str = "") -> Application:
-    app = Application("back", window="10ms")
-    numbers = app.add_operator("numbers", Numbers())
-    sums = app.add_operator("sums", Sums(), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", numbers.output, sums.input)
-    inputs = [sink.input]
-    if folder:
-        output = FileOutput(path=folder, format="jsonl")
-        inputs.append(app.add_operator("files", output, partitions=2).input)
-    app.add_stream("sums", sums.output, *inputs)
-    return app
+def application(partitions: int = 1) -> Application:
+    return in_a_row(
+        Application("back", window="10ms"),
+        numbers=Numbers(windows=WINDOWS),
+        sums=(Unlucky(), {"partitions": partitions}),
+        sink=CollectorSink(Number),
+    )
 
 
-def by_hand(factors: Any = None) -> list[list[Number]]:
+def by_hand(factor: Callable[[int], int] = lambda _window: 1) -> list[list[Number]]:
     """What each window gives."""
-    sums: dict[int, int] = {}
-    found: list[list[Number]] = []
+    node, found = Node("Sums", 1, "numbers", "sums"), []
     for window in range(WINDOWS):
-        found.append([])
-        for number in range(10 * window, 10 * window + 10):
-            factor = 1 if factors is None else factors(window)
-            sums[number % 7] = sums.get(number % 7, 0) + factor * number
-            found[-1].append(Number(number % 7, sums[number % 7]))
+        node.factor = factor(window)
+        given = [(number % KEYS, number) for number in range(10 * window + 1, 10 * window + 11)]
+        found.append([Number(*row) for row in node.run(window, given, last=False)])
     return found
 
 
@@ -214,48 +176,13 @@ def test_a_change_that_cannot_be_leaves_all_as_it_was(edits: list[Edit], why: st
 
 
 def test_publishers_of_a_run_that_fails_let_go() -> None:
-    app = Application("choked", window="10ms")
-    numbers = app.add_operator("numbers", Numbers())
-    seen = app.add_operator("seen", Choked())
-    app.add_stream("numbers", numbers.output, seen.input)
     Choking.ended.clear()
     with pytest.raises(OperatorError, match="disk full"):
-        run_local(app)
+        run_local(in_a_row(Application("choked"), numbers=Numbers(windows=1), seen=Choked()))
     assert Choking.ended == ["abandon"]
 
 
 # Deaths -----------------------------------------------------------------------------------------------------
-
-
-class Dying(MemoryStorage):
-    """Dies at a file operation that changes something: it is done or not, and none after it."""
-
-    def __init__(self, at: int, *, done: bool) -> None:
-        super().__init__()
-        self.left, self.done, self.armed = at, done, False
-
-    def _step(self) -> bool:
-        """True if this operation is the last."""
-        if not self.armed:
-            return False
-        self.left -= 1
-        if self.left < 0:
-            raise OSError("dead")
-        return self.left == 0
-
-    def write(self, name: str, data: bytes) -> None:
-        last = self._step()
-        if not last or self.done:
-            super().write(name, data)
-        if last:
-            self._step()
-
-    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
-        last = self._step()
-        made = super().create(name, data, settled=settled) if not last or self.done else False
-        if last:
-            self._step()
-        return made
 
 
 CHANGES: dict[str, list[Edit]] = {
@@ -304,19 +231,6 @@ def test_a_death_at_any_file_operation_leaves_the_change_there_or_not(kind: str,
     assert ("seen" in rest.collectors) == (made and kind == "all")
     if "seen" in rest.collectors:
         assert sorted(Number(**one) for one in rest.collected("seen")) == flat(wanted)
-
-
-def restarted(first: Application, second: Application, **given: Any) -> LocalRun:
-    storage = MemoryStorage()
-    run_local(first, checkpoint=storage, windows=4)
-    return run_local(second, checkpoint=storage, **given)
-
-
-def test_a_change_right_after_a_restart_with_other_partitions_loses_nothing() -> None:
-    run = restarted(application(2), application(4), changes={4: [Repartition("sums", 5)]})
-    (asked,) = run.changes
-    assert (asked.state, asked.window) == ("APPLIED", 5), "first the states that have moved are committed"
-    assert sorted(run.collected("sink")) == flat(by_hand()[4:])
 
 
 class Guarded(Operator):

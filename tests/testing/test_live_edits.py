@@ -7,29 +7,17 @@ from typing import Any
 
 import pytest
 from tests.testing.test_attribute_effects import given_from_outside
-from tests.testing.test_live_change import application
 
-from ridgeline import StickyPartitioner
+from ridgeline import Application, StickyPartitioner
 from ridgeline.api.attributes import ATTRIBUTES
 from ridgeline.api.support.attribute import Scope
-from ridgeline.plan.edits import (
-    EDITS,
-    AddOperator,
-    AddSink,
-    AddStream,
-    RemoveOperator,
-    RemoveSink,
-    RemoveStream,
-    RenameOperator,
-    Repartition,
-    ReplaceOperator,
-    SetAttribute,
-    SetProperty,
-)
+from ridgeline.plan.edits import SetAttribute
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.same_values import same_value
 from ridgeline.plan.transition import transition
-from ridgeline.testing import run_local
+from ridgeline.testing import CollectorSink, run_local
+from support.rows import in_a_row
+from support.testing.edited import Number, Numbers, Sums
 
 OTHER: dict[str, Any] = {
     "processing_mode": "EXACTLY_ONCE",
@@ -50,6 +38,15 @@ REFUSED = {
     "throughput_calculation_interval",
     "vcores",
 }
+
+
+def application() -> Application:
+    return in_a_row(
+        Application("live", window="10ms"),
+        numbers=Numbers(),
+        sums=(Sums(), {"partitions": 2}),
+        sink=CollectorSink(Number),
+    )
 
 
 def asked_for() -> Iterator[tuple[Scope, str, Any]]:
@@ -74,8 +71,8 @@ def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value:
         edits.append(SetAttribute("sums", "on_error", "SKIP"))
     if name == "slide_by_window_count":
         edits.append(SetAttribute("sums", "application_window_count", 6))
-    before = plan_application(application(partitions=2))
-    run = run_local(application(partitions=2), windows=9, changes={6: edits})
+    before = plan_application(application())
+    run = run_local(application(), windows=9, changes={6: edits})
     [asked] = run.changes
     if asked.state != "APPLIED":
         assert asked.state == "REFUSED"
@@ -99,44 +96,14 @@ def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value:
         Scope.UNIFIER: operator.unifier_attributes.get("output", {}),
     }[scope]
     assert same_value(found[name], expected)
-    altered = transition(before, plan_application(application(partitions=2), edits=edits), edits)
+    altered = transition(before, plan_application(application(), edits=edits), edits)
     assert any(name in line or name == "partitions" for line in altered.difference.lines())
-
-
-SINK = {"class": "ridgeline.testing.NullSink"}
-KINDS: dict[str, list[Any]] = {
-    "set-property": [SetProperty("sums", "factor", 5)],
-    "set-attribute": [SetAttribute("sums", "recovery_attempts", 5)],
-    "repartition": [Repartition("sums", 3)],
-    "add-operator": [AddOperator("more", SINK), AddSink("sums", "more.input")],
-    "remove-operator": [
-        AddOperator("more", SINK),
-        AddSink("numbers", "more.input"),
-        RemoveOperator("sums"),
-        RemoveOperator("sink"),
-    ],
-    "replace-operator": [ReplaceOperator("sink", SINK)],
-    "rename-operator": [RenameOperator("sums", "totals")],
-    "add-stream": [RemoveStream("sums"), AddStream("again", "sums.output", ("sink.input",))],
-    "remove-stream": [RemoveStream("sums"), AddStream("again", "sums.output", ("sink.input",))],
-    "add-sink": [AddOperator("more", SINK), AddSink("sums", "more.input")],
-    "remove-sink": [
-        AddOperator("more", SINK),
-        AddSink("sums", "more.input"),
-        RemoveSink("sums", "sink.input"),
-        RemoveOperator("sink"),
-    ],
-}
-
-
-def test_each_kind_of_edit_is_asked_for() -> None:
-    assert KINDS.keys() == EDITS.keys()
 
 
 def test_a_value_that_no_checkpoint_can_keep_is_refused() -> None:
     edit = SetAttribute("sums", "partitioner", StickyPartitioner("input"))
-    run = run_local(application(partitions=2), changes={5: [edit]})
+    run = run_local(application(), changes={5: [edit]})
     [asked] = run.changes
     assert asked.state == "REFUSED"
     assert "`sums.partitioner`: no checkpoint can keep" in asked.reason
-    assert len(run.collected("sink")) == 200
+    assert run.window_ids == list(range(20))

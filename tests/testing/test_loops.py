@@ -12,6 +12,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import WindowRetried
 from ridgeline.operators import Delay
 from ridgeline.plan import plan_application
+from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetAttribute
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
@@ -84,6 +85,24 @@ def test_kills_and_restarts_change_no_number_of_a_loop(seed):
     assert len(retries) >= len(faults)
     again = run_local(fibonacci(), checkpoint=storage)
     assert again.collected("sink") == []
+
+
+def test_a_loop_goes_on_through_changes():
+    collector = {"class": "ridgeline.testing.CollectorSink"}
+    changes = {
+        2: [AddOperator("seen", collector), AddSink("steps", "seen.input")],
+        3: [Repartition("delay", 2)],
+        4: [SetAttribute("step", "recovery_attempts", 100)],
+        6: [RemoveOperator("seen")],
+        7: [AddOperator("seen", collector), AddSink("again", "seen.input")],
+    }
+    run = run_local(fibonacci(), changes=changes)
+    assert [one.state for one in run.changes] == ["APPLIED"] * 5
+    found = run.collected("sink")
+    assert found == run_local(fibonacci()).collected("sink")
+    assert [run.collected("seen", window)[0]["last"] for window in (2, 5, 7)] == [
+        found[window].last for window in (2, 5, 6)
+    ]
 
 
 def test_a_delay_outside_of_a_loop_only_shifts_and_the_plan_says_so():

@@ -20,6 +20,7 @@ from ridgeline import Application, Cache, InputPort, KeyedState, Operator, Opera
 from ridgeline.api.errors import OperatorError
 from ridgeline.api.operator import is_stateless, state_cells
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 
 class Word(NamedTuple):
@@ -42,14 +43,12 @@ class Passing(Operator):
 
 
 def run(operator: Operator, windows: int = 3) -> Any:
-    app = Application("changes", window="1s")
-    source = app.add_operator(
-        "source", ListInput(Word, [item for n in range(windows) for item in ((f"w{n}",), END_WINDOW)])
+    app = in_a_row(
+        Application("changes", window="1s"),
+        source=ListInput(Word, [item for n in range(windows) for item in ((f"w{n}",), END_WINDOW)]),
+        noting=operator,
+        sink=CollectorSink(),
     )
-    app.add_operator("noting", operator)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, operator.words)
-    app.add_stream("out", operator.out, sink.input)
     return run_local(app)
 
 

@@ -24,6 +24,7 @@ from ridgeline import (
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
+from support.rows import in_a_row
 
 
 class Pair(NamedTuple):
@@ -157,10 +158,11 @@ def test_a_merge_that_forgets_to_return_says_so() -> None:
     class Forgets(Totals):
         names = State(set(), scope="window", merge=lambda older, newer: older.update(newer))
 
-    app = Application("merging")
-    source = app.add_operator("source", ListInput(Pair, [Pair("a", 1), END_WINDOW, Pair("b", 1)]))
-    totals = app.add_operator("totals", Forgets(), application_window_count=2, slide_by_window_count=1)
-    app.add_stream("pairs", source.output, totals.pairs)
-    app.add_stream("totals", totals.totals, app.add_operator("sink", CollectorSink(Seen)).input)
+    app = in_a_row(
+        Application("merging"),
+        source=ListInput(Pair, [Pair("a", 1), END_WINDOW, Pair("b", 1)]),
+        totals=(Forgets(), {"application_window_count": 2, "slide_by_window_count": 1}),
+        sink=CollectorSink(Seen),
+    )
     with pytest.raises(Exception, match="`merge` of the state `names` has returned None"):
         run_local(app)

@@ -9,6 +9,7 @@ from ridgeline import Application, InputOperator, InputPort, Operator, OutputPor
 from ridgeline.measure.events import AgeSample, OperatorWindow
 from ridgeline.operators import Map
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.rows import in_a_row
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # where a stepping clock starts
 
@@ -81,19 +82,15 @@ def chain(
     **of_operator: Any,
 ) -> LocalRun:
     """Events without their time, through the operator, to a collector `sink`."""
-    app = Application("app", window="1s", **(attributes or {}))
-    source = app.add_operator(
-        "source",
-        ListInput(Event, [item for window in windows for item in (*window, END_WINDOW)], timestamp="time"),
+    app = in_a_row(
+        Application("app", window="1s", **(attributes or {})),
+        source=ListInput(
+            Event, [item for window in windows for item in (*window, END_WINDOW)], timestamp="time"
+        ),
+        entries=Map(schema=Entry, function=lambda event: Entry(event.key, event.value)),
+        step=(operator, of_operator),
+        sink=CollectorSink(),
     )
-    entries = app.add_operator(
-        "entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value))
-    )
-    step = app.add_operator("step", operator, **of_operator)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("events", source.output, entries.data)
-    app.add_stream("entries", entries.output, step.data)
-    app.add_stream("out", step.out, sink.input)
     return run_local(app)
 
 
@@ -128,10 +125,7 @@ class Given(InputOperator):
 
 
 def test_times_given_with_a_tuple_go_with_objects_too():
-    app = Application("app", window="1s")
-    source = app.add_operator("source", Given())
-    sink = app.add_operator("sink", CollectorSink(), partitions=2)
-    app.add_stream("out", source.out, sink.input)
+    app = in_a_row(Application("app", window="1s"), source=Given(), sink=(CollectorSink(), {"partitions": 2}))
     run = run_local(app)
     assert figures(ages(run, "source", "source")[0]) == (2, 2, 4, 6, 4)
     both = [

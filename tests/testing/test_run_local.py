@@ -30,6 +30,7 @@ from ridgeline.testing import (
     SteppingClock,
     run_local,
 )
+from support.rows import in_a_row
 
 
 class Payment(NamedTuple):
@@ -76,13 +77,12 @@ class PaymentInput(InputOperator):
 
 
 def balances(items, *, partitions=2, **attributes) -> Application:
-    app = Application("test", window="100ms")
-    source = app.add_operator("source", ListInput(Payment, items))
-    step = app.add_operator("balances", Balances(), partitions=partitions, **attributes)
-    sink = app.add_operator("sink", CollectorSink(Balance))
-    app.add_stream("payments", source.output, step.payments)
-    app.add_stream("balances", step.balances, sink.input)
-    return app
+    return in_a_row(
+        Application("test", window="100ms"),
+        source=ListInput(Payment, items),
+        balances=(Balances(), {"partitions": partitions, **attributes}),
+        sink=CollectorSink(Balance),
+    )
 
 
 def operator_windows(run: LocalRun) -> list[OperatorWindow]:
@@ -90,13 +90,12 @@ def operator_windows(run: LocalRun) -> list[OperatorWindow]:
 
 
 def counted() -> Application:
-    app = Application("counted", window="1s")
-    source = app.add_operator("source", PaymentInput())
-    step = app.add_operator("balances", Balances(), partitions=2)
-    sink = app.add_operator("sink", CollectorSink(Balance))
-    app.add_stream("payments", source.payments, step.payments)
-    app.add_stream("balances", step.balances, sink.input)
-    return app
+    return in_a_row(
+        Application("counted", window="1s"),
+        source=PaymentInput(),
+        balances=(Balances(), {"partitions": 2}),
+        sink=CollectorSink(Balance),
+    )
 
 
 @pytest.mark.guide("002", "Recovery Mechanisms")
@@ -271,10 +270,7 @@ class Rates(SparkSource):
 
 
 def test_spark_sources_run_only_as_lists():
-    app = Application("rates", window="1s")
-    source = app.add_operator("rates", Rates())
-    sink = app.add_operator("sink", CollectorSink(Payment))
-    app.add_stream("payments", source.output, sink.input)
+    app = in_a_row(Application("rates", window="1s"), rates=Rates(), sink=CollectorSink(Payment))
     text = (
         "`rates` reads through Spark, which is not there in process; "
         'give its tuples: `run_local(app, inputs={"rates": [...]})`'
@@ -321,12 +317,12 @@ def test_undeclared_state_is_missed_at_once():
         def count(self, payment: Payment) -> None:
             self.seen = 1 if self.context.window_id == 0 else self.seen + 1
 
-    app = Application("forgetful")
-    source = app.add_operator("source", ListInput(Payment, [(1, 1), END_WINDOW, (1, 1)]))
-    step = app.add_operator("step", Forgetful(), recovery_attempts=0)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("payments", source.output, step.payments)
-    app.add_stream("balances", step.balances, sink.input)
+    app = in_a_row(
+        Application("forgetful"),
+        source=ListInput(Payment, [(1, 1), END_WINDOW, (1, 1)]),
+        step=(Forgetful(), {"recovery_attempts": 0}),
+        sink=CollectorSink(),
+    )
     with pytest.raises(OperatorError) as error:
         run_local(app)
     assert "`Forgetful.seen` was set in window 0 and is gone" in str(error.value)

@@ -21,6 +21,7 @@ from ridgeline.testing import (
     NullSink,
     run_local,
 )
+from support.rows import in_a_row
 
 
 class Sold(NamedTuple):
@@ -32,14 +33,12 @@ SOLD = [Sold("a", 1.0), Sold("b", 2.5), Sold("a", 1.0), Sold("c", float("nan"))]
 
 
 def run(sink: Any, sold: list[Any], partitions: int = 1, faults: Faults | None = None) -> Any:
-    app = Application("sold")
-    source = app.add_operator("source", ListInput(Sold, sold))
-    every = app.add_operator("every", Filter[Sold](lambda _sold: True), partitions=partitions)
-    added = app.add_operator(
-        "sink", sink, partitions=partitions if isinstance(sink, (CountSink, HashSink)) else 1
+    app = in_a_row(
+        Application("sold"),
+        source=ListInput(Sold, sold),
+        every=(Filter[Sold](lambda _sold: True), {"partitions": partitions}),
+        sink=(sink, {"partitions": partitions if isinstance(sink, (CountSink, HashSink)) else 1}),
     )
-    app.add_stream("sold", source.output, every.data)
-    app.add_stream("every", every.output, added.input)
     return run_local(app, faults=faults)
 
 

@@ -12,6 +12,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 from support.depth import deep
+from support.rows import in_a_row
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TTL = 3
@@ -66,13 +67,12 @@ class OfWindow(Remember):
 
 
 def remembering(kind: type[Remember], items: list[Any], partitions: int, **attributes: Any) -> Application:
-    app = Application("remembering", window="1s")
-    source = app.add_operator("source", ListInput(Event, items, timestamp="time", lateness=0))
-    step = app.add_operator("step", kind(), partitions=partitions, **attributes)
-    sink = app.add_operator("sink", CollectorSink(Held))
-    app.add_stream("events", source.output, step.events)
-    app.add_stream("held", step.held, sink.input)
-    return app
+    return in_a_row(
+        Application("remembering", window="1s"),
+        source=ListInput(Event, items, timestamp="time", lateness=0),
+        step=(kind(), {"partitions": partitions, **attributes}),
+        sink=CollectorSink(Held),
+    )
 
 
 def naive(windows: list[list[Event]], by: str, count: int) -> list[dict[int, list[str]]]:
@@ -167,12 +167,9 @@ def test_keys_live_as_a_naive_model_says(
 
 
 def test_record_time_must_be_there() -> None:
-    app = Application("remembering")
-    source = app.add_operator("source", ListInput(Event, []))
-    step = app.add_operator("step", ByRecord())
-    sink = app.add_operator("sink", CollectorSink(Held))
-    app.add_stream("events", source.output, step.events)
-    app.add_stream("held", step.held, sink.input)
+    app = in_a_row(
+        Application("remembering"), source=ListInput(Event, []), step=ByRecord(), sink=CollectorSink(Held)
+    )
     with pytest.raises(
         ValidationError, match="the `ttl` of `state` goes by record time, but no input operator"
     ):

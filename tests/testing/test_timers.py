@@ -24,6 +24,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 from support.depth import deep
+from support.rows import in_a_row
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATENESS = 3
@@ -282,10 +283,7 @@ def test_faults_of_timers_are_found_before_the_start(step: Any, lateness: float 
 
 
 def test_an_input_operator_has_no_record_time_and_no_end_of_input() -> None:
-    app = Application("ended")
-    source = app.add_operator("source", Ended())
-    sink = app.add_operator("sink", CollectorSink(Event))
-    app.add_stream("events", source.out, sink.input)
+    app = in_a_row(Application("ended"), source=Ended(), sink=CollectorSink(Event))
     with pytest.raises(ValidationError) as caught:
         run_local(app)
     assert "timers `alarm` go by record time, but an input operator gets no records" in str(caught.value)

@@ -19,6 +19,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import FileReplayInput, Filter
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
+from support.rows import in_a_row
 from support.testing.shares import share
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -164,14 +165,13 @@ def test_an_application_window_passes_on_what_holds_for_its_results() -> None:
     class After(Look):
         pass
 
-    app = Application("after", window="1s")
-    source = app.add_operator("source", ListInput(Event, items(WINDOWS), "time", "5s"))
-    wide = app.add_operator("wide", Keep(), application_window_count=3)
-    look = app.add_operator("look", After())
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    app.add_stream("events", source.output, wide.events)
-    app.add_stream("kept", wide.kept, look.first)
-    app.add_stream("seen", look.seen, sink.input)
+    app = in_a_row(
+        Application("after", window="1s"),
+        source=ListInput(Event, items(WINDOWS), "time", "5s"),
+        wide=(Keep(), {"application_window_count": 3}),
+        look=After(),
+        sink=CollectorSink(Seen),
+    )
     assert seen(run_local(app)) == [(-1, -1), (-1, -1), (-1, 5), (5, 5), (5, 5), (5, 999)]
 
 
@@ -201,11 +201,7 @@ class Clicks(InputOperator):
 
 
 def test_a_port_may_declare_its_lateness_and_the_greatest_holds() -> None:
-    app = Application("clicks", window="1s")
-    source, look = app.add_operator("source", Clicks()), app.add_operator("look", Look())
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    app.add_stream("clicks", source.clicks, look.first)
-    app.add_stream("seen", look.seen, sink.input)
+    app = in_a_row(Application("clicks", window="1s"), source=Clicks(), look=Look(), sink=CollectorSink(Seen))
     assert seen(run_local(app)) == [(-1, -1), (-1, 6), (6, 999)]
 
 
@@ -243,14 +239,13 @@ def micros(time: datetime) -> int:
 
 
 def test_a_batch_has_the_times_of_its_records() -> None:
-    app = Application("times", window="1s", metrics_recording_level=RecordingLevel.OFF)
-    source = app.add_operator("source", ListInput(Event, items(WINDOWS), "time", "5s"))
-    keep = app.add_operator("keep", Filter(lambda event: event.time < at(30)), partitions=3)
-    look = app.add_operator("look", Microseconds())
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    app.add_stream("events", source.output, keep.data)
-    app.add_stream("kept", keep.output, look.events)
-    app.add_stream("seen", look.seen, sink.input)
+    app = in_a_row(
+        Application("times", window="1s", metrics_recording_level=RecordingLevel.OFF),
+        source=ListInput(Event, items(WINDOWS), "time", "5s"),
+        keep=(Filter(lambda event: event.time < at(30)), {"partitions": 3}),
+        look=Microseconds(),
+        sink=CollectorSink(Seen),
+    )
     found = sorted((one.before, one.after) for one in run_local(app).collected("sink"))
     assert found == [(-1, 7), (-1, 10), (5, 6), (5, 12), (25, 29)]
 

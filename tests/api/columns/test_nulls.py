@@ -13,6 +13,7 @@ import pytest
 
 from ridgeline import Application, InputOperator, Operator, OperatorError, OutputPort, SchemaError
 from ridgeline.testing import CollectorSink, run_local
+from support.rows import in_a_row
 
 Columns = dict[str, list[Any]]
 Form = Callable[[Columns], Any]
@@ -168,9 +169,7 @@ class Source(InputOperator):
 
 
 def test_the_error_of_a_run_names_operator_port_and_column() -> None:
-    app = Application("app")
-    source = app.add_operator("source", Source())
-    app.add_stream("rows", source.out, app.add_operator("sink", CollectorSink()).input)
+    app = in_a_row(Application("app"), source=Source(), sink=CollectorSink())
     with pytest.raises(
         OperatorError, match=r"`source`.*column `text` of a batch emitted on `out` is null in"
     ):

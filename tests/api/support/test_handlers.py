@@ -9,6 +9,7 @@ import pytest
 from ridgeline import Application, InputPort, Operator, OutputPort, State, Timers, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 
 class N(NamedTuple):
@@ -86,12 +87,9 @@ def same(function):
 
 
 def doubles(kind):
-    app = Application("doubles")
-    source = app.add_operator("source", ListInput(N, [(1,), (2,)]))
-    double = app.add_operator("double", kind())
-    sink = app.add_operator("sink", CollectorSink(N))
-    app.add_stream("numbers", source.output, double.numbers)
-    app.add_stream("doubled", double.doubled, sink.input)
+    app = in_a_row(
+        Application("doubles"), source=ListInput(N, [(1,), (2,)]), double=kind(), sink=CollectorSink(N)
+    )
     return run_local(app).collected("sink")
 
 
@@ -169,9 +167,7 @@ def test_a_function_of_a_base_class_may_be_given_to_a_port_of_ones_own():
 
 
 def faults(kind):
-    app = Application("faults")
-    source = app.add_operator("source", ListInput(N, [(1,)]))
-    app.add_stream("numbers", source.output, app.add_operator("one", kind()).numbers)
+    app = in_a_row(Application("faults"), source=ListInput(N, [(1,)]), one=kind())
     with pytest.raises(ValidationError) as caught:
         run_local(app)
     return str(caught.value)

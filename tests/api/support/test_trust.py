@@ -32,6 +32,7 @@ from ridgeline.operators import ConsoleOutput
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import ListInput
+from support.rows import in_a_row
 
 NOBODY = 65534
 FOLDERS = ("journal", "committed", "epochs", "state", "plans", "staging", "spark", "recordings")
@@ -262,9 +263,7 @@ SECRETS = {
 
 
 def specs(**properties: str) -> tuple[ContainerSpec, ...]:
-    app = Application("app")
-    source = app.add_operator("source", Source(object, [1]))
-    app.add_stream("rows", source.output, app.add_operator("console", ConsoleOutput()).input)
+    app = in_a_row(Application("app"), source=Source(object, [1]), console=ConsoleOutput())
     return container_specs(
         plan_application(app, {f"source.{name}": value for name, value in properties.items()})
     )

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, SecretStr
 from ridgeline import Application, InputOperator, OutputPort, ValidationError
 from ridgeline.operators import ConsoleOutput, SparkInput
 from ridgeline.plan.planner import plan_application
+from support.rows import in_a_row
 
 
 class Retry(BaseModel):
@@ -41,10 +42,9 @@ class Source(InputOperator):
 
 
 def application(**given):
-    app = Application("entries")
-    source = app.add_operator("source", Source(**{"needed": {"a": "b"}, **given}))
-    app.add_stream("rows", source.out, app.add_operator("console", ConsoleOutput()).input)
-    return app
+    return in_a_row(
+        Application("entries"), source=Source(**{"needed": {"a": "b"}, **given}), console=ConsoleOutput()
+    )
 
 
 def planned(app, properties):
@@ -86,9 +86,11 @@ def test_one_entry_is_set_and_the_others_stay(given, properties, name, value):
 
 
 def test_options_of_a_spark_source_keep_their_text():
-    app = Application("kafka")
-    source = app.add_operator("source", SparkInput(schema=Row, format="kafka", options={"subscribe": "a"}))
-    app.add_stream("rows", source.output, app.add_operator("console", ConsoleOutput()).input)
+    app = in_a_row(
+        Application("kafka"),
+        source=SparkInput(schema=Row, format="kafka", options={"subscribe": "a"}),
+        console=ConsoleOutput(),
+    )
     properties = {
         "source.options.maxOffsetsPerTrigger": "1000",
         "source.options.startingOffsets": '{"a": {"0": 5}}',
@@ -139,9 +141,7 @@ def test_a_value_that_does_not_fit_names_the_entry():
 
 
 def test_a_required_property_can_be_given_entry_by_entry():
-    app = Application("entries")
-    source = app.add_operator("source", Source())
-    app.add_stream("rows", source.out, app.add_operator("console", ConsoleOutput()).input)
+    app = in_a_row(Application("entries"), source=Source(), console=ConsoleOutput())
     assert planned(app, {"source.needed.a": "1"}).needed == {"a": "1"}
 
 

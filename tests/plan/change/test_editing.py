@@ -34,6 +34,7 @@ from support.plan.faulty import are
 from support.plan.module_parts import Checked, Totals, around
 from support.plan.parts import Filter as Pass
 from support.plan.parts import Payment, Source, Store, payments_app
+from support.rows import in_a_row
 
 PARTS = "support.plan.parts"
 STORE = {"class": f"{PARTS}.Store"}
@@ -314,12 +315,7 @@ def test_persisted_streams_lose_what_writes_them_down_or_go() -> None:
 
 
 def skipping() -> Application:
-    app = Application("skip")
-    source = app.add_operator("source", Source())
-    check = app.add_operator("check", Pass(), on_error="SKIP")
-    store = app.add_operator("store", Store())
-    app.add_stream("all", source.payments, check.data)
-    app.add_stream("good", check.passed, store.input)
+    app = in_a_row(Application("skip"), source=Source(), check=(Pass(), {"on_error": "SKIP"}), store=Store())
     app.dead_letters(FileOutput("letters"))
     return app
 
@@ -329,7 +325,7 @@ def test_dead_letters_follow_the_operators_that_leave_tuples_out() -> None:
     second = {"class": f"{PARTS}.Filter", "attributes": {"on_error": "SKIP"}}
     edits: list[Edit] = [
         AddOperator("second", second),
-        AddSink("all", "second.data"),
+        AddSink("source", "second.data"),
         AddOperator("more", STORE),
         AddStream("more", "second.passed", ("more.input",)),
         RenameOperator("check", "verify"),
@@ -341,7 +337,7 @@ def test_dead_letters_follow_the_operators_that_leave_tuples_out() -> None:
     assert "verify_dead_letters" not in {one.name for one in found.streams}
     assert sinks(found, "own") == ["spare.input"]
     found = plan(app, RemoveOperator("dead_letters"))
-    assert {one.name for one in found.streams} == {"all", "good"}
+    assert {one.name for one in found.streams} == {"source", "check"}
     (fault,) = faults(app, SetAttribute("check", "on_error", "STOP"))
     assert "no operator leaves tuples out, so there are no dead letters" in fault
     found = plan(app, ReplaceOperator("dead_letters", STORE))

@@ -32,6 +32,7 @@ from support.plan.parts import (
     Store,
     TopBalances,
 )
+from support.rows import in_a_row
 
 ROUND_ROBIN = (
     "is divided round robin among 3 partitions: the order of a key's tuples is not kept from here on"
@@ -217,11 +218,7 @@ def test_nothing_is_noted_where_nobody_has_said_that_one_branch_is_heavier(upstr
 
 
 def test_nothing_is_noted_of_a_row_of_operators():
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    heavy = app.add_operator("heavy", Filter(), partitions=3)
-    app.add_stream("read", source.payments, heavy.data)
-    app.add_stream("kept", heavy.passed, app.add_operator("store", Store()).input)
+    app = in_a_row(Application("test"), source=Source(), heavy=(Filter(), {"partitions": 3}), store=Store())
     assert tied(app) == []
 
 

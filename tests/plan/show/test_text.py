@@ -7,6 +7,7 @@ from ridgeline.api import Application, RoundRobinPartitioner
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.shown_properties import plain
 from support.plan.parts import Balances, Check, Filter, Payment, Source, Store, payments_app
+from support.rows import in_a_row
 
 PAYMENT = "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC])"
 SMALL = f"""\
@@ -70,9 +71,7 @@ def test_text() -> None:
 
 
 def test_many_sources_are_counted() -> None:
-    app = Application("many", window=0)
-    source = app.add_operator("source", Source(), partitions=9)
-    app.add_stream("payments", source.payments, app.add_operator("store", Store()).input)
+    app = in_a_row(Application("many", window=0), source=(Source(), {"partitions": 9}), store=Store())
     text = describe(plan_application(app))
     assert text.startswith("application many, windows as fast as they get, plan version 0\n")
     assert "input: all of source[0], source[1], source[2], source[3], 5 more\n" in text
@@ -131,11 +130,12 @@ def test_json() -> None:
 
 
 def test_json_of_partitioners_and_dealing() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    keep = app.add_operator("keep", Filter(), partitions=2, partitioner=RoundRobinPartitioner())
-    app.add_stream("payments", source.payments, keep.data)
-    app.add_stream("kept", keep.passed, app.add_operator("store", Store()).input)
+    app = in_a_row(
+        Application("test"),
+        source=Source(),
+        keep=(Filter(), {"partitions": 2, "partitioner": RoundRobinPartitioner()}),
+        store=Store(),
+    )
     plan = to_dict(plan_application(app))
     assert plan["logical"]["operators"][1]["attributes"] == {
         "partitions": 2,

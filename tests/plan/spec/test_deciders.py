@@ -13,6 +13,7 @@ from ridgeline.plan.specification import read_specification
 from ridgeline.policies import CriticalPathPolicy, Schedule, SkewPolicy, StatsListener
 from ridgeline.sla import caught_up_within, error_share, late_share, latency, throughput, window_latency
 from support.plan.specifications import write_specification
+from support.rows import in_a_row
 
 
 class MoreWhenLate(StatsListener):
@@ -25,10 +26,11 @@ class MoreWhenLate(StatsListener):
 
 
 def application():
-    app = Application("decided")
-    dice = app.add_operator("dice", RandomEventGenerator())
-    sink = app.add_operator("sink", ConsoleOutput(), stats_listeners=[MoreWhenLate(seconds=3)])
-    app.add_stream("rolls", dice.integer_data, sink.input)
+    app = in_a_row(
+        Application("decided"),
+        dice=RandomEventGenerator(),
+        sink=(ConsoleOutput(), {"stats_listeners": [MoreWhenLate(seconds=3)]}),
+    )
     app.add_policy(SkewPolicy())
     app.add_policy(CriticalPathPolicy(max_slots=8, cooldown="30s", max_partitions={"sink": 2}))
     app.add_policy(Schedule(operator="sink", partitions={"08:00": 2}, timezone="Europe/Berlin"))

@@ -19,6 +19,7 @@ from ridgeline.plan.specification import read_specification
 from support.depth import deep
 from support.plan.specifications import write_specification
 from support.plan.specified import Color, Limits, Odd, Outer, Sink, Source, Step, double
+from support.rows import in_a_row
 
 TEXTS = st.text(max_size=8)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -96,11 +97,7 @@ def test_what_is_written_is_read_as_an_equal_plan(app, form):
 
 
 def with_source(source):
-    app = Application("one")
-    added = app.add_operator("source", source)
-    sink = app.add_operator("sink", Sink(name="x"))
-    app.add_stream("all", added.output, sink.data)
-    return app
+    return in_a_row(Application("one"), source=source, sink=Sink(name="x"))
 
 
 def with_step(step):

@@ -9,6 +9,7 @@ from typing import Any
 from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort, Unifier
 from support.plan.faulty import Listing
 from support.plan.parts import Balance, Payment, Source, Store
+from support.rows import in_a_row
 
 faulty = Listing()
 
@@ -60,10 +61,7 @@ class Emitting(InputOperator):
     "`source`: `emit_tuples` of `Emitting` has ... port: `self.port.emit(...)`",
 )
 def input_that_yields() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Emitting())
-    app.add_stream("payments", source.payments, app.add_operator("store", Store()).input)
-    return app
+    return in_a_row(Application("test"), source=Emitting(), store=Store())
 
 
 class Named(Operator):

@@ -8,6 +8,7 @@ from ridgeline.api import Application, InputOperator, InputPort, KeyedState, Ope
 from ridgeline.operators import SparkInput
 from support.plan.faulty import Listing
 from support.plan.parts import Store
+from support.rows import in_a_row
 
 faulty = Listing()
 
@@ -118,11 +119,9 @@ class CountingAlong(Operator):
 
 
 def counting(counter: Any, *, upstream: int = 1, **attributes: Any) -> Application:
-    app = Application("test")
-    orders = app.add_operator("orders", Orders(), partitions=upstream)
-    app.add_operator("counts", counter, **attributes)
-    app.add_stream("all_orders", orders.out, counter.orders)
-    return app
+    return in_a_row(
+        Application("test"), orders=(Orders(), {"partitions": upstream}), counts=(counter, attributes)
+    )
 
 
 @faulty("`counts`: state `counts` is kept by key in 3 ... out, or give a `partitioner`")
@@ -159,24 +158,22 @@ class PassingAlong(Passing):
 
 @faulty("`counts`: state `counts`, `sums` is kept by key ... then it is divided by its key")
 def state_by_key_that_follows_round_robin() -> Application:
-    app = Application("test")
-    orders = app.add_operator("orders", Orders())
-    passing = app.add_operator("passing", Passing(), partitions=2)
-    along = app.add_operator("along", PassingAlong())
-    counts = app.add_operator("counts", CountingByKey())
-    app.add_stream("all_orders", orders.out, passing.orders)
-    app.add_stream("passed", passing.out, along.orders)
-    app.add_stream("passed_on", along.out, counts.orders)
-    return app
+    return in_a_row(
+        Application("test"),
+        orders=Orders(),
+        passing=(Passing(), {"partitions": 2}),
+        along=PassingAlong(),
+        counts=CountingByKey(),
+    )
 
 
 @faulty("`counts`: state `counts`, `sums` is kept by key ... then it is divided by its key")
 def state_by_key_that_follows_spark() -> Application:
-    app = Application("test")
-    orders = app.add_operator("orders", SparkInput(format="kafka", schema=Order), partitions=3)
-    counts = app.add_operator("counts", CountingByKey())
-    app.add_stream("all_orders", orders.output, counts.orders)
-    return app
+    return in_a_row(
+        Application("test"),
+        orders=(SparkInput(format="kafka", schema=Order), {"partitions": 3}),
+        counts=CountingByKey(),
+    )
 
 
 class Newest(Passing):
@@ -188,13 +185,11 @@ class Newest(Passing):
     "`newest`: it needs the tuples of a key in ... or give `newest` one partition",
 )
 def order_that_round_robin_loses() -> Application:
-    app = Application("test")
-    orders = app.add_operator("orders", Orders())
-    passing = app.add_operator("passing", Passing(), partitions=3)
-    between = app.add_operator("between", Passing())
-    newest = app.add_operator("newest", Newest(), partitions=2)
-    app.add_stream("all_orders", orders.out, passing.orders)
-    app.add_stream("passed", passing.out, between.orders)
-    app.add_stream("passed_on", between.out, newest.orders)
-    app.add_stream("new", newest.out, app.add_operator("store", Store()).input)
-    return app
+    return in_a_row(
+        Application("test"),
+        orders=Orders(),
+        passing=(Passing(), {"partitions": 3}),
+        between=Passing(),
+        newest=(Newest(), {"partitions": 2}),
+        store=Store(),
+    )

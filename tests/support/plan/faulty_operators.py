@@ -7,6 +7,7 @@ from typing import Any, cast
 from ridgeline.api import Application, InputPort, Operator, OutputPort
 from support.plan.faulty import Listing
 from support.plan.parts import Balances, Check, Payment, Source, Store
+from support.rows import in_a_row
 
 faulty = Listing()
 
@@ -136,11 +137,7 @@ def operator_without_the_init_of_its_base() -> Application:
         def __init__(self) -> None:
             self.path = "here"
 
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    store = app.add_operator("store", Careless())
-    app.add_stream("payments", source.payments, store.input)
-    return app
+    return in_a_row(Application("test"), source=Source(), store=Careless())
 
 
 @faulty(
@@ -149,20 +146,12 @@ def operator_without_the_init_of_its_base() -> Application:
     "`store.path`: property `path` of `Store` is 3; ... or with `-D store.path=...`",
 )
 def properties_that_break_their_rules() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source(count=-5, accounts=[]))
-    store = app.add_operator("store", Store(path=3))
-    app.add_stream("payments", source.payments, store.input)
-    return app
+    return in_a_row(Application("test"), source=Source(count=-5, accounts=[]), store=Store(path=3))
 
 
 @faulty("`source.cuont`: `Source` has no property `cuont`; did you mean `count`?")
 def property_that_does_not_exist() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source(cuont=5))
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, store.input)
-    return app
+    return in_a_row(Application("test"), source=Source(cuont=5), store=Store())
 
 
 class Required(Store):
@@ -171,11 +160,7 @@ class Required(Store):
 
 @faulty("`store.rows`: property `rows` of `Required` is ... or with `-D store.rows=...`")
 def required_property_that_was_not_given() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    store = app.add_operator("store", Required())
-    app.add_stream("payments", source.payments, store.input)
-    return app
+    return in_a_row(Application("test"), source=Source(), store=Required())
 
 
 @faulty(
@@ -238,10 +223,4 @@ class Erring(Source):
     "`promising.valid`: `Promising` promises a ... it out here; `timestamp` may stay",
 )
 def a_lateness_that_nobody_reads() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Erring())
-    promising = app.add_operator("promising", Promising())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, promising.payments)
-    app.add_stream("valid", promising.valid, store.input)
-    return app
+    return in_a_row(Application("test"), source=Erring(), promising=Promising(), store=Store())

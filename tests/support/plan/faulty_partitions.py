@@ -21,6 +21,7 @@ from ridgeline.api import (
 )
 from support.plan.faulty import Listing
 from support.plan.parts import Balance, Balances, Check, Filter, Join, MergeBalances, Payment, Source, Store
+from support.rows import in_a_row
 
 faulty = Listing()
 
@@ -82,11 +83,7 @@ class Single(Balances):
 
 @faulty("`unread.payments`: no method of `Unread` ... or `@payments.process_batch`")
 def port_that_nobody_reads() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    unread = app.add_operator("unread", Unread())
-    app.add_stream("payments", source.payments, unread.payments)
-    return app
+    return in_a_row(Application("test"), source=Source(), unread=Unread())
 
 
 @faulty(
@@ -285,13 +282,7 @@ class Unpartitioned(Balances):
 
 @faulty("`balances`: `Unpartitioned.partitioner_default` ... of a subclass of `Partitioner`")
 def class_as_partitioner() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    balances = app.add_operator("balances", Unpartitioned())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, balances.payments)
-    app.add_stream("balances", balances.balances, store.input)
-    return app
+    return in_a_row(Application("test"), source=Source(), balances=Unpartitioned(), store=Store())
 
 
 @faulty("`payments`: locality CONTAINER_LOCAL wants ... streams `payments`, `passed` out")

@@ -8,6 +8,7 @@ from ridgeline.api import Application, InputOperator, InputPort, Operator, Outpu
 from support.plan.faulty import Listing
 from support.plan.faulty_operators import chain
 from support.plan.parts import Balance, Balances, Check, Filter, Join, Payment, Source, Store
+from support.rows import in_a_row
 
 faulty = Listing()
 
@@ -226,15 +227,13 @@ def roots_that_cannot_be() -> Application:
 
 @faulty("`check.processing_mode`: it is AT_MOST_ONCE, ... too, or this one AT_LEAST_ONCE")
 def at_most_once_upstream() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source(), processing_mode="AT_MOST_ONCE")
-    check = app.add_operator("check", Check(), processing_mode="at_most_once")
-    balances = app.add_operator("balances", Balances(), processing_mode="EXACTLY_ONCE")
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, check.payments)
-    app.add_stream("valid", check.valid, balances.payments)
-    app.add_stream("balances", balances.balances, store.input)
-    return app
+    return in_a_row(
+        Application("test"),
+        source=(Source(), {"processing_mode": "AT_MOST_ONCE"}),
+        check=(Check(), {"processing_mode": "at_most_once"}),
+        balances=(Balances(), {"processing_mode": "EXACTLY_ONCE"}),
+        store=Store(),
+    )
 
 
 class Misspelt(NamedTuple):
@@ -272,13 +271,7 @@ class Nothing(InputOperator):
 
 @faulty("`nothing.out`: the output port is declared as ... ...)` in `__init__`")
 def nobody_knows_the_schema() -> Application:
-    app = Application("test")
-    nothing = app.add_operator("nothing", Nothing())
-    keep = app.add_operator("keep", Filter())
-    store = app.add_operator("store", Store())
-    app.add_stream("out", nothing.out, keep.data)
-    app.add_stream("kept", keep.passed, store.input)
-    return app
+    return in_a_row(Application("test"), nothing=Nothing(), keep=Filter(), store=Store())
 
 
 class Odd(NamedTuple):

@@ -26,6 +26,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.changing import role_of_edits
 from ridgeline.testing import CollectorSink, run_local
+from support.rows import in_a_row
 from support.service.living import living
 
 
@@ -63,10 +64,7 @@ def script(tmp_path):
 
 
 def application(**properties):
-    app = Application("tables")
-    table = app.add_operator("table", Table(**properties))
-    app.add_stream("rows", table.output, app.add_operator("sink", CollectorSink()).input)
-    return app
+    return in_a_row(Application("tables"), table=Table(**properties), sink=CollectorSink())
 
 
 def operator(properties):
