@@ -152,7 +152,7 @@ _ALL = (
         _OPERATORS_AND_UNIFIERS,
         int,
         120,
-        "windows, or 60 s if that is more, without its end of a window after which it is stuck",
+        "windows, or 60 s if that is more, without its end of a window and with no slot at work",
         1,
     ),
     Attribute(

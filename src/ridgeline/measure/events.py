@@ -424,6 +424,8 @@ class RunningOperator:
     - `oldest_in_flight`: per output, the lowest time of the records in flight, seconds since 1970
     - `end_seconds`: the part of `seconds` spent in `end_window`, None before it
     - `before`: consumed by an input operator when the window began, as `SourceProgress.before`
+    - `callback_seconds`: for how long heartbeats have found it in one callback with the same counts
+    - `record`: the one that is being processed then, if that is known, cut to 200 characters
     """
 
     id: int
@@ -439,6 +441,8 @@ class RunningOperator:
     oldest_in_flight: Mapping[str, float] = field(default_factory=dict)
     end_seconds: float | None = None
     before: float | None = None
+    callback_seconds: float = 0.0
+    record: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +481,8 @@ class ContainerHeartbeat:
     thread is. `unsent`: heartbeats of its process that could not be sent since the one before.
     `taken`: by the input operators of the process until the end of their last window, without one that runs
     now. Messages of older versions have their `work` in `operators`. `lines`: where the time of the process's
-    operators went since the last message that said so.
+    operators went since the last message that said so. `at_work`: its thread runs a container, or what a
+    commit calls.
     """
 
     at: float
@@ -494,6 +499,7 @@ class ContainerHeartbeat:
     unsent: int = 0
     taken: tuple[SourceTaken, ...] = ()
     lines: tuple[LineTime, ...] = ()
+    at_work: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Which container keeps a window from its end: its producers have ended it, and it does not.
+"""Which container keeps a window from its end although no slot works: it has lost what it waits for.
 
-It needs no heartbeats. No clock: times are given, seconds of one clock.
+A slot that works is not hung, however long it takes. No clock: times are given, seconds of one clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LEAST_SECONDS = 60.0
 
 
 class Late(NamedTuple):
-    """A container that has not ended a window for longer than `timeout_window_count` of its operators."""
+    """A container that has not ended a window, with no slot at work for `timeout_window_count` windows."""
 
     container: int
     window_id: int
@@ -32,59 +32,44 @@ class Overdue:
             operator.id: operator.attributes["timeout_window_count"] for operator in plan.physical.operators
         }
         self._limits = {
-            container.id: width * max(map(counts.__getitem__, container.operators))
+            container.id: max(LEAST_SECONDS, width * max(map(counts.__getitem__, container.operators)))
             for container in plan.execution.containers
         }
         self._awaited: dict[int, set[int]] = {}
-        self._begun: dict[int, float] = {}
-        self._stage_ended: dict[int, dict[int, float]] = {}
-        """By window and stage, when the last container of it that has ended the window did so."""
-        self._moved: dict[int, float] = {}
-        """When a container last made progress."""
+        self._worked = 0.0
+        """When a slot was last known to work, or got something to do."""
 
     def begin(self, window_id: int, now: float) -> None:
         """An attempt at a window is sent to slots."""
         self._awaited[window_id] = set(self._stages)
-        self._begun[window_id] = now
-        self._stage_ended[window_id] = {}
+        self.works(now)
 
     def ended(self, window_id: int, container: int, now: float) -> None:
         """A container has ended a window."""
-        awaited = self._awaited.get(window_id)
-        if awaited is not None:
+        if (awaited := self._awaited.get(window_id)) is not None:
             awaited.discard(container)
-            self._moved[container] = self._stage_ended[window_id][self._stages[container]] = now
+            self.works(now)
 
-    def moved(self, container: int, now: float) -> None:
-        """A container has taken in or emitted tuples."""
-        self._moved[container] = now
+    def works(self, now: float) -> None:
+        """A slot works."""
+        self._worked = now
 
     def over(self, window_id: int | None = None) -> None:
         """The attempt at a window is over; None: all are."""
-        for kept in (self._awaited, self._begun, self._stage_ended):
-            if window_id is None:
-                kept.clear()
-            else:
-                kept.pop(window_id, None)
+        if window_id is None:
+            self._awaited.clear()
+        else:
+            self._awaited.pop(window_id, None)
 
     def look(self, now: float, since: float) -> Late | None:
-        """The container that is late for longest, None if none is.
+        """The container that is to blame, None if none is. No time before `since` counts.
 
-        Of the first window under way those of the first stage that is not done are to blame: others wait for
-        them. No time before `since` counts.
+        It is one of the first stage that is not done, of the first window under way: others wait for it.
         """
         window_id = min(self._awaited, default=None)
         if window_id is None or not self._awaited[window_id]:
             return None
         awaited = self._awaited[window_id]
-        stage = min(map(self._stages.__getitem__, awaited))
-        earlier = (at for done, at in self._stage_ended[window_id].items() if done < stage)
-        ready = max(since, self._begun[window_id], *earlier)
-        late = [
-            Late(container, window_id, seconds, limit)
-            for container in awaited
-            if self._stages[container] == stage
-            and (seconds := now - max(ready, self._moved.get(container, ready)))
-            >= (limit := max(LEAST_SECONDS, self._limits[container]))
-        ]
-        return max(late, key=lambda one: (one.seconds, -one.container), default=None)
+        container = min(awaited, key=lambda one: (self._stages[one], self._limits[one], one))
+        seconds, limit = now - max(since, self._worked), self._limits[container]
+        return Late(container, window_id, seconds, limit) if seconds >= limit else None

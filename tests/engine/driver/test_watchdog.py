@@ -171,33 +171,40 @@ def looks_in_slots(made, workers, begin, end, reads=lambda _second: True, **read
     return found
 
 
-def test_a_slot_that_sends_no_heartbeats_is_found_by_the_window_that_it_does_not_end():
+def test_a_slot_that_has_nothing_to_do_is_found_by_the_window_that_it_does_not_end():
     made, _ = in_slots()
-    found = looks_in_slots(made, lambda _: [], 101, 221)
+    found = looks_in_slots(made, lambda _: [Worker(0.5, CLOCK_ONLY)], 101, 221)
     assert found[:-1] == [None] * 119
     assert (found[-1].host, found[-1].pid, found[-1].failure.window_id) == ("worker-1", 11, 7)
     assert found[-1].failure.error == (
-        "it has not ended window 7 for 120 s, and its slot's process 11 on `worker-1` was ended; "
-        "the attribute `timeout_window_count` allows 120 windows, at least 120 s; "
-        "if that is honest work, raise it"
+        "it has not ended window 7, and no slot has worked for 120 s, "
+        "and its slot's process 11 on `worker-1` was ended; "
+        "the attribute `timeout_window_count` allows 120 windows, at least 120 s"
     )
 
 
-def test_a_callback_that_sleeps_is_found_with_its_stack_though_heartbeats_come():
+@pytest.mark.parametrize("counts", [{}, {"container": -1, "operators": ()}])
+def test_a_slot_at_work_is_not_stuck_however_long_its_callback(counts):
     made, ids = in_slots()
-    found = looks_in_slots(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 300)
-    stuck = next(filter(None, found))
-    assert found.index(stuck) in {119, 120}
-    assert (stuck.failure.operator, stuck.failure.traceback) == ("total", "in users_code")
+    works = replace(beat(ids["total"]), at_work=True, **counts)
+    assert looks_in_slots(made, lambda _: [Worker(0.5, works)], 101, 5_000) == [None] * 4_899
 
 
-def test_a_slot_that_takes_in_tuples_is_not_stuck_however_long_its_window():
+def test_one_record_that_takes_long_is_named_again_and_again():
     made, ids = in_slots()
+    stack = 'File "/home/me/app.py", line 3, in run\n  File "/home/me/slow.py", line 9, in slow\n'
 
-    def heard(at):
-        return [Worker(0.5, replace(beat(ids["total"], consumed=at), container=0))]
+    def said(seconds, **more):
+        at = replace(beat(ids["total"]), stack=stack)
+        report = replace(at.operators[1], callback_seconds=seconds, record="R(key='a')", active=1, **more)
+        return [text for _, text in made.long_callbacks([Worker(0.5, replace(at, operators=(report,)))])]
 
-    assert looks_in_slots(made, heard, 101, 500) == [None] * 399
+    assert [len(said(float(second))) for second in (9, 10, 39, 41, 1, 10)] == [0, 1, 0, 1, 0, 1]
+    [text] = said(120.0)
+    assert text == (
+        "one record of `total` took 2 min 0 s so far, at line 9 of `slow.py`: R(key='a'); "
+        "it goes on; the attribute `callback_timeout` would end it"
+    )
 
 
 def test_slots_are_not_blamed_for_what_the_driver_has_not_read_or_spark_has_not_sent():

@@ -223,6 +223,9 @@ def read_heartbeat(data: bytes) -> ContainerHeartbeat | None:
         found,
         host=_printable(found.host),
         stack=_printable(found.stack),
+        operators=tuple(
+            replace(one, record=_printable(one.record)) if one.record else one for one in found.operators
+        ),
         lines=lines,
     )
 

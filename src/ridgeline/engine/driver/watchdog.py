@@ -3,17 +3,20 @@
 Three rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
 native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback processes
 no tuple and emits none for that long. Its worker still sends heartbeats. A container is stuck that does not
-end a window for its `timeout_window_count`, whether heartbeats come or not (`stram/straggler.py`).
+end a window while no slot works, for its `timeout_window_count` (`stram/straggler.py`).
+
+A slot that works is left alone. If it is at one record for long, that is said.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,7 +24,8 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.process import stacks
 from ridgeline.engine.process.black_box import Turn, turn_of
-from ridgeline.measure.events import ContainerHeartbeat
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
+from ridgeline.measure.wording.units import duration, plural
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowRequest
@@ -29,6 +33,9 @@ from ridgeline.stram.straggler import Overdue
 
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 5.0
+_LONG_SECONDS = 10.0
+"""A callback that takes longer for one record is named, and again whenever that is four times as long."""
+_AGAIN = 4
 Process = tuple[str, int]
 """Host and process id."""
 _HOST = socket.gethostname()
@@ -62,34 +69,35 @@ class Hangs:
         run_id: str,
         process_of: Callable[[int], Process | None],
         look_seconds: float = _LOOK_SECONDS,
+        *,
+        hears: bool = True,
     ) -> None:
-        """`process_of`: where a container lives; None if its slot is lost."""
-        self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
+        """`process_of`: where a container lives; None if its slot is lost. `hears`: heartbeats come."""
+        self._hears = hears
         self._look_seconds = look_seconds
         self._application = plan.logical.application
         self._run_id = run_id
-        self._operators: Mapping[int, PhysicalOperator] = {
-            operator.id: operator for operator in plan.physical.operators
-        }
         self._requests: dict[int, WindowRequest] = {}
         self._since = self._looked = 0.0
         self._progress: dict[Process, tuple[object, float]] = {}
         self._process_of = process_of
         self._read = self._counts_from = 0.0
-        self._overdue = Overdue(plan)
-        self._first_operators = {
-            container.id: container.operators[0] for container in plan.execution.containers
-        }
+        self._said: dict[Process, float] = {}
+        """After how long in its callback a process is named next."""
+        self._plan(plan)
 
     def follow(self, plan: Plan) -> None:
         """The containers are those of another plan from now on; no attempt is under way."""
+        self._plan(plan)
+        self.end()
+
+    def _plan(self, plan: Plan) -> None:
         self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self._operators = {operator.id: operator for operator in plan.physical.operators}
         self._overdue = Overdue(plan)
         self._first_operators = {
             container.id: container.operators[0] for container in plan.execution.containers
         }
-        self.end()
 
     def begin(self, request: WindowRequest, now: float) -> None:
         """An attempt is given to the workers, perhaps while they have others."""
@@ -130,6 +138,8 @@ class Hangs:
             self._since = now
             self._progress = {}
         self._looked = now
+        if any(worker.beat.at_work for worker in workers):
+            self._overdue.works(now)
         for worker in workers:
             if min(worker.silent_seconds, now - self._since) >= self.timeout:
                 return self._silent(worker)
@@ -138,10 +148,23 @@ class Hangs:
                 return stuck
         return self._late(workers, now)
 
+    def long_callbacks(self, workers: Sequence[Worker]) -> list[tuple[int, str]]:
+        """Callbacks that have been at one record, or batch, for long: the operator, and what to say."""
+        found = []
+        for _, beat in workers:
+            process, operator = (beat.host, beat.pid), self._running(beat)
+            report = None if operator is None else _report(beat, operator.id)
+            if operator is None or report is None or report.callback_seconds < _LONG_SECONDS:
+                self._said.pop(process, None)
+            elif report.callback_seconds >= self._said.get(process, _LONG_SECONDS):
+                self._said[process] = report.callback_seconds * _AGAIN
+                found.append((operator.id, _long_text(operator, report, beat.stack)))
+        return found
+
     def _late(self, workers: Sequence[Worker], now: float) -> Stuck | None:
         """The slot of a container that does not end a window, with the operator that is in turn there."""
-        if now - self._read > _DEAF_SECONDS:
-            return None  # what they have ended may lie unread
+        if now - self._read > _DEAF_SECONDS or not self._hears:
+            return None  # what they have ended may lie unread, and nobody knows who works
         late = self._overdue.look(now, max(self._since, self._counts_from))
         process = None if late is None else self._process_of(late.container)
         if late is None or process is None:
@@ -152,15 +175,11 @@ class Hangs:
         operator = self._running(beat) or self._in_turn(host, pid)
         if operator is None:
             operator = self._operators[self._first_operators[late.container]]
-        what = f"it has not ended window {late.window_id} for {late.seconds:.0f} s"
+        what = f"it has not ended window {late.window_id}, and no slot has worked for {late.seconds:.0f} s"
         what = f"{what}, and its slot's process {pid} on `{host}` was ended"
         limit = f"the attribute `timeout_window_count` allows {operator.attributes['timeout_window_count']}"
-        remedy = "if that is honest work, raise it"
         return self._stuck(
-            beat,
-            late.window_id,
-            operator,
-            f"{what}; {limit} windows, at least {late.limit_seconds:g} s; {remedy}",
+            beat, late.window_id, operator, f"{what}; {limit} windows, at least {late.limit_seconds:g} s"
         )
 
     def _silent(self, worker: Worker) -> Stuck:
@@ -184,16 +203,11 @@ class Hangs:
         if operator is None:
             return None
         limit = operator.attributes["callback_timeout"]
-        state = next(
-            (one.consumed, one.produced, one.active_produced)
-            for one in beat.operators
-            if one.id == operator.id
-        )
-        place = (beat.window_id, operator.id, state)
+        one = _report(beat, operator.id)
+        place = (beat.window_id, operator.id, one.consumed, one.produced, one.active_produced)
         known, since = self._progress.get((beat.host, beat.pid), (None, now))
         if known != place:
             self._progress[beat.host, beat.pid] = (place, now)
-            self._overdue.moved(beat.container, now)
             return None
         if limit is None or now - since < limit:
             return None
@@ -244,11 +258,27 @@ class Hangs:
         )
 
 
+def _report(beat: ContainerHeartbeat, operator: int) -> RunningOperator:
+    return next(one for one in beat.operators if one.id == operator)
+
+
+def _long_text(operator: PhysicalOperator, report: RunningOperator, stack: str) -> str:
+    """`one record of `slow` took 2 min 0 s so far, at line 9 of `slow.py`: R(device='a')`."""
+    record = f": {report.record}" if report.record else ""
+    what = "one record" if record else plural(report.active, "record") if report.active > 1 else "a callback"
+    lines = re.findall(r'File "(?:.*/)?([^"/]+)", line (\d+)', stack)
+    where = f", at line {lines[-1][1]} of `{lines[-1][0]}`" if lines else ""
+    remedy = "it goes on; the attribute `callback_timeout` would end it"
+    took = f"took {duration(report.callback_seconds)} so far"
+    return f"{what} of `{operator.title}` {took}{where}{record}; {remedy}"
+
+
 class Watchdog:
     """Looks once a second while a window runs, in a thread of its own, and ends workers that hang.
 
     `failure` then says why. `workers` answers as `Heartbeats.workers`. `end` has Spark end the task
-    that a process runs. A process on this host is killed at once, after its stacks were read.
+    that a process runs. A process on this host is killed at once, after its stacks were read. `say` gets what
+    takes long: operator and text.
     """
 
     def __init__(
@@ -257,8 +287,10 @@ class Watchdog:
         workers: Callable[[], Sequence[Worker]],
         end: Callable[[Stuck], None],
         clock: Clock,
+        say: Callable[[int, str], None],
     ) -> None:
         self.failure: Failure | None = None
+        self._say = say
         self._ended: Stuck | None = None
         self._hangs = hangs
         self._workers = workers
@@ -317,14 +349,14 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._clock.wait(min(_LOOK_SECONDS, self._hangs.timeout / 4), self._over):
+            workers = self._workers()
             with self._busy:
-                stuck = (
-                    self._hangs.look(self._workers(), self._clock.monotonic())
-                    if self.failure is None
-                    else None
-                )
+                stuck = self._hangs.look(workers, self._clock.monotonic()) if self.failure is None else None
                 if stuck is not None:
                     self._end(stuck)
+                long = self._hangs.long_callbacks(workers)
+            for operator, text in long:
+                self._say(operator, text)
 
     def _end(self, stuck: Stuck) -> None:
         own = stuck.host == _HOST

@@ -72,7 +72,7 @@ class Delivery:
         outputs = [point.begin(processing) for point in points]
         watched = handler if port in self._quick else running.marking(handler)
         before = running.compute_seconds
-        with running.part(port, len(rows), iterator):
+        with running.part(port, len(rows), iterator, rows):
             try:
                 lengths = one_by_one(watched, iterator, outputs)
             except BaseException as error:

@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.errors import shorten
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import OutputPoint
 from ridgeline.engine.process.heartbeat import plain_work
 from ridgeline.measure.events import OperatorWindow, RunningOperator
 
+_LONG_SECONDS = 5.0
+"""A record that is processed for longer is shown."""
 Handler = Callable[[Any], object]
 """A method that takes a tuple, or a batch, of an input port."""
 
@@ -51,6 +54,9 @@ class Running:
         self._operator = operator
         self._outputs = outputs
         self._clock = clock
+        self._rows: Sequence[object] = ()
+        self._seen: tuple[object, ...] = ()
+        self._seen_at = 0.0
         self.before: float | None = None
         """The work an input operator had done when its window began, in the first after it was restored."""
         self.wait()
@@ -99,9 +105,12 @@ class Running:
         """A callback runs within the block."""
         return _Callback(self, self._clock)
 
-    def part(self, port: str, size: int, rows: Iterator[object] | None) -> _Part:
-        """A sequence of tuples is delivered within the block: one by one by an iterator, or all at once."""
-        now = self._now
+    def part(self, port: str, size: int, rows: Iterator[object] | None, of: Sequence[object] = ()) -> _Part:
+        """A sequence of tuples is delivered within the block: one by one by an iterator, or all at once.
+
+        `of`: what the iterator goes through.
+        """
+        now, self._rows = self._now, of
         part, begun = (port, size, rows), now.begun + 1
         self._now = _Position(
             now.state, now.queued, now.consumed, part, self._pending(), now.runs, begun, now.gone
@@ -224,7 +233,18 @@ class Running:
             oldest_in_flight={} if lowest is None else dict.fromkeys(self._outputs, lowest),
             end_seconds=None if ending is None else max(0.0, spent - ending),
             before=None if work is None else self.before,
+            callback_seconds=(still := self._still_seconds((now, finished, produced, active_produced, work))),
+            record=shorten(self._rows[finished])
+            if still >= _LONG_SECONDS and finished < len(self._rows) and part is not None
+            else "",
         )
+
+    def _still_seconds(self, place: tuple[object, ...]) -> float:
+        """For how long it has been found at this place, within a callback. One thread: that of heartbeats."""
+        monotonic = self._clock.monotonic()
+        if self._spent[1] is None or not self._seen or self._seen[0] is not place[0] or self._seen != place:
+            self._seen, self._seen_at = place, monotonic
+        return monotonic - self._seen_at
 
     def _pending(self) -> dict[str, int]:
         return {name: point.pending for name, point in self._outputs.items()}

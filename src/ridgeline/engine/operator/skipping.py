@@ -103,7 +103,7 @@ class SkippingDelivery(Delivery):
         processing = Processing(lambda: tuples.times, len(rows), remaining)
         outputs = [point.begin(processing) for point in points]
         lengths: list[list[int]] = [[] for _ in points]
-        with self._instance.running.part(place[0], len(rows), iterator):
+        with self._instance.running.part(place[0], len(rows), iterator, rows):
             for position, row in enumerate(iterator):
                 self._one(place, position, "process", handler, row, row)
                 for output, after in zip(outputs, lengths, strict=True):

@@ -143,6 +143,7 @@ class HeartbeatSender:
                     unsent=unsent,
                     taken=self._taken(),
                     lines=self._new_lines(),
+                    at_work=self._work is not None,
                 )
                 if self._send(partial(encode, beat, self._clock.wall)):
                     if unsent:

@@ -183,7 +183,14 @@ class SlotExecutor:
         self._changing: SlotChanging | None = None
         # Last: the thread of its watchdog calls `_process_of` at once.
         self._health = SlotHealth(
-            platform, self._contents, heartbeats, clock, observe, self._process_of, self._end_stuck
+            platform,
+            self._contents,
+            heartbeats,
+            clock,
+            observe,
+            self._process_of,
+            self._end_stuck,
+            hears=interval is not None,
         )
 
     # Windows ------------------------------------------------------------------------------------------------

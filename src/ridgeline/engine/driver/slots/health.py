@@ -22,7 +22,7 @@ from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.process import stacks
 from ridgeline.engine.process.black_box import Death, death_of, turn_of
 from ridgeline.engine.slot.messages import Unreachable
-from ridgeline.measure.events import RunEvent
+from ridgeline.measure.events import RunEvent, StateWarning
 from ridgeline.measure.slot_events import SlotSilent, StoreSilent
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import EXCHANGE, STORE, is_of_store
@@ -201,6 +201,8 @@ class SlotHealth:
         observe: Callable[[RunEvent], None],
         process_of: Callable[[int], Process | None],
         end_stuck: Callable[[Stuck], None],
+        *,
+        hears: bool,
     ) -> None:
         self._platform = platform
         self._contents = contents
@@ -212,9 +214,12 @@ class SlotHealth:
         """The slots that another one could not reach, and what it means if they are not lost in time."""
         self.heartbeats = heartbeats
         self.reach = Reach(platform.silent_seconds, clock, observe)
-        hangs = Hangs(contents.plan, contents.run_id, process_of)
+        hangs = Hangs(contents.plan, contents.run_id, process_of, hears=hears)
         # Last: its thread calls `_workers` at once.
-        self.watchdog = Watchdog(hangs, self._workers, end_stuck, clock)
+        self.watchdog = Watchdog(hangs, self._workers, end_stuck, clock, self._say)
+
+    def _say(self, operator: int, text: str) -> None:
+        self._observe(StateWarning(self._clock.wall(), operator, text))
 
     def _workers(self) -> Sequence[Worker]:
         """The workers that the watchdog looks at: not those whose hosts do not answer."""
