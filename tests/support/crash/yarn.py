@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from urllib.error import URLError
 from urllib.request import Request, urlopen
 from xml.etree import ElementTree as ET
 
@@ -98,10 +99,16 @@ class Yarn:
             return json.load(answer)["app"]
 
     def page(self, cluster_id):
-        """The page that YARN leads to from its own list of applications."""
+        """The page that YARN leads to from its own list of applications; "" before the driver has named one.
+
+        Until then the proxy leads to a page of the manager, whose port it took before there was one: port 0.
+        """
         address = f"http://{self._manager}/proxy/{cluster_id}/"
-        with urlopen(Request(address, headers={"Accept": "text/html"}), timeout=30) as answer:
-            return answer.read().decode()
+        try:
+            with urlopen(Request(address, headers={"Accept": "text/html"}), timeout=30) as answer:
+                return answer.read().decode()
+        except URLError:
+            return ""
 
     @property
     def _manager(self):
