@@ -41,21 +41,6 @@ def operator(app, name):
     return app.run.plan.logical.operator(name)
 
 
-def test_values_are_set(app, handle):
-    handle.set_property("sums", "factor", 3, note="more")
-    handle.set_attribute("sums", "recovery_attempts", 700)
-    assert operator(app, "sums").operator.factor == 3
-    assert operator(app, "sums").attributes["recovery_attempts"] == 700
-    assert handle.changes().column_names == ["id", "what", "state", "window", "who", "note", "reason", "at"]
-    [first, _] = handle.changes().to_pylist()
-    assert (first["what"], first["state"], first["who"], first["note"]) == (
-        "set `sums.factor` to 3",
-        "APPLIED",
-        "Python",
-        "more",
-    )
-
-
 def test_an_operator_is_repartitioned(app, handle):
     handle.repartition("sums", 3)
     handle.repartition("sums", partitioner=StickyPartitioner("input"))

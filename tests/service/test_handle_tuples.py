@@ -80,40 +80,6 @@ def own_registry(tmp_path, monkeypatch):
     monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
 
 
-def test_what_a_collector_got(spark_context):
-    handle = application("collected", count=50).start(context=spark_context, port=None)
-    assert handle.wait(PATIENCE_SECONDS).ended
-    assert sorted(handle.collected("sink", window=4)) == [(key, sum(range(key, 50, 3))) for key in range(3)]
-    assert len(handle.collected("sink")) == 15
-    assert isinstance(handle.collected("sink")[0], Total)
-    with pytest.raises(KeyError, match="`totals` is not a `CollectorSink`; known are `sink`"):
-        handle.collected("totals")
-    with pytest.raises(
-        RuntimeError,
-        match="`collected` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples",
-    ):
-        handle.tail("values")
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_the_tail_of_any_stream(spark_context, partitions):
-    with application("tails", partitions=partitions).start(context=spark_context, port=None) as handle:
-        values = [number.value for number in handle.tail("values", n=4, timeout=PATIENCE_SECONDS)]
-        assert values == list(range(values[0], values[0] + 4))
-        assert values[-1] % 10 == 9, "the last ones of a window"
-        assert handle.tail("numbers.output", n=100, timeout=PATIENCE_SECONDS)[-1].value > values[-1], (
-            "a later window"
-        )
-        changes = handle.tail("changes", n=3, timeout=PATIENCE_SECONDS)
-        assert {type(change) for change in changes} == {Total}
-        assert sorted(change.key for change in changes) == [0, 1, 2]
-        with pytest.raises(KeyError, match=r"there is no stream `value`, nor .*; did you mean `values`\?"):
-            handle.tail("value")
-        with pytest.raises(ValueError, match="a tail has 1 to 10,000 tuples; got 0"):
-            handle.tail("values", n=0)
-        assert handle._run.samples.asked(request := object()) is request, "nobody asks any more"
-
-
 def test_the_users_line_stands_in_the_exception(spark_context):
     handle = application("failing", count=50, fail_at=7).start(context=spark_context, port=None)
     with pytest.raises(OperatorError) as caught:

@@ -7,11 +7,10 @@ import urllib.request
 import pytest
 from rich.console import Console
 
-from ridgeline import CheckpointError, RidgelineError
-from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline import RidgelineError
 from ridgeline.engine.driver.run.launch import Options
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow, WindowCommitted
+from ridgeline.measure.events import ApplicationPlanned, OperatorWindow, WindowCommitted
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 from ridgeline.service import event_log, measured, registry
@@ -77,24 +76,6 @@ def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     assert again[0].application_id != events[0].application_id  # another run of the same checkpoint
 
 
-def test_a_variable_of_the_environment_that_is_not_read_is_reported(run, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_TOKENS", "x")
-    _, _, printed = run(ServiceOptions(port=None), windows=1)
-    assert "`RIDGELINE_TOKENS` is not read; did you mean `RIDGELINE_TOKEN`?" in printed
-
-
-def test_a_token_is_asked_for_beyond_loopback_and_reported(run):
-    urls = []
-    _, _, printed = run(
-        ServiceOptions(host="0.0.0.0"),
-        started=lambda _run, _watch, web: urls.append((web.url, registry.running()[0].token)),
-    )
-    [(url, token)] = urls
-    said, opens = printed.splitlines()
-    assert said == f"the web service at {url} asks for the token {token}"
-    assert opens.startswith(f"this opens its page without it, once: {url}/#code=")
-
-
 def test_a_log_whose_disk_is_full_is_reported_once_and_the_run_goes_on(run, tmp_path, monkeypatch):
     def full(_self, _event):
         raise OSError(28, "No space left on device")
@@ -148,17 +129,6 @@ def test_a_fault_of_the_driver_leaves_its_last_events_beside_the_checkpoint(run,
     assert outcome.ended
 
 
-def test_an_expected_error_leaves_no_file(run, tmp_path, monkeypatch):
-    def fails(self, manifest, changes):
-        raise CheckpointError("the disk is full")
-
-    monkeypatch.setattr(Checkpoint, "commit", fails)
-    with pytest.raises(CheckpointError, match="the disk is full") as raised:
-        run(ServiceOptions(port=None))
-    assert not (tmp_path / "checkpoint" / "debug-dumps").exists()
-    assert not hasattr(raised.value, "__notes__")
-
-
 def test_a_registry_that_cannot_be_written_is_reported_and_the_run_goes_on(run, monkeypatch):
     def full(_entry):
         raise RidgelineError("the application cannot be registered")
@@ -175,36 +145,6 @@ def test_an_observer_that_raises_does_not_end_the_run(run):
     outcome, events, _ = run(ServiceOptions(port=None), observe=fails)
     assert outcome.windows_committed == 3
     assert len(events) == 1
-
-
-def test_an_error_of_who_starts_is_the_end_and_everything_is_closed(run):
-    events, urls = [], []
-
-    def started(_run, watch, web):
-        urls.append(web.url)
-        watch.subscribe(events.append)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(started=started)
-    assert [event.outcome for event in events if isinstance(event, ApplicationEnded)] == ["failed"]
-    assert events[-1].reason == "KeyboardInterrupt"
-    assert registry.running() == []
-    with pytest.raises(OSError, match=r"refused|reset"):
-        urllib.request.urlopen(urls[0], timeout=5)
-
-
-def test_without_measurement_tuples_are_counted_all_the_same(run):
-    watches = []
-    run(
-        ServiceOptions(port=None),
-        attributes={"metrics_recording_level": "OFF"},
-        started=lambda _run, watch, _url: watches.append(watch),
-    )
-    stats = watches[0].info()["stats"]
-    assert stats["windowsCommitted"] == 3
-    assert stats["totalTuplesEmitted"] > 0
-    assert watches[0].windows() == []
 
 
 def test_the_last_metrics_of_a_run_are_in_a_file(run, tmp_path):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
-
 import pytest
 
 from ridgeline import ChangeError
@@ -43,22 +39,6 @@ def tables(app, sql, times=0, **options):
     return name, tables_of(queries, name, None, times, alive)
 
 
-def test_results_come_and_the_query_leaves_with_its_reader(app, stream, wait_until):
-    before = names(app)
-    name, found = tables(app, f"select count(*) as n from {stream}", times=2)
-    assert name in names(app)
-    assert [table.to_pylist() for table in found] == [[{"n": 3}], [{"n": 3}]]
-    wait_until(lambda: names(app) == before, "the query is removed")
-
-
-def test_an_iterator_that_is_closed_removes_its_query(app, stream, wait_until):
-    before = names(app)
-    _, found = tables(app, f"select * from {stream}")
-    next(found)
-    found.close()
-    wait_until(lambda: names(app) == before, "the query is removed")
-
-
 def test_wrong_sql_is_refused_at_once_and_nothing_is_inserted(app, stream):
     wrong = {
         "selec": "Parser Error",
@@ -74,15 +54,6 @@ def test_wrong_sql_is_refused_at_once_and_nothing_is_inserted(app, stream):
         assert not app.run.changes.rows()
 
 
-def test_sql_that_fails_later_ends_the_query_alone(app, stream, wait_until):
-    before = names(app)
-    _, found = tables(app, f"select error('no ' || key) as e from {stream}")
-    with pytest.raises(QueryError, match="no "):
-        list(found)
-    wait_until(lambda: names(app) == before, "the query is removed")
-    assert app.failure is None
-
-
 def test_a_query_that_nobody_reads_is_removed(app, stream, wait_until):
     queries = Queries(app.run, lease=0.2)
     before = names(app)
@@ -91,13 +62,6 @@ def test_a_query_that_nobody_reads_is_removed(app, stream, wait_until):
     found, why = queries.read(name, 10**9, 0)
     assert not found
     assert "nobody has read it" in why
-
-
-def test_a_query_of_a_run_before_is_removed(app, stream, wait_until):
-    queries = Queries(app.run)
-    name = queries.add(QueryRequest(f"select * from {stream}"), "test", PATIENCE_SECONDS)
-    Queries(app.run, lease=0.1)  # that of a driver that knows nothing of it
-    wait_until(lambda: name not in names(app), "the query is removed")
 
 
 def test_a_change_may_take_the_stream_away(app, wait_until):
@@ -117,30 +81,3 @@ def test_an_application_that_has_ended_has_no_queries(app, stream):
     app.end_windows()
     with pytest.raises(ChangeError, match="runs no more"):
         tables(app, f"select * from {stream}")
-
-
-def post(app, path, **body):
-    address = f"{app.server.url}/ws/v2/stram/queries{path}"
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {app.server.write_token}"}
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        return json.load(answer)
-
-
-def test_over_rest(app, stream, wait_until):
-    query = post(app, "", sql=f"select *, now() as at, 1.5::decimal(3, 1) as d from {stream}", every="4ms")
-    assert (query["everyWindows"], query["streams"]) == (2, [stream])
-    answer = post(app, f"/{query['name']}/results", after=0)
-    first = answer["results"][0]
-    assert first["columns"] == ["key", "value", "at", "d"]
-    assert first["rows"][0]["d"] == "1.5"
-    assert not answer["ended"]
-    post(app, f"/{query['name']}/stop")
-    wait_until(lambda: query["name"] not in names(app), "the query is removed")
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        post(app, "/query_77/results")
-    assert caught.value.code == 404
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        post(app, "", sql="select * from nowhere")
-    assert caught.value.code == 400
-    assert "nowhere does not exist" in json.load(caught.value)["error"]

@@ -32,14 +32,6 @@ def client(app):
     return Client(app.server.url, app.server.token)
 
 
-def test_a_change_makes_a_mark_with_its_window(app, client):
-    [mark] = [one for one in client.get("/marks")["marks"] if one["kind"] == "change"]
-    assert (mark["number"], mark["windowId"], mark["level"]) == (1, app.change.window, "note")
-    assert "ann" in mark["text"]
-    assert "sesame" not in mark["text"]
-    assert len(client.get("/marks?limit=1")["marks"]) == 1
-
-
 def test_failures_and_promises_make_marks_once():
     fold = MarkFold(lambda number: f"operator {number}")
     promise = PromiseChanged(1.0, "latency_p99:store", "latency", "store", True, 1.0, 2.0, "s")

@@ -11,7 +11,6 @@ from ridgeline.cli.main import app as command
 from ridgeline.cli.remote.client import Client
 from ridgeline.cli.remote.logs import line_texts
 from ridgeline.engine.driver.operator_log import OperatorLog
-from ridgeline.measure.trace_ids import run_of, trace_text
 from ridgeline.regions.joined_run import joined_plan
 from ridgeline.service.origin import driver_lines
 from support.service.halves import halves_of, joined
@@ -74,18 +73,6 @@ def test_secrets_are_masked_and_nothing_controls_a_terminal(client):
     assert long == "x" * 999 + "…"
     (of_a_thread,) = [line for line in client.post("/log")["lines"] if not line["operator"]]
     assert of_a_thread["level"] == r"\x1b[31mERROR"
-
-
-def test_lines_of_a_traced_window_name_its_trace(application, client):
-    watch = application.watch
-    (line,) = client.post("/log", operator="numbers", limit=1)["lines"]
-    assert line["traceId"] is None
-    watch.traced = True
-    try:
-        (line,) = client.post("/log", operator="numbers", limit=1)["lines"]
-        assert line["traceId"] == trace_text(run_of(watch.info()["id"]), 3)
-    finally:
-        watch.traced = False
 
 
 def test_who_may_only_read_gets_none(application):

@@ -18,7 +18,6 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.observe.watch import Watch
 from ridgeline.service.http.answers import AggregationAnswer
 from ridgeline.service.http.endpoint import Endpoint
 from ridgeline.service.http.openapi import describe, openapi_path
@@ -28,7 +27,6 @@ from support.depth import deeper
 from support.service.watched import BASE, Payment, feed, payments, serving, watched
 
 EXAMPLES = {"name": "balances", "port": "payments", "metric": "taken"}
-ASKED_OTHERWISE = ("/events", "/live", "/log", "/page", "/pause", "/resume", "/shutdown", "/kill")
 NOT_JSON = {f"{BASE}/events", f"{BASE}/live", "/metrics"}
 
 
@@ -236,17 +234,6 @@ def test_answers_have_the_keys_that_are_described_and_no_others(asked, shape):
     assert answered >= 20
 
 
-def test_every_path_has_an_answer(asked):
-    document, client = asked
-    for path in document["paths"].keys() - NOT_JSON:
-        status, _, body = client.ask(concrete(document, path))
-        if "get" not in document["paths"][path]:
-            assert status == 405, path
-            continue
-        no_run = path == f"{BASE}/changes/{{id}}"  # so there is no change either
-        assert status == (404 if no_run else 200), (path, body)
-
-
 @pytest.mark.parametrize("key", ["reason", "planVersion", "stats"])
 def test_a_key_that_is_not_described_is_refused_and_so_is_one_that_is_missing(asked, key):
     document, client = asked
@@ -258,20 +245,6 @@ def test_a_key_that_is_not_described_is_refused_and_so_is_one_that_is_missing(as
     assert faults(document, schema, {**info, f"{key}2": 1}) != []
     del info[key]
     assert faults(document, schema, info) != []
-
-
-def test_before_the_run_is_planned_everything_answers():
-    _, plan, _, _ = watched(until=0)
-    with serving(Watch(lambda: 0.0), plan) as client:
-        for path in client.get("/openapi.json")["paths"]:
-            if "{" not in path and not path.endswith(ASKED_OTHERWISE):
-                assert client.ask(path)[0] == (503 if path == "/readyz" else 200), path
-
-
-def test_errors_are_as_described(asked):
-    document, client = asked
-    error = {"$ref": "#/components/schemas/Error"}
-    assert faults(document, error, client.get("/windows/99", 404)) == []
 
 
 def schema_of(answer):

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.service.patches import patched, without_nulls
-from support.service.watched import BASE, feed, serving, watched
+from support.service.watched import BASE, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -78,33 +77,3 @@ def stream(client, every=100):
         yield events()
     finally:
         connection.close()
-
-
-def test_differences_lead_to_what_a_new_page_sees():
-    watch, plan, rest, now = watched(until=2)
-    with serving(watch, plan) as client, stream(client) as events:
-        name, state = next(events)
-        assert name == "whole"
-        windows = state.pop("windows")
-        assert [one["windowId"] for one in windows] == [0, 1]
-        assert state["overview"]["operators"]["1"]["operator"] == "source"
-        assert set(state["overview"]["latency"]["logical"]) == {"source", "balances", "sink"}
-        feed(watch, now, *rest)
-        while len(windows) < 5:
-            name, data = next(events)
-            assert name == "delta"
-            state = patched(state, data["patch"])
-            windows += data["added"]
-        assert [one["windowId"] for one in windows] == [0, 1, 2, 3, 4]
-        with stream(client) as others:
-            whole = next(others)[1]
-        assert whole["windows"] == windows
-        for part in (state, whole):
-            part["overview"].pop("at")  # and what follows from it
-            part["overview"].pop("info")
-            part["overview"].pop("recordAge")
-            part["overview"].pop("progress")
-            for operator in part["overview"]["operators"].values():
-                operator.pop("lastHeartbeat", None)
-        assert without_nulls(state)["plan"] == without_nulls(whole)["plan"]
-        assert without_nulls(state)["overview"] == without_nulls(whole)["overview"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 
 import pytest
 
@@ -10,7 +9,7 @@ from ridgeline.measure.events import ApplicationEnded, SparkTrigger
 from ridgeline.service.page import live
 from ridgeline.service.page.live import LiveStream, PageState
 from support.service.living import living
-from support.service.watched import BASE, feed, payments, serving, watched
+from support.service.watched import feed, payments, watched
 from support.waiting import PATIENCE_SECONDS
 
 
@@ -121,23 +120,6 @@ def test_a_page_that_is_slow_gets_all_at_once_and_nothing_waits_for_it(rendered)
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
 
 
-def test_pages_that_are_gone_leave_nothing(wait_until):
-    watch, plan, _, _ = watched()
-    with serving(watch, plan) as client:
-        pages = client.app.state.pages
-        sockets = []
-        for every in (100, 250, 250, 1000):
-            one = socket.create_connection((client.host, client.port), PATIENCE_SECONDS)
-            one.sendall(f"GET {BASE}/live?every={every} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-            sockets.append(one)
-        assert all(b"event: whole" in one.recv(100_000) + one.recv(100_000) for one in sockets)
-        assert sorted(pages._feeds) == [100, 250, 1000]
-        for one in sockets:
-            one.close()
-        wait_until(lambda: not pages._feeds, "no feed without a page")
-        assert client.app.state.overviews.clients == 0
-
-
 def test_a_stream_that_cannot_be_made_ends_without_saying_that_the_application_has(monkeypatch):
     async def main():
         watch, plan, _, _ = watched()
@@ -167,14 +149,3 @@ def test_who_looks_at_the_end_is_told_it_though_the_service_closes_at_once():
         assert stream._feeds == {}
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
-
-
-def value(draw, depth=0):
-    """A JSON value, with few names so that they meet."""
-    kind = draw.choice("dnsbl" if depth < 3 else "nsb")
-    if kind == "d":
-        return {draw.choice("abc"): value(draw, depth + 1) for _ in range(draw.randrange(4))}
-    if kind == "l":
-        return [value(draw, 3) for _ in range(draw.randrange(3))]
-    # In a list, Python takes `True` for 1.
-    return draw.choice([None, 0, 1, 1.5, "", "x", *([True, False] if depth < 3 else [])])

@@ -76,17 +76,6 @@ def browser(guarded):
     return Browser(guarded)
 
 
-def test_the_page_comes_without_a_token_and_its_figures_do_not(browser):
-    assert browser.ask("/page/session") == (200, {"reads": False, "writes": False, "role": None, "name": ""})
-    connection = http.client.HTTPConnection(browser.client.host, browser.client.port)
-    connection.request("GET", "/", headers={"Accept": "text/html"})
-    assert connection.getresponse().status == 200
-    connection.close()
-    assert browser.ask("/")[0] == 401  # the index, for programs
-    for path in (f"{BASE}/info", f"{BASE}/live", "/metrics"):
-        assert browser.ask(path)[0] == 401
-
-
 def test_a_token_opens_a_session_with_its_rights(browser, guarded):
     assert browser.sign_in(token="wrong") == 403
     assert browser.sign_in(token="all") == 200

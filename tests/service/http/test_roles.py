@@ -152,14 +152,6 @@ def test_operate_changes_values_and_admin_alone_what_can_run_code(app, file):
     assert ask(app.server, f"{BASE}/kill", "POST", {}, file.tokens["operate"])[0] == 403
 
 
-def test_a_name_that_is_proved_stands_before_the_one_that_is_said(app, file):
-    body = {"edits": [GOOD], "who": "bob", "note": "try"}
-    row = ask(app.server, f"{BASE}/changes", "POST", body, file.tokens["operate"])[1]
-    assert row["who"] == "operate (bob)"
-    own = ask(app.server, f"{BASE}/changes", "POST", body, app.web.state.write_token)[1]
-    assert own["who"] == "bob"
-
-
 def test_without_a_token_nothing_is_read_even_on_this_host(app):
     for path in (f"{BASE}/info", f"{BASE}/live", "/metrics", f"{BASE}", "/ws", f"{BASE}/nothing"):
         assert ask(app.server, path)[0] == 401, path
@@ -399,12 +391,6 @@ def test_without_room_for_the_audit_log_nothing_changes_and_all_is_read(app, fil
     assert "changes are made again" in said[-1]
 
 
-def test_a_text_that_is_json_of_any_depth_is_judged(app, file):
-    edit = {**GOOD, "value": "[" * 20_000}
-    status, answer, _ = ask(app.server, f"{BASE}/changes", "POST", {"edits": [edit]}, file.tokens["operate"])
-    assert status in {200, 400, 409, 422}, answer
-
-
 def test_a_disk_that_hangs_delays_who_is_denied_and_no_one_else(app, file, wait_until):
     """The lock of the log is held as by a sync that does not return."""
     audit = app.web.state.audit
@@ -458,24 +444,3 @@ def test_a_log_whose_next_file_others_could_replace_refuses_changes_and_says_why
     tmp_path.chmod(0o700)
     assert ask(app.server, *change)[0] == 200
     assert "changes are made again" in said[-1]
-
-
-def test_ten_thousand_tokens_cost_as_much_as_one(tmp_path):
-    path = str(tmp_path / "tokens")
-    token = new_token()
-    lines = [
-        token_rule(f"name{number}", f"token-{number}", Rule("", Role.READ)).line() for number in range(10_000)
-    ]
-    lines.append(token_rule("last", token, Rule("", Role.ADMIN)).line())
-    Path(path).touch(0o600)
-    Path(path).write_text("\n".join([*lines, ""]))
-    begun = time.perf_counter()
-    rules = read_rules_file(path)
-    read = time.perf_counter() - begun
-    begun = time.perf_counter()
-    for _ in range(1_000):
-        identity = rules.token(token.encode())
-        assert rules.role(identity, "numbers", 0.0) is Role.ADMIN
-    each = (time.perf_counter() - begun) / 1_000
-    print(f"reading 10,001 lines: {read * 1000:.0f} ms; a request: {each * 1e6:.1f} µs")
-    assert each < 0.002

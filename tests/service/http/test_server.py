@@ -24,16 +24,6 @@ def app():
     return create_app(watch, plan)
 
 
-def test_a_free_port_on_the_loopback_address_without_a_token(app):
-    server = WebServer(app)
-    try:
-        assert server.url == f"http://127.0.0.1:{server.port}"
-        assert server.token is None
-        assert Client(server.url).ask("/ws/v2/stram/info")[0] == 200
-    finally:
-        server.close()
-
-
 def test_a_port_in_use_is_reported_at_once(app):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -68,13 +58,6 @@ def test_elsewhere_than_on_the_loopback_address_it_makes_a_token(app):
         assert Client(here, server.token).ask("/ws")[0] == 200
     finally:
         server.close()
-
-
-def test_a_token_that_was_given_is_kept(app):
-    app.state.token = "mine"
-    server = WebServer(app, "0.0.0.0")
-    server.close()
-    assert server.token == "mine"
 
 
 def test_it_ends_and_its_port_is_free_again(app):

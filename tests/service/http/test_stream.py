@@ -139,22 +139,6 @@ def test_a_client_that_does_not_read_holds_nobody_up_and_skips_frames():
         assert watch.subscribers_dropped == 0
 
 
-def test_before_the_first_window_it_waits():
-    watch, plan, rest, now = watched(until=0)
-    with serving(watch, plan) as client, listening(client) as events:
-        feed(watch, now, *next(windows_of(rest)))
-        assert events.window()["windowId"] == 0
-
-
-def test_who_comes_back_does_not_get_the_same_frame_again():
-    watch, plan, rest, now = watched(until=2)
-    with serving(watch, plan) as client, listening(client, "Last-Event-ID: 1\r\n") as events:
-        feed(watch, now, *next(windows_of(rest)))
-        assert events.window()["windowId"] == 2
-    with serving(watch, plan) as client:
-        assert client.ask(f"{BASE}/events", headers={"Last-Event-ID": "x"})[0] == 400
-
-
 def test_after_the_end_there_is_the_last_frame_and_the_end():
     watch, plan, rest, now = watched()
     feed(watch, now, *rest)
@@ -164,37 +148,6 @@ def test_after_the_end_there_is_the_last_frame_and_the_end():
             with listening(client) as events:
                 assert events.window()["info"]["state"] == "STOPPED"
                 assert events.next()["event"] == "end"
-
-
-def test_what_has_ended_before_it_is_served_has_ended():
-    watch, plan, rest, now = watched()
-    feed(watch, now, *rest)
-    feed(watch, now, ApplicationEnded(now.seconds, "finished"))
-    with serving(watch, plan) as client, listening(client) as events:
-        assert events.window()["info"]["state"] == "FINISHED"
-        assert events.next()["event"] == "end"
-        assert events.over
-
-
-def test_silence_is_broken_by_comments(monkeypatch):
-    monkeypatch.setattr("ridgeline.service.http.stream.OverviewStream.__init__.__defaults__", (0.01,))
-    watch, plan, _, _ = watched()
-    with serving(watch, plan) as client, listening(client) as events:
-        events.window()
-        assert events.next() == ": keep-alive"
-
-
-def test_the_service_ends_while_clients_listen():
-    watch, plan, rest, now = watched(until=2)
-    server = WebServer(create_app(watch, plan))
-    events = Events("127.0.0.1", server.port)
-    events.window()
-    server.close()
-    assert not server._thread.is_alive()
-    assert events.over
-    events.close()
-    feed(watch, now, *rest)
-    assert watch.subscribers_dropped == 0
 
 
 def test_clients_hear_of_the_end_although_the_service_ends_with_it():
@@ -232,28 +185,6 @@ def test_there_are_not_too_many_clients(monkeypatch):
     with serving(watch, plan) as client, listening(client) as events:
         events.window()
         assert client.get("/events", 503)["error"] == "1 clients read events already"
-
-
-def test_there_are_not_too_many_clients_in_a_burst(wait_until):
-    watch, plan, _, _ = watched()
-    with serving(watch, plan) as client:
-        burst = [socket.create_connection((client.host, client.port)) for _ in range(120)]
-        for line in burst:
-            line.sendall(f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        answers = [line.recv(12) for line in burst]
-        assert answers.count(b"HTTP/1.1 200") == 100
-        assert answers.count(b"HTTP/1.1 503") == 20
-        for line in burst[:50]:
-            line.close()
-
-        def some_place():
-            with socket.create_connection((client.host, client.port)) as line:
-                line.sendall(f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-                return line.recv(12) == b"HTTP/1.1 200"
-
-        wait_until(some_place, "a place of a client that has left")
-        for line in burst[50:]:
-            line.close()
 
 
 def test_frames_go_on_when_the_plan_changes():

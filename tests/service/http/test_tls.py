@@ -240,33 +240,6 @@ def test_a_flood_of_handshakes_that_never_end_holds_no_one_up(bounded, authority
         assert bounds.refusals.totals["too many"] >= 50
 
 
-def test_connections_with_requests_are_not_ended_for_others(bounded, authority):
-    server, bounds = bounded(most=2)
-    with contextlib.ExitStack() as streams:
-        for _ in range(2):
-            connection = http.client.HTTPSConnection(
-                "127.0.0.1", server.port, timeout=PATIENCE_SECONDS, context=trusting(authority)
-            )
-            streams.callback(connection.close)
-            connection.request("GET", f"{BASE}/events")
-            assert connection.getresponse().status == 200
-        assert ask(server, trusting(authority))[0] == 503
-        assert bounds.refusals.totals["too many"] == 1
-
-
-def test_who_takes_nothing_of_an_answer_is_hung_up_on(bounded, authority):
-    server, bounds = bounded(request_seconds=0.2, read_seconds=0.5)
-    line = socket.socket()
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    line.connect(("127.0.0.1", server.port))
-    line.settimeout(PATIENCE_SECONDS)
-    secure = trusting(authority).wrap_socket(line, server_hostname="localhost")
-    with contextlib.closing(secure), contextlib.suppress(OSError):
-        secure.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400)
-        wait_until(lambda: bounds.refusals.totals["late"], "the end of a client that does not read")
-    wait_until(lambda: len(bounds) == 0, "its connection to be gone")
-
-
 def test_old_versions_of_tls_are_refused(serve, authority):
     server = serve(with_files(authority.sign("web")))
     context = trusting(authority)

@@ -22,10 +22,6 @@ def test_the_index_leads_on(client):
     assert all(client.ask(link, "HEAD")[0] == 200 for link in index["links"].values())
 
 
-def test_the_version_of_the_web_services_is_apex_s(client):
-    assert json.loads(client.ask("/ws")[2]) == {"version": "v2"}
-
-
 def test_info(client):
     info = client.get("/info")
     assert info == client.get("/") == client.get("")
@@ -149,19 +145,6 @@ def test_containers(client):
     assert client.get("/physicalPlan/containers?states=SILENT") == {"containers": []}
 
 
-def test_windows(client):
-    windows = client.get("/windows")["windows"]
-    assert [window["windowId"] for window in windows] == [0, 1, 2, 3, 4]
-    assert client.get("/windows?limit=2")["windows"] == windows[-2:]
-    third = client.get("/windows/2")
-    assert {name: third[name] for name in windows[2]} == windows[2]
-    assert (
-        client.get("/latency?windowId=2")["windowId"]
-        == client.get("/criticalPath?windowId=2")["windowId"]
-        == 2
-    )
-
-
 def test_record_age_is_exact(client):
     rows = client.get("/recordAge")["operators"]
     assert {
@@ -249,28 +232,6 @@ def test_other_origins_are_not_let_in(client):
     _, headers, _ = client.ask(f"{BASE}/info", headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in headers
     assert client.ask(f"{BASE}/info", "OPTIONS")[0] == 405
-
-
-def test_with_a_token_everything_but_the_health_asks_for_it():
-    watch, plan, _, _ = watched()
-    with serving(watch, plan, token="sésame") as client:
-        client.token = None
-        for path in (
-            "/",
-            "/ws",
-            f"{BASE}/info",
-            f"{BASE}/events",
-            "/metrics",
-            f"{BASE}/openapi.json",
-            "/nowhere",
-        ):
-            status, headers, body = client.ask(path)
-            assert (status, headers["www-authenticate"]) == (401, "Bearer")
-            assert json.loads(body)["error"] == "the token is missing or wrong"
-        assert client.ask("/healthz")[0] == 200
-        assert client.ask("/ws", headers={"Authorization": "Bearer sesame"})[0] == 401
-        assert client.ask("/ws", headers={"Authorization": "Basic sésame".encode()})[0] == 401
-        assert client.ask("/ws", headers={"Authorization": "bearer sésame".encode()})[0] == 200
 
 
 def test_a_stack_that_can_be_had_is_shown_beside_the_last_known_one():

@@ -12,10 +12,3 @@ def patched(target, patch):
         else:
             target[name] = patched(target.get(name), part)
     return target
-
-
-def without_nulls(value):
-    """Without members that are null, which are the same as missing: no patch can make one."""
-    if isinstance(value, dict):
-        return {name: without_nulls(part) for name, part in value.items() if part is not None}
-    return value
