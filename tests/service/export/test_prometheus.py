@@ -11,8 +11,11 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
+from ridgeline.observe.watch import Watch
+from ridgeline.service.export.prometheus import Exposition
+from support.measure import changing
 from support.service.families import WatchCollector
-from support.service.watched import feed, serving, watched
+from support.service.watched import Now, feed, serving, watched
 
 
 def scrape(client):
@@ -66,6 +69,15 @@ def test_the_text_says_what_prometheus_client_says(families):
     assert [(family.name, family.type, family.documentation) for family in theirs.values()] == [
         (family.name, family.type, family.documentation) for family in families.values()
     ]
+
+
+def test_each_sample_is_there_once_when_the_plan_has_changed():
+    now = Now()
+    watch = Watch(now)
+    feed(watch, now, *changing.run())
+    lines = Exposition(watch).render().decode().splitlines()
+    samples = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(samples) == len(set(samples)) > 40
 
 
 def test_values_are_those_of_the_run(families):

@@ -1,9 +1,7 @@
 """Traces of windows, as a collector gets them over the wire."""
 
 import builtins
-import json
 import logging
-import random
 import shutil
 import socket
 import subprocess
@@ -13,8 +11,6 @@ import pytest
 import yaml
 
 from ridgeline import RidgelineError
-from ridgeline.engine.driver.run.launch import Options
-from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings, open_channel
 from ridgeline.measure.events import (
     ApplicationEnded,
     WindowCommitted,
@@ -22,16 +18,9 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.trace_ids import trace_text
-from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch
-from ridgeline.plan.planner import plan_application
-from ridgeline.service.export.trace_spans import MOST_SPANS, MOST_SPANS_BY_CHANCE
 from ridgeline.service.export.traces import exporting_traces, trace_settings
-from ridgeline.service.measured import run_measured
 from ridgeline.service.options import ServiceOptions
-from support.engine.applications import sum_application
-from support.service.large import template, wide
-from support.service.large import window as window_events
 from support.service.watched import Now, events_of, feed, payments
 from support.waiting import wait_until
 
@@ -164,34 +153,6 @@ def test_a_window_that_ends_the_run_is_traced_as_far_as_it_came(collector):
     assert "hunter2" not in str(collector.requests)
 
 
-def test_a_window_that_a_later_driver_runs_again_has_the_same_trace_and_other_spans(collector):
-    _, events = events_of(payments())
-    planned = events[0]
-    traced(collector.url, events)
-    first = collector.windows[3]["window"]
-    collector.requests.clear()
-    again = replace(planned, application_id="payments-2")
-    traced(collector.url, [again, *events[1:]])
-    second = collector.windows[3]["window"]
-    assert first.trace_id == second.trace_id
-    assert first.span_id != second.span_id
-
-
-@pytest.mark.parametrize("most", [MOST_SPANS, MOST_SPANS_BY_CHANCE])
-def test_a_large_plan_has_bounded_traces_with_the_critical_path_in_them(collector, most):
-    _, begin, first = template(wide(600))
-    events = [begin, *window_events(first, 0, random.Random(7))]
-    traced(collector.url, failed(events, 0) if most == MOST_SPANS else events)
-    (spans,) = collector.windows.values()
-    shown = [one for name, found in spans.items() if name != "window" for one in found]
-    assert len(shown) == most
-    root = plain(spans["window"].attributes)
-    operators = sum("ridgeline.operator_id" in plain(span.attributes) for span in shown)
-    assert root["ridgeline.operators_left_out"] == len(begin.topology.operators) - operators
-    for title in root["ridgeline.critical_path"].split(" > "):
-        assert title in spans
-
-
 def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog, short):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -302,45 +263,6 @@ def test_the_variables_of_opentelemetry_count():
     assert trace_settings(None, None, None, {**there, **sampler}).ratio == 0.25
     assert trace_settings(None, 0.5, None, {**there, **sampler}).ratio == 0.5
     assert trace_settings("http://d:4318", None, None, there).endpoint == "http://d:4318/v1/traces"
-
-
-def test_lines_of_the_log_name_the_traces_that_are_exported(collector, tmp_path):
-    path = tmp_path / "run.jsonl"
-    _, events = events_of(payments())
-    now = Now()
-    watch = Watch(now)
-    watch.subscribe(EventLines(traced=True).apply)
-    with open_channel(LogSettings(LogLevel.DEBUG, LogFormat.JSON, str(path)), {}):
-        traced(collector.url, events, watch=watch)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    named = {line["window"]: line["trace_id"] for line in lines if "window" in line}
-    roots = {window: spans["window"].trace_id.hex() for window, spans in collector.windows.items()}
-    assert named == roots
-    assert len(roots) == 5
-
-
-@pytest.mark.spark
-def test_a_run_sends_traces_of_its_windows(collector, spark_context, tmp_path):
-    options = Options(checkpoint=str(tmp_path / "checkpoint"), windows=3)
-    service = ServiceOptions(port=None, otlp=collector.url, trace_ratio=1.0)
-    run_measured(plan_application(sum_application()), options, service, context=spark_context)
-    windows = collector.windows
-    assert sorted(windows) == [0, 1, 2]
-    for spans in windows.values():
-        root, (run,) = spans["window"], spans["run"]
-        assert root.start_time_unix_nano <= run.start_time_unix_nano <= run.end_time_unix_nano
-        assert run.end_time_unix_nano <= root.end_time_unix_nano
-        operators = [
-            span
-            for found in spans.values()
-            if isinstance(found, list)
-            for span in found
-            if "process.pid" in plain(span.attributes)
-        ]
-        assert operators
-        for span in operators:
-            assert run.start_time_unix_nano <= span.start_time_unix_nano
-            assert span.end_time_unix_nano <= run.end_time_unix_nano
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 import pytest
 
-from ridgeline.engine.files.rotation import Rotation
-from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.history import runs
 from support.service.history import events, history, make_old, write_log
 from support.waiting import wait_until
@@ -37,25 +35,6 @@ def test_each_run_has_its_sentence_and_other_files_are_left_out(folder):
         assert (ended["state"], ended["windows"]) == ("ended", 5)
         assert ended["sentence"].startswith("finished after 5 windows")
         assert ended["ended"] - ended["began"] > 2
-
-
-def test_runs_under_one_name_are_several_and_a_new_one_appears(tmp_path):
-    log = tmp_path / "run.jsonl"
-    for number in (1, 2):
-        found = events(number, application_id=f"numbers-{number}")
-        writer = EventLogWriter(str(log), rotation=Rotation(size_bytes=3000))
-        for event in found:
-            writer.write(event)
-        writer.close()
-    with history(tmp_path) as client:
-        rows_of(client)
-        rows = {row["application"]: row for row in client.json("/runs")["runs"]}
-        assert {name: row["windows"] for name, row in rows.items()} == {"numbers-1": 1, "numbers-2": 2}
-        for row in rows.values():
-            assert len(client.json(f"/run/{row['id']}/ws/v2/stram/windows")["windows"]) == row["windows"]
-        write_log(tmp_path / "later.jsonl", events(4, application_id="numbers-3"))
-        wait_until(lambda: "later.jsonl" in rows_of(client), "the new run")
-        assert rows_of(client)["later.jsonl"]["windows"] == 4
 
 
 def test_a_run_whose_driver_is_killed_is_failed_though_its_log_is_as_it_was(tmp_path, monkeypatch):

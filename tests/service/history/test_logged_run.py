@@ -3,12 +3,11 @@
 import json
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ridgeline.engine.files.rotation import Rotation, earlier
+from ridgeline.engine.files.rotation import Rotation
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.event_log import EventLogWriter, RunFiles, head_of
@@ -182,21 +181,6 @@ def test_all_files_of_a_run_are_one_and_what_is_missing_is_noted(tmp_path):
     assert note == "it begins in the middle of the run: a file is missing"
     assert run.watch.info()["state"] == "FINISHED"
     assert len(run.watch.windows()) < 12
-
-
-def test_the_plan_that_a_missing_file_brought_is_the_next_ones(tmp_path):
-    found, log = events(12), tmp_path / "run.jsonl"
-    half = len(found) // 2
-    changed = replace(found[0], at=found[half].at, plan_version=7)
-    writer = EventLogWriter(str(log), rotation=Rotation(size_bytes=1))
-    for event in [*found[:half], changed, *found[half:]]:
-        writer.write(event)
-    writer.close()
-    line = json.dumps(to_dict(changed), ensure_ascii=False, separators=(",", ":"))
-    next(one for one in earlier(log) if line in one.read_text().splitlines()).unlink()
-    run = LoggedRun(log, lambda _: False)
-    run.load()
-    assert run.watch.info()["planVersion"] == 7
 
 
 def test_a_file_with_the_number_of_one_that_was_removed_is_read(tmp_path):

@@ -2,10 +2,14 @@
 
 import http.client
 import json
+import re
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from ridgeline.measure.wording.times import STEPS
+from ridgeline.service import page
 from support.service.watched import BASE, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
@@ -77,3 +81,9 @@ def stream(client, every=100):
         yield events()
     finally:
         connection.close()
+
+
+def test_what_a_window_waited_for_has_the_same_names_as_in_the_terminal():
+    words = Path(page.__file__).parent / "assets" / "time" / "words.js"
+    table = words.read_text(encoding="utf-8").partition("export const WORDS = {\n")[2].partition("\n};")[0]
+    assert dict(re.fullmatch(r'  (\w+): "(.+)",', line).groups() for line in table.splitlines()) == STEPS

@@ -24,28 +24,17 @@ def app():
     return create_app(watch, plan)
 
 
-def test_a_port_in_use_is_reported_at_once(app):
+def test_an_address_that_cannot_be_had_is_reported_at_once(app):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(
-            RidgelineError,
-            match=f"port {port} of `127.0.0.1` is in use; give another one, or none for a free one",
+        for host, number, words in (
+            ("127.0.0.1", port, f"port {port} of `127.0.0.1` is in use; give another one"),
+            ("127.0.0.1", 99_999, "a port is a number from 0 to 65535; got 99999"),
+            ("192.0.2.1", 0, "cannot listen on `192.0.2.1`, port 0: .*; give an address of this machine"),
+            ("no-such-host.invalid", 0, "cannot listen on `no-such-host.invalid`"),
         ):
-            WebServer(app, port=port)
-
-
-@pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no-such-host.invalid", 0)])
-def test_an_address_that_cannot_be_had_is_reported(app, host, port):
-    with pytest.raises(
-        RidgelineError,
-        match=f"the web service cannot listen on `{host}`, port {port}: .*; give an address of this machine",
-    ):
-        WebServer(app, host, port)
-
-
-def test_a_number_that_is_no_port_is_reported(app):
-    with pytest.raises(RidgelineError, match="a port is a number from 0 to 65535; got 99999"):
-        WebServer(app, port=99_999)
+            with pytest.raises(RidgelineError, match=words):
+                WebServer(app, host, number)
 
 
 def test_elsewhere_than_on_the_loopback_address_it_makes_a_token(app):

@@ -1,4 +1,4 @@
-"""What `/healthz` says of an application, asked over HTTP."""
+"""What `/healthz` and `/readyz` say of an application, from the start of its driver to its end."""
 
 import json
 
@@ -22,30 +22,30 @@ def health(client):
     return json.loads(body)["status"]
 
 
+def readiness(client):
+    status, headers, body = client.ask("/readyz")
+    assert ("retry-after" in headers) == (status == 503)
+    said = json.loads(body)
+    return said.get("status") or said["error"].removeprefix("not ready: ")
+
+
 @pytest.mark.parametrize("outcome", ["failed", "finished", "stopped"])
-def test_it_is_ok_until_the_run_ends(outcome):
-    watch, plan, _, now = watched(until=5)
-    with serving(watch, plan) as client:
-        assert health(client) == "ok"
-        now.seconds += 60  # nothing waits, and no window is under way
-        assert health(client) == "ok"
-        feed(watch, now, ApplicationEnded(now.seconds, outcome, ""))
-        assert health(client) == outcome
-
-
-def test_before_the_run_is_planned_it_is_pending():
-    _, plan, _, _ = watched(until=0)
+def test_from_the_start_to_the_end(outcome):
+    watch, plan, rest, now = watched(until=0)
     with serving(Watch(Now()), plan) as client:
         assert health(client) == "pending"
-
-
-def test_a_pause_is_told():
-    watch, plan, _, now = watched(until=3)
-    with serving(watch, plan) as client:
+    with serving(watch, plan, token="s3cret") as client:
+        client.token = None  # neither needs one
+        assert readiness(client) == "it has not committed its first window"
+        feed(watch, now, *rest)
+        now.seconds += 60  # nothing waits, and no window is under way
+        assert (health(client), readiness(client)) == ("ok", "ready")
         feed(watch, now, ApplicationChanged(now.seconds, 1, "ann", "", "pause", "APPLIED"))
         assert health(client) == "paused"
         feed(watch, now, ApplicationChanged(now.seconds, 2, "ann", "", "resume", "APPLIED"))
         assert health(client) == "ok"
+        feed(watch, now, ApplicationEnded(now.seconds, outcome, ""))
+        assert (health(client), readiness(client)) == (outcome, f"it is {outcome}")
 
 
 def test_a_window_that_does_not_move_is_stuck_and_one_that_moves_is_not():
