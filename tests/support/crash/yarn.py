@@ -107,7 +107,9 @@ class Yarn:
         try:
             with urlopen(Request(address, headers={"Accept": "text/html"}), timeout=30) as answer:
                 return answer.read().decode()
-        except URLError:
+        except URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError):
+                raise
             return ""
 
     @property
