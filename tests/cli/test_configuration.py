@@ -81,18 +81,6 @@ def test_code_and_specification_are_below_all(ridgeline_command, config):
     assert attempts.split() == f"operator.total.recovery_attempts = 3 {file}:2, instead of 0 of code".split()
 
 
-def test_all_commands_obey(ridgeline_command, config):
-    config("home/ridgeline/ridgeline.yaml", "operator.total.partitions: none")
-    for command in ("validate", "plan", "dump-config", "run"):
-        result = ridgeline_command(command, TINY)
-        assert result.exit_code == 2
-        assert "`partitions` must be a whole number; got 'none' (" in result.stderr
-        assert "ridgeline.yaml:1)" in result.stderr
-    assert ridgeline_command("validate", TINY, "--no-config").exit_code == 0
-    result = ridgeline_command("plan", TINY, "--attribute", "total.partitions=1", "--json")
-    assert result.exit_code == 0, result.stderr
-
-
 def test_options_of_a_run_that_do_not_fit(ridgeline_command, config):
     text = "run: {port: many, log_level: LOUD, mster: x, conf: 5, target: x, conf_file: y}\nrun.windows: 0\n"
     file = config("c.yaml", text)

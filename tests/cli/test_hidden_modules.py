@@ -21,7 +21,6 @@ def application():
     made.add_stream("numbers", numbers.output, console.input)
     return made
 """
-NAMES = ["profile", "queue", "calendar", "requests", "typing", "my-app", "2nd", "plain"]
 
 
 def refused(target):
@@ -42,20 +41,6 @@ def test_what_hides_a_package_that_is_needed_is_named(write_app, monkeypatch, tm
     expected = f"`{tmp_path / file}` hides the package `{package}`, which Ridgeline needs; rename it"
     assert refused(write_app("beside.py", 'app = APP("a")')) == expected
     assert str(tmp_path) not in sys.path
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_specification_of_a_file_can_be_read_back(ridgeline_command, write_app, name):
-    write_app(f"{name}.py", _CLASSES)
-    before = set(sys.modules)
-    written = ridgeline_command("plan", f"{name}.py", "--spec", "out.yaml")
-    assert (written.exit_code, written.stderr) == (0, "")
-    for module in set(sys.modules) - before:
-        if "Numbers" in vars(sys.modules[module]):
-            del sys.modules[module]  # as another process
-    read = ridgeline_command("validate", "out.yaml")
-    assert (read.exit_code, read.stderr) == (0, "")
-    assert read.stdout == "application numbers is valid: 2 operators, 1 stream\n"
 
 
 def test_a_specification_in_another_folder_says_where_its_classes_are(ridgeline_command, write_app, tmp_path):

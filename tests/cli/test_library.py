@@ -54,13 +54,6 @@ def test_a_description_has_an_import_and_says_how_it_is_called(name: str) -> Non
     assert ("(column: str, q: float, *" in out) == ("quantile" in name)
 
 
-def test_properties_of_the_base_of_inputs_are_described() -> None:
-    _, out, _ = ridgeline_command("describe-operator", "FileInput")
-    assert "`window_records`, `window_bytes`: a window reads no more" in out
-    _, out, _ = ridgeline_command("describe-operator", "Windowed")
-    assert "such connectors" not in out
-
-
 def test_a_name_that_is_not_there_is_an_error() -> None:
     code, _, error = ridgeline_command("describe-operator", "Windowd")
     assert code == 2

@@ -39,15 +39,6 @@ def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
     assert "  2. numbers.count" in lines
 
 
-def test_invalid_applications_are_refused_by_all_commands(ridgeline_command):
-    for command in ("plan", "run"):
-        result = ridgeline_command(command, TINY, "-D", "numbers.count=many")
-        assert result.exit_code == 2
-        assert result.stderr.startswith(
-            "error: application `tiny` is not valid; 1 fault:\n\n  1. numbers.count\n"
-        )
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -66,17 +57,6 @@ def test_wrong_commands_are_2_and_reported(ridgeline_command, words, expected):
     result = ridgeline_command(*words)
     assert result.exit_code == 2
     assert result.stderr.startswith(expected)
-
-
-def test_the_traceback_of_a_file_that_fails(ridgeline_command, tmp_path):
-    (tmp_path / "bad.py").write_text("def inner():\n    raise KeyError('price')\ninner()\n")
-    result = ridgeline_command("validate", "bad.py")
-    assert result.exit_code == 2
-    assert result.stderr.splitlines()[:3] == [
-        "error: `bad.py` failed while it was loaded: KeyError: 'price'; mend it, then try again",
-        "",
-        "     Traceback (most recent call last):",
-    ]
 
 
 def test_validate_imports_no_spark(environment):

@@ -1,7 +1,6 @@
 """Applications in packages: shown without running code of theirs, and used wherever APP is."""
 
 import json
-import re
 import tempfile
 
 import pytest
@@ -54,23 +53,6 @@ def test_an_application_of_a_package_is_used_as_any_other(ridgeline_command, tmp
     assert "application orders is valid: 2" in ridgeline_command("validate", f"{shop}:orders").stdout
     planned = ridgeline_command("plan", shop, "--app", "turnover", "--output", "elsewhere", "--json").stdout
     assert json.loads(planned)["application"] == "turnover"
-
-
-def test_configuration_of_a_package_lies_below_all_from_outside(ridgeline_command, tmp_path):
-    shop = build_shop(tmp_path)
-    (tmp_path / "more.yaml").write_text("operator: {orders: {count: 7}}")
-
-    def count(*words):
-        shown = ridgeline_command("dump-config", shop, "--app", "turnover", "--no-config", *words).stdout
-        return re.search(r"^operator\.orders\.count = (\d+) ", shown, re.MULTILINE)[1]
-
-    assert count() == "500"
-    assert count("--conf-set", "production") == "100000"
-    assert count("--conf-set", "production", "--conf-file", "more.yaml") == "7"
-    assert count("--conf-set", "production", "-D", "orders.count=8") == "8"
-    assert "has no configuration set `defaults`; known are `production`" in (
-        ridgeline_command("validate", shop, "--app", "turnover", "--conf-set", "defaults").stderr
-    )
 
 
 def test_a_package_does_not_say_how_it_is_run(ridgeline_command, tmp_path):

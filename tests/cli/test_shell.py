@@ -5,7 +5,6 @@ import pty
 import subprocess
 import sys
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -98,20 +97,6 @@ def test_an_application_is_given_to_all_commands(script, numbers):
     assert "double[1]" in result.stdout
 
 
-def test_an_operator_may_be_called_as_an_application(numbers, session):
-    registry.register(registry.own_entry("other-1", "double", "http://127.0.0.1:1", token=None, started=1.0))
-    session.carry_out("connect numbers")
-    for words, wanted in [
-        (["lines", "double"], ["lines", "numbers", "double"]),
-        (["lines", "other", "double"], ["lines", "other", "double"]),
-        (["shutdown-app", "double", "--note", "x"], ["shutdown-app", "double", "--note", "x"]),
-        (["windows", "--limit", "3"], ["windows", "numbers", "--limit", "3"]),
-        (["latency", "--url=http://b:1"], ["latency", "--url=http://b:1"]),
-        (["set-operator-property", "a", "b", "-2"], ["set-operator-property", "numbers", "a", "b", "-2"]),
-    ]:
-        assert session.with_app(words) == wanted
-
-
 def test_aliases_macros_and_files(script, tmp_path):
     (tmp_path / "more").write_text("both windows latency\nexit\necho never\n")
     result = script(
@@ -152,11 +137,6 @@ def test_a_wrong_line_ends_a_script(script, lines, reason):
     assert "never" not in result.stdout
 
 
-def test_a_change_of_the_plan_reads_the_lines_that_follow(script, numbers):
-    result = script("connect numbers", "begin-logical-plan-change", "show-queue", "abort", "echo after")
-    assert result.stdout.splitlines()[1:] == ["the queue is empty", "nothing is changed", "after"]
-
-
 def test_answers_go_through_the_pager(script, numbers, monkeypatch, capfd):
     monkeypatch.setenv("PAGER", "sed s/^/paged:/")
     assert script("set-pager on", "latency numbers", "set-pager off", "latency numbers").exit_code == 0
@@ -185,13 +165,6 @@ def test_help_describes_commands_of_both(script):
 
 
 # Typed lines ------------------------------------------------------------------------------------------------
-
-
-def test_errors_of_typed_lines_end_nothing(capsys, numbers, typed):
-    typed("connect numbers", "nonsense", "connect numbers; echo one", "begin-macro m", "echo two", "end", "m")
-    printed = capsys.readouterr()
-    assert printed.out.splitlines() == ["numbers: numbers-1", "numbers: numbers-1", "one", "two"]
-    assert "there is no command `nonsense`" in printed.err
 
 
 def test_ctrl_c_drops_the_line_and_ends_the_command_only(capsys, typed, session, monkeypatch):
@@ -279,10 +252,3 @@ def test_values_can_follow(text, wanted, session):
         entry = registry.own_entry("n-1", "numbers", living_app.server.url, token=None, started=1.0)
         with closing(registry.register(entry)):
             assert completed(session, text) == wanted
-
-
-def test_bash_completes_the_same(numbers, environment):
-    asked = {"_RIDGELINE_COMPLETE": "complete_bash", "COMP_WORDS": "ridgeline latency num", "COMP_CWORD": "2"}
-    command = Path(sys.executable).with_name("ridgeline")
-    done = subprocess.run([command], env=environment | asked, text=True, stdout=subprocess.PIPE, check=True)
-    assert done.stdout.split() == ["numbers"]

@@ -74,12 +74,3 @@ def test_what_the_command_refuses(ridgeline_command, specification, words, text)
     result = ridgeline_command(*words)
     assert result.exit_code == 2
     assert text in result.stderr
-
-
-def test_faults_are_shown_with_their_place(ridgeline_command, specification, tmp_path):
-    (tmp_path / "sub" / "bad.json").write_text('{"operators": {\n"a": {"class": "specified_here.Numbrs"},}}')
-    assert "bad.json:2" in ridgeline_command("validate", "sub/bad.json").stderr
-    (tmp_path / "sub" / "bad.yaml").write_text(YAML.replace("Print", "Prin"))
-    stderr = ridgeline_command("validate", "sub/bad.yaml").stderr
-    assert "operators.print.class" in stderr
-    assert "did you mean `Print`?" in stderr

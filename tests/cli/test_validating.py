@@ -65,49 +65,6 @@ def checkpoint(tmp_path):
     return tmp_path / "ck"
 
 
-def files(folder):
-    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def test_each_state_has_its_verdict_and_nothing_is_written(ridgeline_command, tmp_path, checkpoint):
-    before = files(checkpoint)
-
-    def judged(*options, **version):
-        path = write(tmp_path / "sums_app.py", **version)
-        result = ridgeline_command("validate", path, "--against", checkpoint, "--json", *options)
-        answer = json.loads(result.stdout)["checkpoint"]
-        assert [one["window"] for one in answer] == [9], result.output
-        states = {one["where"]: (one["outcome"], one["why"]) for one in answer[0]["states"]}
-        assert states.pop("feed.pos") == ("kept", "")
-        return result.exit_code, states
-
-    assert judged() == (0, {"sum.acc": ("kept", "")})
-    swapped = ["total: int", "count: int"]
-    assert judged(fields=swapped) == (
-        0,
-        {"sum.acc": ("converted", "fields of `Acc` have changed places")},
-    )
-    more = ["count: int", "total: int", "more: str = ''"]
-    told = "field `more` of `Acc` is new, and gets its default"
-    assert judged(fields=more) == (0, {"sum.acc": ("converted", told)})
-    gone = (
-        "`sums_app.Acc` is another class than in the checkpoint: its field `more` is new, and has no default"
-    )
-    assert judged(fields=["count: int", "total: int", "more: str"]) == (2, {"sum.acc": ("refused", gone)})
-    code, states = judged(name="sums", fields=more)
-    assert (code, states["sum"][0]) == (2, "refused")
-    assert judged("--rename", "sum=sums", name="sums", fields=more) == (
-        0,
-        {"sums": ("moved", "from `sum`"), "sums.acc": ("converted", told)},
-    )
-    assert judged(partitions=2) == (0, {"sum": ("moved", "1 partition -> 2"), "sum.acc": ("kept", "")})
-    assert judged("--drop-state", "sum.acc", state="other") == (
-        0,
-        {"sum.acc": ("dropped", "as it was asked for")},
-    )
-    assert files(checkpoint) == before
-
-
 def test_state_of_an_earlier_version_which_noted_no_schema_has_its_verdict(
     ridgeline_command, tmp_path, monkeypatch
 ):

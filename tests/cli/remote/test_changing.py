@@ -6,7 +6,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from ridgeline.cli.remote.plan_session import COMMANDS
 from ridgeline.service import registry
 from support.service.living import living
 
@@ -105,11 +104,6 @@ def test_a_wrong_line_ends_a_script_and_nothing_is_changed(ridgeline_command, ap
     assert app.run.plan is before
 
 
-def test_help_in_a_session_lists_all_commands(ridgeline_command, app):
-    shown = ridgeline_command("begin-logical-plan-change", "numbers", typed="help\n").stdout
-    assert [line.split()[0] for line in shown.splitlines()[:-1]] == list(COMMANDS)
-
-
 def test_edits_of_a_file_are_made(ridgeline_command, app, tmp_path):
     edits = [
         {"do": "rename-operator", "name": "sums", "new": "totals"},
@@ -148,19 +142,6 @@ def test_the_difference_to_a_specification_is_made(ridgeline_command, app, tmp_p
     result = ridgeline_command("change", "numbers", "--spec", "new.json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert [stream.name for stream in app.run.plan.logical.streams] == ["numbers", "sums", "odd"]
-
-
-@pytest.mark.parametrize("form", ["yaml", "toml", "json", "properties"])
-def test_the_specification_of_what_runs_changes_nothing(ridgeline_command, app, tmp_path, form):
-    committed(
-        ridgeline_command("set-operator-property", "numbers", "sums", "factor", "7"), "set `sums.factor` to 7"
-    )
-    committed(ridgeline_command("repartition", "numbers", "sums", 3), "repartition `sums` to 3")
-    file = f"{tmp_path}/running.{form}"
-    written = ridgeline_command("plan", "numbers", "--spec", file)
-    assert (written.exit_code, written.stdout) == (0, f"application numbers is in {file}\n")
-    result = ridgeline_command("change", "numbers", "--spec", file, "--dry-run")
-    refused(result, "the application is already as the specification says")
 
 
 @pytest.mark.parametrize(
@@ -235,20 +216,6 @@ def test_what_does_not_run_cannot_be_ended(ridgeline_command, command):
     refused(ridgeline_command(command, "nobody"), "no application")
 
 
-@pytest.mark.parametrize("command", ["shutdown-app", "kill-app"])
-def test_an_application_is_ended(ridgeline_command, app, command):
-    def close():
-        app._thread.join()
-        app.server.close()
-
-    closing = threading.Thread(target=close)
-    closing.start()
-    result = ridgeline_command(command, "numbers")
-    closing.join()
-    assert (result.exit_code, result.stdout) == (0, "numbers has ended\n")
-    app.failure = None  # a killed run ends with an error
-
-
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -278,14 +245,3 @@ def test_what_cannot_be_is_refused_with_its_reason(ridgeline_command, app, words
     if "other" not in words:
         assert result.exit_code == 2
     assert app.run.plan is before
-
-
-def test_a_token_that_only_reads_changes_nothing(ridgeline_command):
-    with living(read_token="read") as app:
-        result = ridgeline_command("changes", "numbers", "--url", app.server.url, "--token", "read")
-        assert (result.exit_code, result.stdout) == (0, "nobody has asked for a change in this run\n")
-        words = ("repartition", "numbers", "sums", 3, "--url", app.server.url, "--token", "read")
-        refused(ridgeline_command(*words), "this token may read, but change nothing")
-        refused(ridgeline_command(*words[:-2]), "asks for a token")
-        result = ridgeline_command(*words[:-1], app.server.write_token)
-        committed(result, "repartition `sums` to 3")

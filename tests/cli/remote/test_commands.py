@@ -81,15 +81,6 @@ def test_applications_by_pattern(ridgeline_command, running):
     ]
 
 
-def test_by_name_id_and_url(ridgeline_command, running):
-    bare = running.url.removeprefix("http://")
-    for words in (["numbers"], ["numbers-1"], [running.url], ["--url", running.url], ["--url", bare]):
-        assert json.loads(ridgeline_command("get-app-info", *words, "--json").stdout)["id"] == "numbers-1"
-    result = ridgeline_command("latency", "nubmers")
-    assert (result.exit_code, "did you mean `numbers`" in result.stderr) == (2, True)
-    assert ridgeline_command("latency", "numbers", "--url", running.url).exit_code == 2
-
-
 def test_several_run(ridgeline_command, serve, watch, running):
     serve(watch, PLAN, number="numbers-2")
     result = ridgeline_command("latency")
@@ -124,33 +115,6 @@ def test_an_application_that_is_gone(ridgeline_command, serve, watch):
     result = ridgeline_command("latency", server.url)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: nothing answers at `{server.url}`; has the application ended?")
-
-
-def test_info(ridgeline_command, running):
-    found = lines(ridgeline_command("get-app-info"))
-    assert found[0] == "numbers"
-    assert "  user        ann" in found
-    assert "  master      local[2]" in found
-    assert "  windows     500 ms wide" in found
-    assert "  committed   3 windows, the last one 2" in found
-    assert found[-1] == "  critical path source > double[1] > double.output#unifier > sink"
-
-
-def test_operators_by_pattern(ridgeline_command, running):
-    found = lines(ridgeline_command("list-operators"))
-    assert [line.split()[1] for line in found[1:]] == [
-        "source",
-        "double[0]",
-        "double[1]",
-        "double.output#unifier",
-        "sink",
-    ]
-    for pattern, titles in {"double": 3, "double[1]": 1, "d*": 3, "[ds]*": 5, "5": 1}.items():
-        answer = json.loads(ridgeline_command("list-operators", "numbers", pattern, "--json").stdout)
-        assert len(answer["operators"]) == titles, pattern
-    result = ridgeline_command("list-operators", "numbers", "nobody")
-    assert result.exit_code == 2
-    assert "no operator matches `nobody`; there are `source`, `double[0]`" in result.stderr
 
 
 def test_containers(ridgeline_command, running):
@@ -207,13 +171,6 @@ def test_metrics_that_operators_declare(ridgeline_command, serve):
     ):
         result = ridgeline_command("metrics", "payments", *arguments)
         assert (result.exit_code != 0, text in " ".join(result.stderr.split())) == (True, True), result.stderr
-
-
-def test_before_the_first_window(ridgeline_command, serve):
-    serve(watch_of(PLAN, []), PLAN)
-    for command in [*ASKING, "list-operators"]:
-        assert ridgeline_command(command).exit_code == 0, command
-    assert lines(ridgeline_command("critical-path")) == ["no window is committed yet"]
 
 
 def test_watching_ends_with_the_application(ridgeline_command, running, watch):
@@ -277,16 +234,6 @@ def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, mo
     )
     shown = ridgeline_command("progress", "--watch", "--json")
     assert (shown.exit_code, len(shown.stdout.splitlines()), waits) == (0, 2, [1.0, 1.0])
-
-
-@pytest.mark.usefixtures("running")
-def test_an_application_of_one_region(ridgeline_command):
-    assert lines(ridgeline_command("regions")) == ["the application is one region: no stream is decoupled"]
-    assert json.loads(ridgeline_command("regions", "--json").stdout) == {"sentence": "", "regions": []}
-    (status,) = lines(ridgeline_command("status"))
-    sentence = json.loads(ridgeline_command("status", "--json").stdout)
-    assert (sentence["text"], sentence["state"]) == (status, "stuck")
-    assert status.startswith("stuck: nothing is committed, and nothing moves; ")
 
 
 @pytest.mark.guide("002", "Multi-Tenancy and Security")

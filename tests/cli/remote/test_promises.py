@@ -62,20 +62,6 @@ def test_the_screen_shows_what_is_broken_and_that_all_is_kept(kept, shown):
     assert [line.plain for line in lines] == shown
 
 
-def test_an_application_without_promises_says_so(ridgeline_command, running):
-    entry = running()
-    assert "promises nothing" in ridgeline_command("promises").stdout
-    rules = yaml.safe_load(ridgeline_command("alert-rules", entry.url).stdout)["groups"][0]["rules"]
-    assert [rule["alert"] for rule in rules] == [
-        "RidgelineDriverGone",
-        "RidgelineFailed",
-        "RidgelineStuck",
-        "RidgelineNoCommit",
-        "RidgelineSlotsReduced",
-    ]
-    assert ridgeline_command("alert-rules", entry.url, "--for", "soon").exit_code == 2
-
-
 def test_alert_rules_of_a_file_and_of_a_running_application_are_equal(ridgeline_command, running, tmp_path):
     entry = running(changed(0.1, None))
     file = tmp_path / "payments.py"

@@ -1,7 +1,5 @@
 """`ridgeline query`, against an application that runs in this process."""
 
-import json
-
 import pytest
 
 from ridgeline.service import registry
@@ -33,25 +31,6 @@ def test_results_are_shown_with_what_they_cost(ridgeline_command, app, wait_unti
     assert result.stdout.count("6 tuples, 1 rows") == 2
     assert file.read_text().split() == ["n", "6", "6"]
     wait_until(lambda: names(app) == before, "the query is removed")
-
-
-def test_rows_as_json(ridgeline_command, app):
-    result = ridgeline_command("query", "numbers", ALL, "--times", 2, "--json")
-    assert [json.loads(line) for line in result.stdout.splitlines()] == [{"n": 3}, {"n": 3}]
-
-
-def test_it_ends_after_its_time(ridgeline_command, app, wait_until):
-    before = names(app)
-    result = ridgeline_command("query", "numbers", ALL, "--for", "300ms")
-    assert result.exit_code == 0, result.stderr
-    wait_until(lambda: names(app) == before, "the query is removed")
-
-
-def test_a_failure_later_is_told(ridgeline_command, app):
-    result = ridgeline_command("query", "numbers", "select error('so ' || key) from numbers")
-    assert result.exit_code == 1
-    assert "the query has ended: " in result.stderr
-    assert "so " in result.stderr
 
 
 def test_a_file_of_another_kind_is_refused(ridgeline_command, app):

@@ -2,14 +2,12 @@
 
 import json
 import tarfile
-from pathlib import Path
 
 import pytest
 
-from ridgeline.measure.events import ApplicationEnded, WindowCommitted
+from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.event_log import EventLogWriter
 from support.cli.windows import make_plan, planned, window
-from support.measure import changing
 from support.paths import SUPPORT
 
 PLAN = make_plan()
@@ -64,16 +62,6 @@ def test_one_window(ridgeline_command, write_log):
     assert sum(step["ms"] for step in found["blame"]) == pytest.approx(found["latencyMs"])
 
 
-def test_a_run_without_windows(ridgeline_command, write_log):
-    result = ridgeline_command(
-        "replay", write_log("run.jsonl", [PLANNED, ApplicationEnded(1.0, "failed", "no memory")])
-    )
-    assert result.stdout.splitlines() == [
-        "numbers on local[2], began 00:00:00, 1.00 s; failed: no memory",
-        "no window was committed",
-    ]
-
-
 def refused(ridgeline_command, *words, code=2):
     result = ridgeline_command("replay", *words)
     assert (result.exit_code, result.stdout) == (code, "")
@@ -91,53 +79,6 @@ def test_no_such_log(ridgeline_command):
 def test_no_such_window(ridgeline_command, write_log):
     message = refused(ridgeline_command, write_log("run.jsonl"), "--window", "7")
     assert message == "error: event log `run.jsonl`: window 7 is not known; kept are 0 to 2"
-
-
-def test_logs_that_are_none(ridgeline_command, write_log, tmp_path):
-    Path("empty.jsonl").touch()
-    expected = "error: event log `empty.jsonl` holds no events; give a file that `--event-log` has written"
-    assert refused(ridgeline_command, "empty.jsonl") == expected
-    write_log("headless.jsonl", [WindowCommitted(1.0, 0, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0)])
-    expected = (
-        "error: event log `headless.jsonl` begins with `WindowCommitted` instead of `ApplicationPlanned`; "
-        "give a whole log"
-    )
-    assert refused(ridgeline_command, "headless.jsonl") == expected
-    Path("run.txt").touch()
-    assert "must end in `.jsonl` or `.json`" in refused(ridgeline_command, "run.txt", code=1)
-    Path("bad.jsonl").write_text("nonsense\n")
-    assert refused(ridgeline_command, "bad.jsonl", code=1).startswith(
-        "error: event log `bad.jsonl`, line 1: "
-    )
-
-
-def test_a_torn_end_is_reported_and_the_rest_is_shown(ridgeline_command, write_log):
-    path = Path(write_log("run.jsonl"))
-    path.write_text(path.read_text()[:-20])
-    result = ridgeline_command("replay", "run.jsonl")
-    assert result.exit_code == 0
-    assert "the last event is torn and skipped" in result.stderr
-    assert "windows 0 to 2" in result.stdout
-
-
-def test_changes_are_shown_and_applied(ridgeline_command, write_log):
-    name = write_log("run.jsonl", [*changing.run(), ApplicationEnded(12.0, "finished")])
-    lines = [line.rstrip() for line in ridgeline_command("replay", name).stdout.splitlines()]
-    gap = "250 ms after the window before it"
-    effect = "has effect from window {} on, with plan {}; {}: {}, asked for by ann (more load)"
-    what = ["repartition count to 3; add audit", "repartition count to 2; remove audit"]
-    assert lines[1:3] == [
-        "00:00:04 change 1 " + effect.format(4, 2, gap, what[0]),
-        "00:00:08 change 2 " + effect.format(8, 3, gap, what[1]),
-    ]
-    table = [line.split()[:3] for line in lines]
-    assert ["count", "2", "144"] in table
-    assert ["audit", "gone", "48"] in table
-    overview = json.loads(ridgeline_command("replay", name, "--json").stdout)
-    assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[3])
-    assert overview["change"]["planVersion"] == overview["info"]["planVersion"] == 3
-    old = json.loads(ridgeline_command("replay", name, "--window", "5", "--json").stdout)
-    assert [row["operator"] for row in old["operators"]] == list(changing.IDS[2])
 
 
 def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_command, tmp_path):

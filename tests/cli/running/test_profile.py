@@ -1,14 +1,12 @@
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from rich.text import Text
 
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.running import profile
-from ridgeline.cli.running.profile import INSTALL, FlameGraphs, Profile, find_py_spy
+from ridgeline.cli.running.profile import INSTALL, FlameGraphs, Profile
 from ridgeline.observe.plan_topology import topology_of
 from support.cli import overviews
 from support.cli.windows import make_plan, window
@@ -49,18 +47,6 @@ def py_spy(tmp_path):
     return make
 
 
-@pytest.fixture
-def busy():
-    """The pid of a Python process that works until the test ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-uc", "print()\ndef busy():\n    while True: pass\nbusy()"], stdout=subprocess.PIPE
-    )
-    process.stdout.read(1)  # it runs
-    yield process.pid
-    process.kill()
-    process.communicate()
-
-
 @pytest.mark.usefixtures("no_py_spy")
 def test_without_py_spy_there_is_the_table_and_how_to_install_it(tmp_path):
     folder = tmp_path / "deep" / "profile"
@@ -99,21 +85,6 @@ def test_flame_graphs_begin_once_windows_are_warm(tmp_path, py_spy, monkeypatch)
     )
     assert profiled(tmp_path, 10)[-3:-1] == [elsewhere, driver]
     assert profiled(tmp_path, 10, own_host="host")[-3:-1] == [driver, worker]
-
-
-def test_py_spy_records_a_process(tmp_path, busy):
-    found = find_py_spy()
-    if found is None:
-        pytest.skip(INSTALL)
-    graphs = FlameGraphs(found, tmp_path, 1)
-    graphs.record("worker", busy)
-    [process] = [recording.process for recording in graphs._recordings]
-    process.wait(PATIENCE_SECONDS)
-    [line] = graphs.finish()
-    if "may not look into" not in line:
-        assert line == f"flame graph of the worker: {tmp_path / 'worker.svg'}"
-        assert "busy" in (tmp_path / "worker.svg").read_text()
-    assert graphs.finish() == []
 
 
 @pytest.mark.parametrize(

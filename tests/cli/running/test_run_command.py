@@ -1,8 +1,6 @@
 """Signals end a run, and what sinks have collected is printed at its end."""
 
 import signal
-import subprocess
-import sys
 import threading
 from typing import NamedTuple
 
@@ -114,26 +112,3 @@ def test_a_thread_gives_its_result_or_its_error():
     assert in_thread(lambda: threading.current_thread().name) == "ridgeline-windows"
     with pytest.raises(ZeroDivisionError):
         in_thread(lambda: 1 / 0)
-
-
-def test_the_second_signal_kills(environment):
-    code = """
-import os, signal, threading
-from ridgeline.cli.running.run_command import Stopper, in_thread
-def work():
-    for _ in range(2):
-        os.kill(os.getpid(), signal.SIGINT)
-        stopper.event.wait()
-    threading.Event().wait()
-with Stopper(lambda: print("first", flush=True), lambda: print("second", flush=True)) as stopper:
-    in_thread(work)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-        env=environment,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "first\nsecond\n", "")

@@ -7,7 +7,6 @@ from rich.console import Console
 from ridgeline.cli.running.summary import ended_line, errors, print_summary, promises, read_report, summary
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.driver.run.options import Outcome
-from ridgeline.engine.process.log_channel import LogFormat, LogLevel
 from ridgeline.measure.events import OperatorWindow, PromiseChanged, WindowCommitted
 from support.cli.windows import make_plan, watch_of, window
 
@@ -165,45 +164,6 @@ def test_the_summary_of_a_run_that_finished():
 
 def test_the_summary_of_a_run_without_windows():
     assert printed(Outcome(0, -1, False, "s"), [])[:4] == ["", "stopped after 0 windows", "", "go on with:"]
-
-
-def test_the_command_to_continue_reads_the_same_configuration():
-    settings = RunSettings.of("app.py", conf_file=["low.yaml", "high one.toml"], no_config=True)
-    assert settings.command("s") == (
-        "ridgeline run app.py --conf-file low.yaml --conf-file 'high one.toml' --no-config --checkpoint s"
-    )
-
-
-def test_without_a_web_service_the_command_to_continue_writes_and_sends_the_same():
-    settings = RunSettings.of("app.py", no_service=True, event_log="e.jsonl", otlp="http://c:4318")
-    words = settings.command("s").split()
-    assert {"--no-service", "e.jsonl", "http://c:4318"} <= set(words)
-
-
-def test_options_that_the_command_would_take_stay_behind_a_double_dash():
-    settings = RunSettings.of("app.py", own=["--windows", "3"])
-    assert settings.command("s") == "ridgeline run app.py --checkpoint s -- --windows 3"
-
-
-def test_where_logs_go_stays():
-    logged = RunSettings.of(
-        "app.py", no_service=True, log_level=LogLevel.DEBUG, log_file="run.log", log_format=LogFormat.JSON
-    )
-    assert logged.command("s") == (
-        "ridgeline run app.py --log-level DEBUG --log-file run.log --log-format json "
-        "--no-service --checkpoint s"
-    )
-
-
-def test_how_the_service_is_reached_stays_but_its_token_does_not():
-    settings = RunSettings.of("app.py", host="0.0.0.0", port=8080, token="secret", event_log="run.jsonl")
-    assert settings.command("s") == (
-        "ridgeline run app.py --port 8080 --host 0.0.0.0 --event-log run.jsonl --checkpoint s"
-    )
-    assert (
-        RunSettings.of("app.py", no_service=True).command("s")
-        == "ridgeline run app.py --no-service --checkpoint s"
-    )
 
 
 def test_late_records_are_named_at_the_end():

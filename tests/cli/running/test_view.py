@@ -9,7 +9,6 @@ from ridgeline.cli.running.view import (
     LiveView,
     LongWindows,
     PlainView,
-    View,
     retry_line,
     service_line,
     stopping_line,
@@ -71,23 +70,6 @@ def test_plain_lines(run, clock):
     ]
 
 
-def test_plain_lines_have_the_critical_path_and_the_verdict(clock):
-    console = Console(file=io.StringIO(), highlight=False, width=40)
-    view = PlainView(console, clock, "numbers", SETTINGS)
-    events = list(window(PLAN, 0, 4000, seconds=0.042))
-    view.started("/data/state", 0, metrics=watch_of(PLAN, events))
-    view.close()  # a thread that waits by a stepping clock would never wait
-    view.committed()
-    assert (
-        console.file.getvalue()
-        .splitlines()[-1]
-        .startswith(
-            "window 0: 4,000 in, 4,000 out, 42 ms; critical path 8.0 ms source > double[1] > "
-            "double.output#unifier > sink"
-        )
-    )
-
-
 def test_a_window_in_a_line(run, monkeypatch):
     monkeypatch.setattr("ridgeline.cli.views.running.time_of_day", lambda *_: "12:27:20")
     found = run_window(run, PLAN, 1234, 4000, seconds=0.097)
@@ -95,23 +77,6 @@ def test_a_window_in_a_line(run, monkeypatch):
         "window 1234: 4,000 in, 4,000 out, 97 ms; critical path 46 ms ticks > quote[1] > console; "
         "catching up: 12,300 records, done in 40 s (12:27:20)"
     )
-
-
-def test_a_run_that_goes_on_says_from_where(clock):
-    console = Console(file=io.StringIO())
-    PlainView(console, clock, "numbers", SETTINGS).started("/data/state", 37)
-    assert console.file.getvalue() == "checkpoint /data/state (goes on from window 37)\n"
-
-
-def test_quiet_says_nothing(capsys):
-    view = View()
-    view.starting()
-    view.started("/data/state", 0, "figures at http://127.0.0.1:4711")
-    view.committed()
-    view.retried(0, 1, "why")
-    view.stopping()
-    view.close()
-    assert capsys.readouterr() == ("", "")
 
 
 def test_who_stops_a_long_window_is_shown_how_long_it_takes():
@@ -155,14 +120,6 @@ def shown(view):
     console = Console(file=io.StringIO(), width=100, color_system=None)
     console.print(view.render())
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
-
-
-def test_before_the_first_window(clock, run):
-    live = make_live(clock)
-    assert shown(live)[0].endswith("starting Spark ...")
-    nothing = watch_of(PLAN, [])
-    live.started("/data/state", 0, metrics=nothing)
-    assert shown(live)[0].endswith("running the first window of numbers ...")
 
 
 def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
@@ -310,12 +267,6 @@ def test_short_windows_are_neither_reported_nor_asked_about(clock):
 
 def test_windows_of_seven_seconds_have_a_line_every_ten_at_most(clock):
     assert printed(Run(clock), 40, windows=range(7, 40, 7))[0] == [6, 20, 34]
-
-
-def test_nothing_is_said_between_windows(clock):
-    run = Run(clock)
-    run.began = None
-    assert printed(run, 40) == ([], [])
 
 
 LAST = {"windowId": 0, "tuplesIn": 10, "tuplesOut": 10, "seconds": 7.0}
