@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ridgeline.api.attributes import ATTRIBUTES
 from ridgeline.cli.main import app
 from ridgeline.operators import aggregate
 
@@ -58,3 +59,13 @@ def test_a_name_that_is_not_there_is_an_error() -> None:
     code, _, error = ridgeline_command("describe-operator", "Windowd")
     assert code == 2
     assert "there is no `Windowd` in the library; did you mean `Windowed`" in error
+
+
+def test_all_attributes_are_listed() -> None:
+    _, out, _ = ridgeline_command("list-attributes", "--json")
+    assert [one["name"] for one in json.loads(out)] == sorted(ATTRIBUTES)
+    _, out, _ = ridgeline_command("list-attributes")
+    assert "partition_parallel (operator, input port): true, false; default: false" in out
+    code, _, error = ridgeline_command("list-attributes", "--scope", "operators")
+    assert code != 0
+    assert "there is no scope `operators`; did you mean `operator`?" in error

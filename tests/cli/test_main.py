@@ -19,12 +19,6 @@ def test_version(ridgeline_command):
     assert "pyspark 4" in result.stdout
 
 
-def test_wrong_usage_is_2(ridgeline_command):
-    assert ridgeline_command("run").exit_code == 2
-    assert ridgeline_command("walk").exit_code == 2
-    assert ridgeline_command("run", TINY, "--windows", "0").exit_code == 2
-
-
 @pytest.mark.guide("002", "Validating an Application")
 def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
     result = ridgeline_command(
@@ -42,6 +36,9 @@ def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
+        (["run"], "Usage: "),
+        (["walk"], "Usage: "),
+        (["run", str(TINY), "--windows", "0"], "Usage: "),
         (["run", "nowhere.py"], "error: there is no file `nowhere.py`"),
         (["run", str(TINY), "-D", "count"], "error: `-D` takes `operator.property=value`"),
         (["run", str(TINY), "--conf", "x"], "error: `--conf` takes `key=value`"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,7 +16,7 @@ from rich.text import Text
 from ridgeline import Application
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError
 from ridgeline.cli.errors import print_error, print_unexpected
-from ridgeline.cli.output import Output, write
+from ridgeline.cli.output import Output, OutputGoneError, write
 from ridgeline.cli.remote.shared import print_json
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ListInput, run_local
@@ -128,3 +129,16 @@ def test_a_denied_try_of_a_stranger_is_one_line_of_the_audit(ridgeline_command, 
     (line,) = result.stdout.splitlines()
     assert line.startswith("1970-01-01T00:00:01Z  unknown (open, no role) from 10.0.0.9: GET /ws\\n2026")
     assert "\\r\\x1b[2J" in line
+
+
+def test_a_console_whose_reader_has_gone_goes_on_in_silence() -> None:
+    source, sink = os.pipe()
+    os.close(source)
+    called: list[str] = []
+    with os.fdopen(os.dup(sink), "w") as file:
+        console = Output(lambda: called.append("gone"), file=file)
+        for _ in range(3):
+            console.print("x")
+        assert called == ["gone"]
+    with os.fdopen(sink, "w") as file, pytest.raises(OutputGoneError):
+        Output(file=file).print("x")

@@ -1,4 +1,4 @@
-"""Addresses of stores with keys in them: no command, error, warning or event shows these."""
+"""Keys in addresses of stores, and in options: no command, error, warning or event shows these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from ridgeline import Application, CheckpointError, OperatorError, RidgelineErro
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import Failure
 from ridgeline.api.support.secrets.addresses import mask_addresses
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.load import application_arguments
 from ridgeline.cli.main import app
+from ridgeline.cli.options import properties
+from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.driver.checkpoint.run_description import describe_run
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.files.storage import MemoryStorage
@@ -104,6 +108,36 @@ def test_a_run_whose_checkpoint_is_not_reached_says_so_without_its_keys(tmp_path
     )
     assert done.returncode != 0
     without(done.stdout + done.stderr)
+
+
+def test_the_command_that_goes_on_shows_no_secret() -> None:
+    values = [f"rates.password={SECRET}", f"rates.options.access.key={SECRET}", "rates.n=3"]
+    own = ["--api-key", SECRET, f"--token={SECRET}", "--partition-key", "symbol"]
+    command = RunSettings.of(
+        "app.py",
+        conf=[f"spark.hadoop.fs.s3a.secret.key={SECRET}", "spark.executor.memory=4g"],
+        properties=[*values, f"rates.url=redis://:{SECRET}@cache"],
+        own=[*own, "--url", f"https://h/?sig={SECRET}&x=1"],
+    ).command("state")
+    without(command)
+    shown = ("spark.executor.memory=4g", "rates.n=3", "--partition-key symbol", "rates.password=***")
+    assert all(one in command for one in (*shown, "--api-key '***'", "'--token=***'"))
+
+
+def test_values_that_options_do_not_take_are_not_echoed() -> None:
+    def application(password: int = 0) -> None:
+        pass
+
+    for read in (
+        lambda: properties([f"password={SECRET}"]),
+        lambda: properties([f"token:{SECRET}"]),
+        lambda: RunSettings.of("app.py", conf=[f"token:{SECRET}"]),
+        lambda: application_arguments("app.py", application, ["--password", SECRET]),
+    ):
+        with pytest.raises(CommandError) as caught:
+            read()
+        without(str(caught.value))
+    assert "`--password` does not take `***`" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -512,9 +512,8 @@ def test_what_is_not_known_is_left_out_and_names_are_no_markup():
 
 
 def test_the_newest_change_stands_above_for_a_minute():
-    event = ApplicationChanged(
-        AT - 59.0, 2, "ann", "", "repartition `quote` to 3", "REFUSED", reason="it slides"
-    )
+    what = "repartition `quote` to 3"
+    event = ApplicationChanged(AT - 59.0, 2, "ann", "", what, "REFUSED", reason="it slides")
     line = f"change 2 is refused: it slides: {what}, asked for by ann"
     assert drawn_screen(100, change=row_of(event))[3] == line
     assert line not in drawn_screen(100, change={**row_of(event), "since": AT - 61.0})

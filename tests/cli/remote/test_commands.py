@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote import watching
 from ridgeline.cli.remote.client import Client
 from ridgeline.measure.events import ApplicationChanged, ApplicationEnded, ContainerHeartbeat, LineTime
@@ -117,34 +118,42 @@ def test_an_application_that_is_gone(ridgeline_command, serve, watch):
     assert result.stderr.startswith(f"error: nothing answers at `{server.url}`; has the application ended?")
 
 
+@pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:0"])
+def test_what_is_no_address(url):
+    with pytest.raises(CommandError, match="is no address of an application; give `http://host:port`"):
+        Client(url)
+
+
+@pytest.mark.usefixtures("running")
+def test_what_is_set_and_where_a_container_is(ridgeline_command):
+    assert ridgeline_command("get-app-attributes", "numbers", "windows_kept").stdout == "windows_kept  5\n"
+    shown = lines(ridgeline_command("get-operator-attributes", "numbers", "double"))
+    assert ["partitions", "2"] in [line.split() for line in shown]
+    assert ridgeline_command("get-operator-properties", "numbers", "double").stdout == "there is none\n"
+    answer = ridgeline_command("get-port-attributes", "numbers", "double", "output", "--json").stdout
+    assert json.loads(answer)["unifier.recovery_attempts"] == 3
+    shown = ridgeline_command("get-stack", "numbers", "0").stdout
+    assert shown == "container 0 has said nothing yet of where it is\n"
+    for words, reason in (
+        (("get-port-attributes", "numbers", "double", "output", "no_such"), "has no attribute `no_such`"),
+        (("get-operator-attributes", "numbers", "duoble"), "duoble"),
+        (("get-stack", "numbers", "77"), "77"),
+    ):
+        result = ridgeline_command(*words)
+        assert (result.exit_code, reason in result.stderr) == (2, True), words
+
+
 def test_containers(ridgeline_command, running):
     found = lines(ridgeline_command("list-containers"))
-    assert found[0].split() == [
-        "id",
-        "state",
-        "host",
-        "pid",
-        "stage",
-        "last",
-        "heartbeat",
-        "sent",
-        "operators",
-    ]
+    assert " ".join(found[0].split()) == "id state host pid stage last heartbeat sent operators"
     assert found[1].split()[:3] == ["0", "IDLE", "host"]
     assert len(found) == 1 + len(PLAN.execution.containers)
 
 
 def test_plans(ridgeline_command, running):
     logical = lines(ridgeline_command("show-logical-plan"))
-    assert [line.split()[0] for line in logical if line] == [
-        "operator",
-        "source",
-        "double",
-        "sink",
-        "stream",
-        "numbers",
-        "doubled",
-    ]
+    first = " ".join(line.split()[0] for line in logical if line)
+    assert first == "operator source double sink stream numbers doubled"
     assert logical[-1].split() == ["doubled", "double.output", "sink.input"]
     physical = lines(ridgeline_command("show-physical-plan"))
     assert "double.output#unifier" in physical[4]

@@ -62,23 +62,12 @@ def test_one_window(ridgeline_command, write_log):
     assert sum(step["ms"] for step in found["blame"]) == pytest.approx(found["latencyMs"])
 
 
-def refused(ridgeline_command, *words, code=2):
-    result = ridgeline_command("replay", *words)
-    assert (result.exit_code, result.stdout) == (code, "")
-    return result.stderr.strip()
-
-
-def test_no_such_log(ridgeline_command):
-    message = refused(ridgeline_command, "run.jsonl")
-    assert (
-        message
-        == "error: there is no event log `run.jsonl`; `ridgeline run APP --event-log run.jsonl` writes one"
-    )
-
-
-def test_no_such_window(ridgeline_command, write_log):
-    message = refused(ridgeline_command, write_log("run.jsonl"), "--window", "7")
-    assert message == "error: event log `run.jsonl`: window 7 is not known; kept are 0 to 2"
+def test_no_such_log_and_no_such_window(ridgeline_command, write_log):
+    for command in ("replay", "history"):
+        result = ridgeline_command(command, "none.jsonl")
+        assert (result.exit_code, "there is no event log `none.jsonl`" in result.stderr) == (2, True)
+    result = ridgeline_command("replay", write_log("run.jsonl"), "--window", "7")
+    assert (result.exit_code, "window 7 is not known; kept are 0 to 2" in result.stderr) == (2, True)
 
 
 def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_command, tmp_path):

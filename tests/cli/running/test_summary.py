@@ -7,6 +7,7 @@ from rich.console import Console
 from ridgeline.cli.running.summary import ended_line, errors, print_summary, promises, read_report, summary
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.driver.run.options import Outcome
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel
 from ridgeline.measure.events import OperatorWindow, PromiseChanged, WindowCommitted
 from support.cli.windows import make_plan, watch_of, window
 
@@ -164,6 +165,29 @@ def test_the_summary_of_a_run_that_finished():
 
 def test_the_summary_of_a_run_without_windows():
     assert printed(Outcome(0, -1, False, "s"), [])[:4] == ["", "stopped after 0 windows", "", "go on with:"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {"conf_file": ["low.yaml", "high one.toml"], "no_config": True},
+            "--conf-file low.yaml --conf-file 'high one.toml' --no-config --checkpoint s",
+        ),
+        ({"own": ["--windows", "3"]}, "--checkpoint s -- --windows 3"),
+        (
+            {"log_level": LogLevel.DEBUG, "log_file": "run.log", "log_format": LogFormat.JSON},
+            "--log-level DEBUG --log-file run.log --log-format json --checkpoint s",
+        ),
+        (
+            {"host": "0.0.0.0", "port": 8080, "token": "secret", "event_log": "run.jsonl"},
+            "--port 8080 --host 0.0.0.0 --event-log run.jsonl --checkpoint s",
+        ),
+        ({"no_service": True, "otlp": "http://c:4318"}, "--no-service --otlp http://c:4318 --checkpoint s"),
+    ],
+)
+def test_the_command_to_continue_has_what_the_run_had_but_no_token(given, expected):
+    assert RunSettings.of("app.py", **given).command("s") == f"ridgeline run app.py {expected}"
 
 
 def test_late_records_are_named_at_the_end():
