@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -13,7 +11,6 @@ import pytest
 
 from ridgeline.cli.remote.client import Client
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of
-from support.accounts.reports import Command
 from support.crash.processes import committed, slots_of
 from support.depth import deep
 from support.operators.hdfs import Hdfs
@@ -157,51 +154,3 @@ def kept(checkpoint):
     """The windows that a run can go back to, newest first, but for the last one."""
     [run] = runs_of(str(checkpoint))
     return [one.window_id for one in describe(run).windows][1:]
-
-
-class Claimer:
-    """A driver that claims names in a store of the cluster, when it is asked to."""
-
-    def __init__(self, store, cluster, log):
-        words = [sys.executable, "-m", "support.crash.claiming", store]
-        environment = {**os.environ, **cluster.environment, "PYTHONPATH": os.pathsep.join(sys.path)}
-        pipe = subprocess.PIPE
-        with log.open("wb") as out:
-            self.process = Command(words, log=log, env=environment, stdin=pipe, stdout=pipe, stderr=out)
-        self.log = log
-
-    def end(self):
-        with self.process.stdin, self.process.stdout:
-            self.process.clean()
-
-    def ask(self, line):
-        self.process.stdin.write(f"{line}\n".encode())
-        self.process.stdin.flush()
-
-    def answer(self):
-        """The next line that it prints for us; Spark prints others."""
-        for line in self.process.stdout:
-            if line.startswith(b"# "):
-                return line.decode()[2:].strip()
-        pytest.fail(self.log.read_text(errors="replace")[-3000:])
-
-
-def test_of_two_that_take_one_name_at_once_one_has_it(cluster, tmp_path):
-    store = f"{cluster.uri}/streams"
-    both = [Claimer(store, cluster, tmp_path / f"{number}.log") for number in range(2)]
-    try:
-        assert [one.answer() for one in both] == ["ready"] * 2
-        for turn in range(10):
-            name = f"app-{turn // 2}"  # every second one had an application before, which has ended
-            for one in both:
-                one.ask(name)
-            said = [one.answer() for one in both]
-            assert sorted(line.split()[0] for line in said) == ["got", "refused"], said
-            [refused] = [line for line in said if line.startswith("refused")]
-            assert f"`{name}` is " in refused, said
-            for one in both:
-                one.ask("end")
-            assert [one.answer() for one in both] == ["ended"] * 2
-    finally:
-        for one in both:
-            one.end()

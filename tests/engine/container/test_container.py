@@ -92,13 +92,6 @@ def test_state_survives_the_death_of_its_container(merged_after, dies_before):
     assert got == EXPECTED
 
 
-def test_a_container_that_lives_reads_no_files():
-    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
-    for _ in WINDOWS:
-        hand.window()
-    assert hand.storage.reads == []
-
-
 @pytest.mark.guide("002", "Stateful")
 def test_only_what_changed_is_written():
     hand = ByHand(application(Item, split("a1", "", "b2"), Sums()))
@@ -366,16 +359,6 @@ def test_what_a_window_replaces_is_missed_in_the_next(name):
         hand.attempt()
 
 
-def test_properties_that_a_window_replaces_are_put_back():
-    class Raising(Remembering):
-        def begin_window(self, window_id: int) -> None:
-            super().begin_window(window_id)
-            self.limit += 1
-
-    hand = ByHand(application(Item, split("a1", "a2"), Raising()))
-    assert [hand.window(), hand.window()] == [[(1, 6, 2)], [(2, 6, 3)]]
-
-
 def test_what_each_window_sets_anew_may_have_been_set_before():
     class Resetting(Remembering):
         def setup(self, context: Any) -> None:
@@ -384,17 +367,6 @@ def test_what_each_window_sets_anew_may_have_been_set_before():
 
     hand = ByHand(application(Item, split("a1", "a2"), Resetting()))
     assert [hand.window(), hand.window()] == [[(1, 5, 2)], [(2, 5, 3)]]
-
-
-def test_a_failed_attempt_forgets_them_too():
-    class Failing(Remembering):
-        def end_window(self) -> None:
-            raise ValueError("no")
-
-    hand = ByHand(application(Item, split("a1"), Failing()))
-    with pytest.raises(OperatorError, match="in `end_window`: ValueError: no"):
-        hand.attempt()
-    assert "of_this_window" not in vars(hand.operator("step"))
 
 
 # Committed --------------------------------------------------------------------------------------------------

@@ -97,12 +97,6 @@ def test_an_operator_whose_attempt_was_void_begins_anew(hand):
     assert lives() == [*UP, *DOWN, *UP]
 
 
-def test_an_operator_that_goes_on_stays_as_it_is(hand):
-    by_hand = hand(Connected())
-    assert [by_hand.window() for _ in range(3)] == [[1], [2], [3]]
-    assert lives() == UP
-
-
 def test_an_operator_that_holds_nothing_stays_as_it_is(hand):
     by_hand = hand(Quiet())
     by_hand.window()

@@ -74,12 +74,6 @@ def test_workers_that_are_heard_of_are_left_alone_however_long_the_window():
     )
 
 
-def test_nothing_is_found_between_windows():
-    made, _ = hangs()
-    made.end()
-    assert looks(made, lambda _: [Worker(100.0, CLOCK_ONLY)], 101, 200) == [None] * 99
-
-
 def test_a_driver_that_was_stopped_itself_reads_heartbeats_first():
     made, ids = hangs()
     assert looks(made, lambda _: [Worker(1.0, beat(ids["total"]))], 101, 105) == [None] * 4

@@ -87,12 +87,6 @@ def test_a_large_message_is_divided_and_its_order_kept():
     assert list(Message(3, []).divided()) == [Message(3, [])]
 
 
-def test_taking_from_a_block_copies_nothing_else():
-    schema, rows = SCHEMAS["named tuple"]
-    got = block.decode(schema, block.encode(Tuples.of_rows(schema, rows)))
-    assert got.take(np.array([1])).rows == rows[1:]
-
-
 SCHEMA, TRADES = SCHEMAS["named tuple"]
 TWO = np.array([7, NO_TIME])
 

@@ -119,11 +119,3 @@ def test_what_is_no_frame_is_refused(data, reason, text):
 def test_a_frame_beyond_the_limit_is_not_made():
     with pytest.raises(ValueError, match=r"a frame has at most 1000 bytes .*; got 1040 in 2; divide it"):
         encode(1, b"", [bytes(1016)], 1000)
-
-
-def test_frames_before_a_malformed_one_are_given():
-    found = []
-    with pytest.raises(RefusedError):
-        found.extend(FrameDecoder().feed(wire((1, b"good", [])) + b"nonsense nonsense"))
-
-    assert [plain(frame) for frame in found] == [(1, b"good", [])]

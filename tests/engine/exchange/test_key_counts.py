@@ -74,10 +74,6 @@ def test_a_key_has_a_text_for_people(codec, text):
     assert key_text(codec, visits(["home"])) == text
 
 
-def test_a_long_key_is_cut():
-    assert len(key_text(ColumnCodec(["page"]), visits(["x" * 1_000]))) == 60
-
-
 @pytest.mark.parametrize("used", [0, 1, 300, 1_024])
 def test_cells_are_packed_and_unpacked(used):
     cells = np.zeros(1_024, np.int64)

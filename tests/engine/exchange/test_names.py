@@ -1,7 +1,5 @@
 """Hosts whose names are not known, or not known any more, are found by their addresses."""
 
-import socket
-
 import pytest
 
 from ridgeline.engine.exchange import address
@@ -46,7 +44,3 @@ def test_a_name_that_is_not_known_any_more_stands_for_what_it_was(monkeypatch):
     assert targets(TcpWay(UNKNOWN, 4040)) == found
     with pytest.raises(OSError, match=r"not known|resolution|not found"):
         targets(TcpWay("another-host.invalid", 4040))
-
-
-def test_an_address_needs_no_server_for_names():
-    assert targets(TcpWay("::1", 1, tls=True)) == [(socket.AF_INET6, ("::1", 1), True)]

@@ -67,17 +67,6 @@ def test_large_frames_cross_each_other(wire, listen):
     assert (master.queued_bytes(slot.me), slot.queued_bytes(MASTER)) == (0, 0)
 
 
-def test_what_is_sent_before_the_connection_is_there_arrives_in_order(wire, listen):
-    master, slot = wire.make(listen=listen), wire.make(Peer(4, 2))
-    slot.connect(MASTER, master.address)
-    for number in range(3000):
-        assert slot.send(MASTER, number, b"x" * number)
-    wire.until(lambda: len(wire.received(master)) == 3000, "the frames")
-
-    assert wire.received(master) == [(number, b"x" * number, []) for number in range(3000)]
-    assert isinstance(wire.events[master][0], Opened)
-
-
 def test_another_thread_sends_while_nobody_polls(wire):
     master, slot = wire.pair()
     sender = threading.Thread(target=slot.send, args=(MASTER, 1, b"a beat in a long callback"))
@@ -119,16 +108,6 @@ def test_wake_ends_a_poll_that_waits(wire):
 
     assert not thread.is_alive()
     assert wire.events[master] == []
-
-
-def test_wake_ends_the_next_poll_and_only_that(wire):
-    master, clock = wire.make(), SystemClock()
-    master.wake()
-    master.wake()
-    assert master.poll(600.0) == []
-    began = clock.monotonic()
-    assert master.poll(0.02) == []
-    assert clock.monotonic() - began >= 0.02
 
 
 def test_a_peer_that_does_not_read_holds_nobody_up(wire, listen):
@@ -215,37 +194,6 @@ def test_a_peer_may_come_again_and_its_older_connection_is_over(wire, listen):
     assert kinds == [Opened, Lost, Opened]
     assert wire.lost(master) == [(Peer(0), "replaced")]
     assert wire.received(slot) == []
-
-
-def test_attempts_of_a_slot_are_peers_of_their_own(wire):
-    master, _ = wire.pair()
-    again = wire.make(Peer(0, 1))
-    again.connect(MASTER, master.address)
-    wire.until(lambda: len(wire.opened(master)) == 2, "both")
-    master.send(Peer(0, 1), 1, b"to the second")
-    wire.until(lambda: wire.received(again), "the frame")
-
-    assert wire.lost(master) == []
-
-
-def test_who_is_lost_may_be_connected_to_again(wire, listen):
-    master, slot = wire.pair(listen)
-    master.hang_up(slot.me)
-    wire.until(lambda: wire.lost(slot), "the loss")
-    slot.connect(MASTER, master.address)
-    slot.send(MASTER, 2, b"again")
-    wire.until(lambda: wire.received(master), "the frame")
-
-    assert wire.opened(slot) == [MASTER, MASTER]
-
-
-def test_connecting_twice_is_connecting_once(wire):
-    master, slot = wire.pair()
-    slot.connect(MASTER, master.address)
-    slot.send(MASTER, 1, b"x")
-    wire.until(lambda: wire.received(master), "the frame")
-
-    assert (wire.opened(master), wire.opened(slot)) == ([Peer(0)], [MASTER])
 
 
 # Ways -------------------------------------------------------------------------------------------------------

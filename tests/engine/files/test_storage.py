@@ -23,15 +23,6 @@ def storage(request, tmp_path, monkeypatch) -> Storage:
     return ArrowStorage("far://checkpoint/")
 
 
-def test_what_is_written_is_read(storage):
-    storage.write("state/a", b"one")
-    assert storage.read("state/a") == b"one"
-    storage.write("state/a", b"")
-    assert storage.read("state/a") == b""
-    storage.write("top", b"x")
-    assert storage.read("top") == b"x"
-
-
 @pytest.mark.parametrize("name", ["state/a", "top"])
 def test_a_missing_file_is_not_found(storage, name):
     with pytest.raises(FileNotFoundError):

@@ -86,11 +86,3 @@ def test_a_source_is_read_once():
     meter.begin(Timeline(CLOCK))
     meter.emitted(times_of([tuples(1), tuples(None), tuples(2, 3)]), START + 1)
     assert [figures(sample) for sample in meter.ages(START + 9)] == [("source", "INFO", 3, 2, 4, 9, 4)]
-
-
-def test_without_times_or_places_there_are_no_ages():
-    for meter in (AgeMeter(()), AgeMeter(("emit", "commit"))):
-        meter.begin(Timeline(CLOCK))
-        meter.processed(Tuples.of_rows(Schema(Item), [Item(0)]))
-        meter.processed(tuples(None))
-        assert meter.ages(START) == []

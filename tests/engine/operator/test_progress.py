@@ -12,7 +12,6 @@ from ridgeline import (
     InputPort,
     Operator,
     OperatorContext,
-    OperatorError,
     OutputPort,
 )
 from ridgeline.api.columns.schema import Schema
@@ -132,12 +131,6 @@ def figures(seen: RunningOperator) -> Any:
     return (seen.seconds, seen.consumed, seen.queued, seen.active, seen.produced, seen.active_produced)
 
 
-def test_before_its_turn_it_waits():
-    seen = runtime(Twice()).running.figures()
-    assert seen.state == "waiting"
-    assert figures(seen) == (0.0, {}, {}, 0, {}, {})
-
-
 def test_tuple_by_tuple_each_is_active_in_its_turn():
     step = runtime(Twice())
     run(step, [1, 2], [3], others=4)
@@ -217,11 +210,3 @@ def test_what_is_done_keeps_its_counts_until_the_next_window(kind):
         step.running.figures().consumed,
         step.running.figures().seconds,
     ) == ("waiting", {}, 0.0)
-
-
-def test_what_failed_is_done():
-    step = runtime(Twice())
-    with pytest.raises(OperatorError):
-        run(step, [1, -1, 2])
-    after = step.running.figures()
-    assert (after.state, after.active, after.seconds, after.produced) == ("done", 0, 2.0, {"out": 4})

@@ -113,12 +113,6 @@ def test_the_life_cycle():
     ]  # fmt: skip
 
 
-def test_what_was_never_started_is_not_torn_down():
-    step = runtime(Tracing())
-    step.stop()
-    assert "calls" not in vars(step.operator)
-
-
 @pytest.mark.guide("002", "Aggregate Application Window")
 @pytest.mark.guide("004", "Interface Operator")
 def test_application_windows_begin_and_end_at_their_borders():
@@ -312,25 +306,6 @@ def test_the_range_of_an_application_window_goes_on_from_the_window_before_howev
     assert ranges(step, 2, (4, 4)) == [(4, 4), (7, 3)]
     assert ranges(step, 2, (8, 2)) == [(8, 2), (8, 2)]
     assert ranges(step, 3, (1, 1), final=True) == [(1, 1), (1, 1)]
-
-
-def test_the_range_is_that_of_the_window_before_if_a_window_is_lost():
-    class Flaky(Latest):
-        def take(self, item: Item) -> None:
-            super().take(item)
-            if self.context.window_id == 1:
-                raise ValueError("no")
-
-    step = runtime(Flaky(), application_window_count=3)
-    ranges(step, 0, (5, 3))
-    with pytest.raises(OperatorError):
-        ranges(step, 1, (9, 1))
-    assert ranges(step, 2, (4, 4)) == [(4, 4), (5, 3)]
-
-
-def test_another_container_starts_the_range_anew():
-    ranges(runtime(Latest(), application_window_count=2), 0, (5, 3))
-    assert ranges(runtime(Latest(), application_window_count=2), 1, (4, 4)) == [(4, 4), (4, 4)]
 
 
 def test_the_rows_of_spark_have_the_times_of_the_column_that_the_source_names():

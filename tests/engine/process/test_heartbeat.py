@@ -160,27 +160,6 @@ def test_heartbeats_that_cannot_be_sent_are_logged_once_and_counted(stram, sende
     assert watch.scrape().heartbeats_unsent == 3
 
 
-def test_figures_that_fail_do_not_stop_it(stram, sender):
-    class Failing(Busy):
-        def heartbeat(self):
-            if sender.failures < 3:
-                raise RuntimeError
-            return super().heartbeat()
-
-    sender.start()
-    stram.beat()
-    with sender.working(Failing()):
-        while stram.beat().container != 2:
-            pass
-    assert sender.failures == 3
-
-
-def test_work_that_raises_is_over(sender):
-    with contextlib.suppress(KeyError), sender.working(Busy()):
-        raise KeyError
-    assert sender._running() is None
-
-
 def decoded(data):
     return from_dict(json.loads(data))
 

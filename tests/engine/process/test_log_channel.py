@@ -159,21 +159,6 @@ def test_workers_get_the_settings(tmp_path):
     assert environment == {}
 
 
-def test_a_worker_logs_what_its_operators_log(tmp_path):
-    path = tmp_path / "run.log"
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    try:
-        open_worker_channel({VARIABLE: LogSettings(file=str(path)).encode()})
-        logging.getLogger("users.operators").info("hello")
-    finally:
-        for handler in [handler for handler in root.handlers if handler not in before]:
-            root.removeHandler(handler)
-            handler.close()
-        root.setLevel(level)
-    assert path.read_text().endswith(" INFO users.operators: hello\n")
-
-
 @pytest.mark.parametrize("environment", [{}, {VARIABLE: ""}, {VARIABLE: "debug"}, {VARIABLE: '{"level": 1}'}])
 def test_a_worker_without_settings_leaves_logging_alone(environment):
     before = list(logging.getLogger().handlers)

@@ -47,29 +47,12 @@ def test_the_users_frames_most_recent_last():
     assert __file__ in stack
 
 
-def test_a_deep_stack_keeps_its_innermost_frames():
-    def dig(begin, depth=300):
-        return dig(begin, depth - 1) if depth else users_function(begin)
-
-    stack = stack_of_thread(dig)
-
-    assert len(stack.encode()) <= stacks.MAXIMUM_BYTES
-    assert "in users_function" in stack
-
-
 @pytest.mark.parametrize("package", [ridgeline, pyspark])
 def test_a_package_whose_name_begins_as_ours_is_a_users(package):
     file = f"{Path(package.__file__).parent}_orders/application.py"
     scope = {}
     exec(compile("def price(begin):\n    return begin()\n", file, "exec"), scope)
     assert file in stack_of_thread(scope["price"])
-
-
-def test_a_thread_that_is_gone_has_no_stack():
-    thread = threading.Thread(target=str)
-    thread.start()
-    thread.join()
-    assert stacks.of_thread(thread.ident) == ""
 
 
 STUCK = """
@@ -100,16 +83,6 @@ def test_a_worker_of_this_host_is_asked_for_its_stacks():
             assert text.count("most recent call first") == 1
         assert worker.poll() is None
         worker.stdin.close()
-
-
-def test_a_process_that_is_gone():
-    with process("register", "pyspark.daemon") as worker:
-        worker.stdin.close()
-        worker.wait()
-    assert stacks.dump(worker.pid, CLOCK) is None
-    with process("register") as next_one:
-        assert not (stacks.folder() / str(worker.pid)).exists()  # tidied up by the next one
-        next_one.stdin.close()
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):

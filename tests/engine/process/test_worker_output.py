@@ -76,11 +76,3 @@ def test_other_threads_are_not_marked(stream):
     thread.start()
     thread.join()
     assert stream.getvalue() == "by itself\n"
-
-
-def test_all_else_is_the_streams_own(stream):
-    enter_operator(BALANCES)
-    stream.writelines(["a\n", "b\n"])
-    assert stream.isatty() is False
-    assert stream.getvalue() == "[balances:1] a\n[balances:1] b\n"
-    assert stream.write("") == 0

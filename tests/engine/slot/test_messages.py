@@ -53,14 +53,6 @@ def test_what_slots_share_is_written_once():
     assert max(own) < 100 < len(frames[0][2][2])
 
 
-def test_another_slot_with_the_same_partners_is_like_one_that_was_checked():
-    first, second, *_ = hosts()
-    assert second == Host("m", PlanFile("p1", (), 7, (), None, 3), "run", 3, (1, 2), SLOTS, PEERS, 1.5)
-    with pytest.raises(ValueError, match="have not joined"):
-        Host("m", PlanFile("p"), "run", 0, (0,), {1: 1, 2: 2}, {Peer(1): "x"})
-    assert first.containers == (0,)
-
-
 @pytest.mark.parametrize("damage", ["no buffers", "two buffers", "other head", "missing peers"])
 def test_a_host_that_is_damaged_is_no_message(damage):
     kind, head, buffers = encode(hosts()[0])

@@ -208,15 +208,6 @@ def test_end_window_without_blocks_goes_by_itself():
     assert [message.ended for _, message in to_slots] == [{}, {}, {0: "t", 1: "t"}]
 
 
-def test_blocks_within_a_slot_are_the_same_objects():
-    slot, containers = slot_of((1, 1), (0, 0))
-    begin(slot, 0, states=True)
-    assert work(slot)[0] == []
-    (message,) = containers.got[1]
-    assert message.producer == 0
-    assert message.blocks[0].payload.to_pybytes() == b"12345678"
-
-
 def test_the_lowest_window_runs_first_and_stages_in_their_order():
     slot, containers = slot_of((1, 1), (0, 0))
     for window_id in range(3):
@@ -274,13 +265,6 @@ def test_nothing_goes_on_without_states_in_a_new_slot():
     begin(slot, 4, 1, states=True)
     work(slot)
     assert containers.ran == [(0, 4, 1)]
-
-
-def test_the_same_attempt_cannot_begin_twice():
-    slot, _ = slot_of((1,), (0,))
-    begin(slot, 4, states=True)
-    with pytest.raises(AssertionError, match="attempt 0 at window 4"):
-        begin(slot, 4)
 
 
 def test_a_report_that_cannot_be_pickled_is_a_failure_of_its_container():
@@ -567,14 +551,6 @@ def test_stram_hears_of_an_input_that_is_awake_after_the_report_that_says_the_co
     assert second == Awake()
     slot.awake()
     assert slot.take()[1] == []
-
-
-def test_an_input_that_had_something_is_awake_anyhow(waiting):
-    slot, containers = waiting
-    containers.report.idle = False
-    slot.step()
-    slot.awake()
-    assert [type(message) for message in slot.take()[1]] == [Reported]
 
 
 def test_the_width_of_a_window_is_over_after_it_was_begun(waiting):

@@ -12,11 +12,6 @@ SECTIONS = {1: {"total": (5,)}, 4: {"sums": (False, 0, {"a": 1}, ["b"])}}
 DATA, _ = state_files.encode(NAME, SECTIONS)
 
 
-def test_a_name_tells_window_container_epoch_and_attempt():
-    assert NAME == "000000000012-c3-e1-r0-t5"
-    assert state_files.window_of(NAME) == 12
-
-
 def test_the_name_of_a_merged_file_tells_what_it_is_equal_to():
     stem = state_files.compacted_stem((NAME,), operator=4, epoch=2, number=17)
     segment, snapshot = f"{stem}segment0", f"{stem}snapshot"

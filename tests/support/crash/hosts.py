@@ -139,10 +139,6 @@ class Hosts:
         """Take a host's cable out: its own system sees that."""
         _run("ip", "link", "set", self._link(name), "down")
 
-    def plug(self, name):
-        """Undo `unplug`."""
-        _run("ip", "link", "set", self._link(name), "up")
-
     def signal_processes(self, name, text, number):
         """Send a signal to the processes on a host whose command line has this text."""
         for pid in self._pids(name):
@@ -242,12 +238,6 @@ class Cluster(Hosts):
         }
         conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         return ["--master", self.master, *conf]
-
-    def driver_settings(self, name):
-        """Arguments of `ridgeline run` on a host, which executors then reach there."""
-        address = self._address(name)
-        names = ("spark.driver.host", "spark.driver.bindAddress")
-        return [part for one in names for part in ("--conf", f"{one}={address}")]
 
     def text(self, name):
         """What the master or a worker has logged."""

@@ -102,17 +102,6 @@ class Slow(Operator):
                 notes.write(f"{most}\n")
 
 
-class Failing(Slow):
-    """Raises once in each of these windows."""
-
-    lines = Slow.lines
-    windows: list[int] = Field(default=[])
-
-    def begin_window(self, window_id):
-        if window_id in self.windows and not self.context.attempt:
-            raise ValueError("once")
-
-
 class Sender:
     """Sends lines from a thread until the application has them all, whatever becomes of connections."""
 

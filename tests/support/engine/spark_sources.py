@@ -1,6 +1,5 @@
 """Applications whose windows are micro-batches of Spark."""
 
-from datetime import datetime
 from typing import NamedTuple
 
 from ridgeline import Application, InputPort, Operator, OutputPort, State
@@ -18,12 +17,6 @@ def even(frame):
 
 def timed(frame):
     return frame.selectExpr("value", "value % 3 AS key", "timestamp_seconds(1767225600 + value) AS time")
-
-
-class Timed(NamedTuple):
-    value: int
-    key: int
-    time: datetime
 
 
 def rate_application(summing=None, *, rows=100, partitions=1):

@@ -40,16 +40,6 @@ def reopened(checkpoint: Checkpoint, application: str = "app") -> Checkpoint:
     return Checkpoint(checkpoint.storage, application)
 
 
-def test_the_last_window_and_the_run_are_found_again(storage):
-    first = Checkpoint(storage, "app")
-    for window_id in range(12):
-        first.commit(manifest(window_id))
-    second = reopened(first)
-    assert second.last() == manifest(11)
-    assert (second.run_id, second.epoch) == (first.run_id, 2)
-    second.close()
-
-
 def test_a_folder_of_another_application_is_refused_and_given_back(storage):
     Checkpoint(storage, "app").close()
     with pytest.raises(CheckpointError) as error:
@@ -129,19 +119,6 @@ def test_drivers_that_start_at_once_never_share_an_epoch():
     assert outcomes.count("committed") == 1
 
 
-def test_a_corrupt_journal_is_reported(storage):
-    checkpoint = Checkpoint(storage, "app")
-    checkpoint.commit(manifest(0))
-    checkpoint.close()
-    newest = storage.names("journal")[-1]
-    storage.write(f"journal/{newest}", b"{}")
-    with pytest.raises(
-        CheckpointError,
-        match=rf"^`{storage.uri}/journal/{newest}` is corrupt at byte 0: a record is damaged, or a copy from",
-    ):
-        Checkpoint(storage, "app")
-
-
 # Purge ------------------------------------------------------------------------------------------------------
 
 
@@ -173,35 +150,6 @@ def test_leftovers_of_attempts_that_were_not_committed_go_after_the_next_commit(
     checkpoint.purge(5)
     assert storage.names("state") == [state(0), state(1), state(2, "c"), state(3, "of another driver")]
     checkpoint.close()
-
-
-class Interrupted(MemoryStorage):
-    """Something happens right before a record is created."""
-
-    happens = None
-
-    def create(self, name, data, *, settled=""):
-        if name.startswith("journal/") and self.happens:
-            happens, self.happens = self.happens, None
-            happens()
-        return super().create(name, data, settled=settled)
-
-
-def test_a_driver_that_takes_over_in_mid_commit_harms_no_window():
-    storage = Interrupted()
-    first = Checkpoint(storage, "app")
-    first.commit(manifest(0))
-    write_state(storage, state(1))
-    drivers = []
-    storage.happens = lambda: drivers.append(Checkpoint(storage, "app"))
-    with pytest.raises(FencedError, match="was taken over by another driver"):
-        first.commit(manifest(1, {"op/0/1": [state(1)]}))
-    (second,) = drivers
-    assert second.last() == manifest(0)
-    second.commit(manifest(1, {"op/0/1": [state(1)]}, epoch=2))
-    third = Checkpoint(storage, "app")
-    assert third.last() == manifest(1, {"op/0/1": (state(1),)}, epoch=2)
-    assert storage.names("state") == [state(1)]
 
 
 def test_purge_after_a_restart_knows_what_the_old_windows_need(storage):

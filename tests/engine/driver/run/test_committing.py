@@ -60,14 +60,6 @@ def test_what_a_commit_raises_is_raised_once(beside, woken):
     assert beside.finished() is None
 
 
-def test_the_end_waits_for_a_commit(beside):
-    go, done = threading.Event(), []
-    beside.begin(lambda: go.wait(PATIENCE_SECONDS) and done.append(1))
-    threading.Timer(0.05, go.set).start()
-    beside.close()
-    assert done == [1]
-
-
 class Total(Operator):
     """The sum so far."""
 

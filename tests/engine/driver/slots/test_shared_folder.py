@@ -22,13 +22,6 @@ def test_memory_is_shared_where_all_executors_are_on_the_drivers_host():
     assert not shares_memory({"10.0.0.2"}, "10.0.0.1")
 
 
-def test_hosts_are_compared_by_address():
-    assert shares_memory({"127.0.0.1"}, "localhost")
-    assert shares_memory({"localhost", "127.0.0.1"}, "127.0.0.1")
-    assert not shares_memory({"127.0.0.1", "127.0.0.2"}, "localhost")
-    assert not shares_memory({"no-such-host.invalid"}, "localhost")
-
-
 def test_a_folder_is_private_and_leaves_nothing_behind(tmp_path):
     folder = SharedFolder(str(tmp_path))
     assert Path(folder.place.folder).stat().st_mode & 0o777 == 0o700
