@@ -27,7 +27,7 @@ from ridgeline.stram.windows import InFlightWindow, InFlightWindows
 from support.simulation import queue_files
 from support.simulation.region_world import RegionCase
 from support.simulation.search import as_test, failure, first_failing, shrunk
-from support.simulation.world import Case, Fault, simulate
+from support.simulation.world import KINDS, Case, Fault, simulate
 
 SEEDS = 500
 BEGINS = {
@@ -46,6 +46,8 @@ BEGINS = {
     "published_files_not_looked_for": 17,
     "readers_before_the_log_is_mended": 477,
     "renames_not_settled": 29,
+    "renames_without_asking": 301,
+    "reports_of_a_late_slot_taken": 935,
     "rows_synced_after_the_report": 6,
     "segments_of_living_containers_dropped": 167,
     "segments_not_settled": 14,
@@ -57,7 +59,7 @@ BEGINS = {
 """The seed by which a bug was found: it is tried first, then those after it, the many before it last."""
 
 
-def seeds_of(plant, count=SEEDS):
+def seeds_of(plant, count):
     """All seeds, the likely ones first."""
     begin = BEGINS.get(plant.__name__, 0)
     return [*range(begin, count), *range(begin)]
@@ -307,39 +309,6 @@ def segments_of_later_windows_removed(patch):
     patch.setattr(FilePublisher, "_is_left_over", lambda self, name: name.endswith(".segment"))
 
 
-POWER = ("power", "bad sync")
-DRIVERS = ("kill driver", "stop driver", "second driver")
-SLOTS = ("kill slot", "job", "cut", "late", "stop slot", "disown", "raise")
-BUGS = {
-    commit_before_sync: POWER,
-    state_file_not_settled: POWER,
-    no_fence_after_append: DRIVERS,
-    no_seal_at_takeover: DRIVERS,
-    publish_before_commit: DRIVERS,
-    old_end_window_accepted: SLOTS,
-    states_not_given_after_loss: SLOTS,
-    old_reports_counted: SLOTS,
-    void_state_kept: ("raise",),
-    purges_too_much: SLOTS,
-}
-BUGS_OF_OUTPUTS = {
-    marker_before_the_file: "kill driver",
-    segments_not_settled: "power",
-    renames_not_settled: "power",
-    published_files_not_looked_for: "kill driver",
-    segments_of_later_windows_removed: "kill driver",
-}
-
-
-BUGS_OF_CHANGES = (
-    edits_forgotten,
-    states_stay_behind,
-    attempts_begin_anew,
-    held_states_survive_a_change,
-    taken_back_and_kept,
-)
-
-
 def offset_not_in_the_commit(patch):
     """A reader of a queue begins anew with each driver."""
     opened = Inputs.open
@@ -388,20 +357,15 @@ def readers_before_the_log_is_mended(patch):
     patch.setattr(QueueEnumerator, "_is_of_application", lambda self: False)
 
 
-BUGS_OF_REGIONS = {
-    offset_not_in_the_commit: ("kill driver",),
-    entries_before_the_commit: ("kill driver", "kill slot"),
-    rows_synced_after_the_report: ("power",),
-    entries_not_in_the_commit: ("kill driver",),
-    segments_of_living_containers_dropped: ("kill slot",),
-    readers_before_the_log_is_mended: ("power",),
-}
+def windows_count_for_nothing(patch):
+    """Failures of the cluster add up, though windows run between them."""
+    patch.setattr(Patience, "window_ran", lambda self: setattr(self, "wait_until", 0.0))
 
 
-@pytest.mark.parametrize("plant", BUGS_OF_REGIONS, ids=[bug.__name__ for bug in BUGS_OF_REGIONS])
-def test_a_planted_bug_of_regions_is_found(plant, monkeypatch):
-    plant(monkeypatch)
-    assert first_failing(seeds_of(plant), BUGS_OF_REGIONS[plant], of=short) is not None
+def impatient(patch):
+    """Failures of the cluster count as attempts long before the patience is over."""
+    made = Patience.__init__
+    patch.setattr(Patience, "__init__", lambda self, seconds: made(self, seconds / 4))
 
 
 def short(seed, kinds):
@@ -411,12 +375,6 @@ def short(seed, kinds):
         faults = (Fault(200 + seed * 13 % 800, "power", 0), Fault(400 + seed * 29 % 900, "power", 0))
         return replace(case, total=8, faults=faults)
     return replace(case, keep=0.5, roll_entries=1) if seed % 2 else case
-
-
-@pytest.mark.parametrize("plant", BUGS_OF_CHANGES)
-def test_a_planted_bug_of_changes_is_found(plant, monkeypatch):
-    plant(monkeypatch)
-    assert first_failing(seeds_of(plant), of=Case.changing) is not None
 
 
 def stopping(seed, kinds):
@@ -429,23 +387,6 @@ def stopping(seed, kinds):
         Fault(luck.randint(60, 420), "kill slot", luck.randrange(1 << 16)) for _ in range(luck.randint(0, 2))
     ]
     return replace(case, seed=7255 + seed, faults=tuple(sorted([*stops, *kills])))
-
-
-def test_a_planted_bug_of_speculation_is_found(monkeypatch):
-    reports_of_a_late_slot_taken(monkeypatch)
-    assert first_failing([*range(935, 2 * SEEDS), *range(935)], of=stopping) is not None
-
-
-@pytest.mark.parametrize("plant", BUGS, ids=[bug.__name__ for bug in BUGS])
-def test_a_planted_bug_is_found(plant, monkeypatch):
-    plant(monkeypatch)
-    assert first_failing(seeds_of(plant), BUGS[plant]) is not None
-
-
-@pytest.mark.parametrize("plant", BUGS_OF_OUTPUTS, ids=[bug.__name__ for bug in BUGS_OF_OUTPUTS])
-def test_a_planted_bug_of_outputs_is_found(plant, monkeypatch):
-    plant(monkeypatch)
-    assert first_failing(seeds_of(plant, 150), (BUGS_OF_OUTPUTS[plant],), of=struck) is not None
 
 
 def struck(seed, kinds):
@@ -464,11 +405,6 @@ def overtaken(seed, _kinds):
     return Case(seed, total=24, real=False, files="jsonl", roll_seconds=0.05, faults=faults)
 
 
-def test_a_file_that_comes_into_sight_whoever_owns_the_checkpoint_is_found(monkeypatch):
-    renames_without_asking(monkeypatch)
-    assert first_failing([*range(301, SEEDS), *range(301)], of=overtaken) is not None
-
-
 def lasting(seed, _kinds=()):
     """A slot is lost, another one is late for long, then a connection breaks."""
     faults = (
@@ -479,21 +415,61 @@ def lasting(seed, _kinds=()):
     return Case(seed, total=3, slots=3, burst=2, large=0.0, real=False, faults=faults)
 
 
-def windows_count_for_nothing(patch):
-    """Failures of the cluster add up, though windows run between them."""
-    patch.setattr(Patience, "window_ran", lambda self: setattr(self, "wait_until", 0.0))
+POWER = ("power", "bad sync")
+DRIVERS = ("kill driver", "stop driver", "second driver")
+SLOTS = ("kill slot", "job", "cut", "late", "stop slot", "disown", "raise")
+FOUND_BY = {
+    Case.of: {
+        commit_before_sync: POWER,
+        state_file_not_settled: POWER,
+        no_fence_after_append: DRIVERS,
+        no_seal_at_takeover: DRIVERS,
+        publish_before_commit: DRIVERS,
+        old_end_window_accepted: SLOTS,
+        states_not_given_after_loss: SLOTS,
+        old_reports_counted: SLOTS,
+        void_state_kept: ("raise",),
+        purges_too_much: SLOTS,
+    },
+    Case.changing: {
+        edits_forgotten: KINDS,
+        states_stay_behind: KINDS,
+        attempts_begin_anew: KINDS,
+        held_states_survive_a_change: KINDS,
+        taken_back_and_kept: KINDS,
+    },
+    short: {
+        offset_not_in_the_commit: ("kill driver",),
+        entries_before_the_commit: ("kill driver", "kill slot"),
+        rows_synced_after_the_report: ("power",),
+        entries_not_in_the_commit: ("kill driver",),
+        segments_of_living_containers_dropped: ("kill slot",),
+        readers_before_the_log_is_mended: ("power",),
+    },
+    struck: {
+        marker_before_the_file: ("kill driver",),
+        segments_not_settled: ("power",),
+        renames_not_settled: ("power",),
+        published_files_not_looked_for: ("kill driver",),
+        segments_of_later_windows_removed: ("kill driver",),
+    },
+    stopping: {reports_of_a_late_slot_taken: KINDS},
+    overtaken: {renames_without_asking: KINDS},
+    lasting: {windows_count_for_nothing: KINDS, impatient: KINDS},
+}
+"""What makes the cases that find a bug, of faults of these kinds."""
+COUNTS = {struck: 150, lasting: 100, stopping: 2 * SEEDS}
+PLANTED = [
+    pytest.param(plant, of, kinds, id=plant.__name__)
+    for of, bugs in FOUND_BY.items()
+    for plant, kinds in bugs.items()
+]
 
 
-def impatient(patch):
-    """Failures of the cluster count as attempts long before the patience is over."""
-    made = Patience.__init__
-    patch.setattr(Patience, "__init__", lambda self, seconds: made(self, seconds / 4))
-
-
-@pytest.mark.parametrize("plant", [windows_count_for_nothing, impatient])
-def test_a_driver_that_ends_too_early_is_found(plant, monkeypatch):
+@pytest.mark.parametrize(("plant", "of", "kinds"), PLANTED)
+def test_a_planted_bug_is_found(plant, of, kinds, monkeypatch):
     plant(monkeypatch)
-    assert first_failing(seeds_of(plant, 100), of=lasting) is not None
+    assert first_failing(seeds_of(plant, COUNTS.get(of, SEEDS)), kinds, of=of) is not None
 
 
 def test_a_driver_ends_once_its_patience_is_over_and_the_next_one_goes_on():

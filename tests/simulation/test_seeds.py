@@ -8,66 +8,29 @@ from support.simulation.region_world import RegionCase
 from support.simulation.search import failure, report
 from support.simulation.world import Case, simulate
 
-QUICK, MANY = 80, deep(400)
-QUICK_CHANGING, MANY_CHANGING = 16, deep(56)
-QUICK_SPECULATING, MANY_SPECULATING = 16, deep(32)
-QUICK_REWINDING, MANY_REWINDING = 16, deep(40)
-QUICK_REGIONS, MANY_REGIONS = 12, deep(102)
+FAMILIES = {
+    "faults": (Case.of, 80, deep(400)),
+    "changes of the plan": (Case.changing, 16, deep(56)),
+    "a spare slot": (Case.speculating, 16, deep(32)),
+    "rewinds": (Case.rewinding, 16, deep(40)),
+    "several regions": (RegionCase.of, 12, deep(102)),
+}
+"""What makes the case of a seed, how many seeds there are, and how many more of the slow test."""
 
 
-def test_no_seed_breaks_an_invariant():
-    failed = run_seeds(0, QUICK)
-    assert not failed, report(Case.of(failed[0][0]))
-
-
-@pytest.mark.slow
-def test_no_seed_of_many_breaks_an_invariant():
-    failed = run_many(QUICK, MANY)
-    assert not failed, report(Case.of(failed[0][0]))
-
-
-def test_no_seed_with_changes_of_the_plan_breaks_an_invariant():
-    failed = run_seeds(0, QUICK_CHANGING, changing=True)
-    assert not failed, report(Case.changing(failed[0][0]))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_seed_breaks_an_invariant(family):
+    of, count, _ = FAMILIES[family]
+    failed = run_seeds(of, 0, count)
+    assert not failed, report(of(failed[0][0]))
 
 
 @pytest.mark.slow
-def test_no_seed_of_many_with_changes_of_the_plan_breaks_an_invariant():
-    failed = run_many(QUICK_CHANGING, MANY_CHANGING, changing=True)
-    assert not failed, report(Case.changing(failed[0][0]))
-
-
-def test_no_seed_with_a_spare_slot_breaks_an_invariant():
-    failed = run_seeds(0, QUICK_SPECULATING, speculating=True)
-    assert not failed, report(Case.speculating(failed[0][0]))
-
-
-@pytest.mark.slow
-def test_no_seed_of_many_with_a_spare_slot_breaks_an_invariant():
-    failed = run_many(QUICK_SPECULATING, MANY_SPECULATING, speculating=True)
-    assert not failed, report(Case.speculating(failed[0][0]))
-
-
-def test_no_seed_with_rewinds_breaks_an_invariant():
-    failed = run_seeds(0, QUICK_REWINDING, rewinding=True)
-    assert not failed, report(Case.rewinding(failed[0][0]))
-
-
-@pytest.mark.slow
-def test_no_seed_of_many_with_rewinds_breaks_an_invariant():
-    failed = run_many(QUICK_REWINDING, MANY_REWINDING, rewinding=True)
-    assert not failed, report(Case.rewinding(failed[0][0]))
-
-
-def test_no_seed_of_several_regions_breaks_an_invariant():
-    failed = run_seeds(0, QUICK_REGIONS, regions=True)
-    assert not failed, report(RegionCase.of(failed[0][0]))
-
-
-@pytest.mark.slow
-def test_no_seed_of_many_of_several_regions_breaks_an_invariant():
-    failed = run_many(QUICK_REGIONS, MANY_REGIONS, regions=True)
-    assert not failed, report(RegionCase.of(failed[0][0]))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_seed_of_many_breaks_an_invariant(family):
+    of, first, end = FAMILIES[family]
+    failed = run_many(of, first, end)
+    assert not failed, report(of(failed[0][0]))
 
 
 def test_regions_are_killed_changed_and_held_back_by_full_queues():

@@ -300,172 +300,139 @@ def test_the_end_tears_down_and_says_what_failed_in_it():
 # The loop over a network ------------------------------------------------------------------------------------
 
 
+OTHERS = (Peer(0),)
+
+
+class Looped:
+    """A slot in its loop, STRAM's end of the network, and those of other slots."""
+
+    def __init__(self, number=1, stages=(1, 1), others=OTHERS):
+        self.board = Switchboard()
+        self.stram = self.board.join(Peer(STRAM))
+        self.others = [self.board.join(peer) for peer in others]
+        self.network = self.board.join(Peer(number))
+        self.containers = Recording(specs_of(stages, ALL))
+        self.loop = SlotLoop(Slot(number, self.containers, SteppingClock()), self.network, self.stram.me)
+        self.me = Peer(number)
+        self.network.connect(self.stram.me, self.stram.address)
+
+    def deliver(self):
+        while coming := self.board.on_their_way():
+            self.board.deliver(*coming[0])
+
+    def settle(self, times=1):
+        """All that is on its way arrives, and the slot has its turn."""
+        for _ in range(times):
+            self.deliver()
+            self.loop.turn(0.0)
+
+    def tell(self, *messages):
+        for message in messages:
+            self.stram.send(self.me, *encode(message))
+
+
+def hosting(containers, slots, peers=None):
+    peers = peers or {Peer(number): f"board:{number}" for number in slots.values()}
+    return Host("m", PlanFile("p"), "run", 0, containers, slots, peers)
+
+
+def running(window_id=0, attempt=0, states=True):
+    return RunAttempt(WindowRequest(window_id, attempt, 0, states={} if states else None))
+
+
 @pytest.fixture
 def looped():
-    """A slot in its loop, STRAM's end and another slot's end of the network."""
-    board = Switchboard()
-    stram, other = board.join(Peer(STRAM)), board.join(Peer(0))
-    network = board.join(Peer(1))
-    containers = Recording(specs_of((1, 1), ALL))
-    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
-    network.connect(stram.me, stram.address)
-    network.send(stram.me, *encode(Joined(1, "h", 1, network.address)))
-    host = Host("m", PlanFile("p"), "run", 0, (0,), {0: 1, 1: 0}, {Peer(0): "board:0", Peer(1): "board:1"})
-
-    def settle():
-        while coming := board.on_their_way():
-            board.deliver(*coming[0])
-        loop.turn(0.0)
-
-    settle()
-    stram.send(Peer(1), *encode(host))
-    settle()
-    settle()
-    return board, stram, other, network, loop, settle
+    """Slot 1, which hosts the first of two containers; the second one is in slot 0."""
+    made = Looped()
+    made.network.send(made.stram.me, *encode(Joined(1, "h", 1, made.network.address)))
+    made.settle()
+    made.tell(hosting((0,), {0: 1, 1: 0}))
+    made.settle(2)
+    return made
 
 
 def messages_of(network):
     return [decode(event) for event in network.poll(0.0) if isinstance(event, Received)]
 
 
-def test_a_slot_calls_those_of_lower_numbers(looped):
-    _, _, other, *_ = looped
-    assert other.poll(0.0) == [Opened(Peer(1))]
+def kinds_of(events):
+    return [type(one) for one in events]
 
 
 def test_a_lost_line_to_another_slot_is_reported_and_made_again_with_states(looped):
-    board, stram, other, _, _, settle = looped
-    board.cut(board.lines[frozenset((Peer(0), Peer(1)))], {})
-    settle()
-    settle()
-    assert [type(one) for one in messages_of(stram)] == [Joined, Unreachable]
-    stram.send(Peer(1), *encode(RunAttempt(WindowRequest(0, 0, 0, states={}))))
-    for _ in range(3):
-        settle()
-    assert [type(one) for one in messages_of(other)] == [Blocks]
+    [other] = looped.others
+    assert other.poll(0.0) == [Opened(Peer(1))], "a slot calls those of lower numbers"
+    looped.board.cut(looped.board.lines[frozenset((Peer(0), Peer(1)))], {})
+    looped.settle(2)
+    assert kinds_of(messages_of(looped.stram)) == [Joined, Unreachable]
+    looped.tell(running())
+    looped.settle(3)
+    assert kinds_of(messages_of(other)) == [Blocks]
 
 
 def test_no_container_runs_before_its_partners_are_connected_and_a_busy_one_is_called_again():
-    board = Switchboard()
-    stram, other = board.join(Peer(STRAM)), board.join(Peer(0))
-    network = board.join(Peer(1))
-    containers = Recording(specs_of((1, 1), ALL))
-    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
-    network.connect(stram.me, stram.address)
-    peers = {Peer(0): "board:0", Peer(1): "board:1"}
-    for message in (
-        Host("m", PlanFile("p"), "r", 0, (0,), {0: 1, 1: 0}, peers),
-        RunAttempt(WindowRequest(0, 0, 0)),
-    ):
-        network.events.append(Received(stram.me, *framed(message)))
+    one = Looped()
+    for message in (hosting((0,), {0: 1, 1: 0}), RunAttempt(WindowRequest(0, 0, 0))):
+        one.network.events.append(Received(one.stram.me, *framed(message)))
     for _ in range(3):
-        line = next(line for line in [*board.lines.values(), None] if line is None or Peer(0) in line.ends)
+        lines = one.board.lines
+        line = next(line for line in [*lines.values(), None] if line is None or Peer(0) in line.ends)
         if line is not None:
-            del board.lines[frozenset(line.ends)]
-            network.events.append(Lost(Peer(0), LATE))
-        loop.turn(0.0)
-        assert containers.ran == []
-    for _ in range(2):
-        while coming := board.on_their_way():
-            board.deliver(*coming[0])
-        loop.turn(0.0)
-    while coming := board.on_their_way():
-        board.deliver(*coming[0])
-    assert containers.ran == [(0, 0, 0)]
-    assert [type(one) for one in messages_of(other)] == [Blocks]
-    assert Unreachable not in [type(one) for one in messages_of(stram)]
+            del lines[frozenset(line.ends)]
+            one.network.events.append(Lost(Peer(0), LATE))
+        one.loop.turn(0.0)
+        assert one.containers.ran == []
+    one.settle(2)
+    one.deliver()
+    assert one.containers.ran == [(0, 0, 0)]
+    assert kinds_of(messages_of(one.others[0])) == [Blocks]
+    assert Unreachable not in kinds_of(messages_of(one.stram))
 
 
 def test_a_slot_that_stood_still_keeps_its_line_to_one_newer_than_the_host_that_it_reads_late():
     """The other one has heard of both already. To hang up on it would fail the attempt."""
-    board = Switchboard()
-    stram, network = board.join(Peer(STRAM)), board.join(Peer(0))
-    containers = Recording(specs_of((1, 1), ALL))
-    loop = SlotLoop(Slot(0, containers, SteppingClock()), network, stram.me)
-    network.connect(stram.me, stram.address)
-    older, newer = board.join(Peer(1, 0)), board.join(Peer(1, 1))
-    older.connect(Peer(0), network.address)
-    newer.connect(Peer(0), network.address)
-
-    def settle():
-        while coming := board.on_their_way():
-            board.deliver(*coming[0])
-        loop.turn(0.0)
+    one = Looped(0, others=(Peer(1, 0), Peer(1, 1)))
+    older, newer = one.others
+    for other in (older, newer):
+        other.connect(Peer(0), one.network.address)
 
     def host(attempt):
-        peers = {Peer(0): network.address, Peer(1, attempt): older.address}
-        return encode(Host("m", PlanFile("p"), "run", 0, (1,), {0: 1, 1: 0}, peers))
+        return hosting((1,), {0: 1, 1: 0}, {Peer(0): one.network.address, Peer(1, attempt): older.address})
 
-    settle()
-    blocks = encode(Blocks(0, 1, 1, Message(0, []), {0: "t"}))
-    newer.send(Peer(0), *blocks)
-    stram.send(Peer(0), *host(0))
-    settle()
-    assert [type(one) for one in newer.poll(0.0)] == [Opened]
-    stram.send(Peer(0), *host(1))
-    stram.send(Peer(0), *encode(RunAttempt(WindowRequest(0, 1, 0, states={}))))
-    settle()
-    settle()
-    assert containers.ran == [(1, 0, 1)]
-    assert [type(one) for one in newer.poll(0.0)] == []
-    assert [type(one) for one in older.poll(0.0)] == [Opened, Lost]
-    assert Unreachable not in [type(one) for one in messages_of(stram)]
+    one.settle()
+    newer.send(Peer(0), *encode(Blocks(0, 1, 1, Message(0, []), {0: "t"})))
+    one.tell(host(0))
+    one.settle()
+    assert kinds_of(newer.poll(0.0)) == [Opened]
+    one.tell(host(1), running(0, 1))
+    one.settle(2)
+    assert one.containers.ran == [(1, 0, 1)]
+    assert newer.poll(0.0) == []
+    assert kinds_of(older.poll(0.0)) == [Opened, Lost]
+    assert Unreachable not in kinds_of(messages_of(one.stram))
 
 
 def test_a_slot_keeps_its_lines_to_those_who_are_no_partners_yet_or_not_any_more():
     """Each `Host` names partners only. Who reads it later would take the end of the line for a loss."""
-    board = Switchboard()
-    stram, network = board.join(Peer(STRAM)), board.join(Peer(0))
-    loop = SlotLoop(Slot(0, Recording(specs_of((1, 2), ALL)), SteppingClock()), network, stram.me)
-    network.connect(stram.me, stram.address)
-    first, second = board.join(Peer(1)), board.join(Peer(2))
-
-    def settle():
-        while coming := board.on_their_way():
-            board.deliver(*coming[0])
-        loop.turn(0.0)
-
-    def host(slots):
-        peers = {Peer(number): f"board:{number}" for number in slots.values()}
-        return encode(Host("m", PlanFile("p"), "run", 0, (0,), slots, peers))
-
-    first.connect(Peer(0), network.address)
-    second.connect(Peer(0), network.address)
-    settle()
+    one = Looped(0, (1, 2), (Peer(1), Peer(2)))
+    for other in one.others:
+        other.connect(Peer(0), one.network.address)
+    one.settle()
     for slots in ({1: 1, 2: 1}, {1: 2, 2: 2}):
-        stram.send(Peer(0), *host(slots))
-        settle()
-        settle()
-    assert [[type(one) for one in other.poll(0.0)] for other in (first, second)] == [[Opened], [Opened]]
-    assert messages_of(stram) == []
+        one.tell(hosting((0,), slots))
+        one.settle(2)
+    assert [kinds_of(other.poll(0.0)) for other in one.others] == [[Opened], [Opened]]
+    assert messages_of(one.stram) == []
 
 
-def test_one_who_is_no_partner_any_more_and_stands_still_holds_nobody_up():
-    board = Switchboard()
-    stram, network, other = board.join(Peer(STRAM)), board.join(Peer(1)), board.join(Peer(0))
-    containers = Recording(specs_of((1, 1), ALL))
-    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
-    network.connect(stram.me, stram.address)
-    network.send(stram.me, *encode(Joined(1, "h", 1, network.address)))
-
-    def settle():
-        while coming := board.on_their_way():
-            board.deliver(*coming[0])
-        loop.turn(0.0)
-
-    def begin(hosted, slots, window_id):
-        peers = {Peer(number): f"board:{number}" for number in slots.values()}
-        stram.send(Peer(1), *encode(Host("m", PlanFile("p"), "run", 0, hosted, slots, peers)))
-        stram.send(Peer(1), *encode(RunAttempt(WindowRequest(window_id, 0, 0, states={}))))
-        for _ in range(4):
-            settle()
-
-    settle()
-    network.queued[Peer(0)] = QUEUE_BYTES + 1
-    begin((0,), {0: 1, 1: 0}, 0)
-    assert other.poll(0.0)
-    begin((0, 1), {0: 1, 1: 1}, 1)
-    assert containers.ran == [(0, 0, 0), (0, 1, 0), (1, 1, 0)]
+def test_one_who_is_no_partner_any_more_and_stands_still_holds_nobody_up(looped):
+    looped.network.queued[Peer(0)] = QUEUE_BYTES + 1
+    looped.tell(running())
+    looped.settle(4)
+    assert looped.others[0].poll(0.0)
+    looped.tell(hosting((0, 1), {0: 1, 1: 1}), running(1))
+    looped.settle(4)
+    assert looped.containers.ran == [(0, 0, 0), (0, 1, 0), (1, 1, 0)]
 
 
 def test_an_attempt_that_is_encoded_for_many_slots_has_the_states_of_each():
@@ -484,47 +451,40 @@ def framed(message):
 
 
 def test_a_full_line_holds_the_slot_back_and_nothing_is_lost(looped):
-    _, stram, other, network, _, settle = looped
-    stram.send(Peer(1), *encode(RunAttempt(WindowRequest(0, 0, 0, states={}))))
-    network.queued[Peer(0)] = QUEUE_BYTES + 1
-    settle()
-    stram.send(Peer(1), *encode(RunAttempt(WindowRequest(1, 0, 0, states=None))))
-    for _ in range(3):
-        settle()
+    [other] = looped.others
+    looped.tell(running())
+    looped.network.queued[Peer(0)] = QUEUE_BYTES + 1
+    looped.settle()
+    looped.tell(running(1, states=False))
+    looped.settle(3)
     assert [one.window_id for one in messages_of(other)] == [0]
-    network.queued[Peer(0)] = 0
-    for _ in range(3):
-        settle()
+    looped.network.queued[Peer(0)] = 0
+    looped.settle(3)
     assert [one.window_id for one in messages_of(other)] == [1]
 
 
-@pytest.mark.parametrize("message", [End(), Committed(3), Reported(b"")])
-def test_a_slot_that_sends_what_only_stram_may_is_hung_up_on(looped, message):
-    _, stram, other, _, loop, settle = looped
-    other.send(Peer(1), *encode(message))
-    settle()
-    settle()
-    unreachable = messages_of(stram)[-1]
+NO_MESSAGES = [(99, b""), (9, b"nonsense"), (-1, b""), (9, b"\x80\x05K\x01.")]
+ONLY_STRAMS = [End(), Committed(3), Reported(b"")]
+
+
+@pytest.mark.parametrize(
+    ("frame", "detail"),
+    [*((frame, "") for frame in NO_MESSAGES), *((encode(one), type(one).__name__) for one in ONLY_STRAMS)],
+)
+def test_a_slot_that_sends_what_is_no_message_or_only_strams_is_hung_up_on(looped, frame, detail):
+    looped.others[0].send(Peer(1), *frame)
+    looped.settle(2)
+    unreachable = messages_of(looped.stram)[-1]
     assert isinstance(unreachable, Unreachable)
-    assert type(message).__name__ in unreachable.detail
-    loop.turn(0.0)
-
-
-@pytest.mark.parametrize(("kind", "head"), [(99, b""), (9, b"nonsense"), (-1, b""), (9, b"\x80\x05K\x01.")])
-def test_a_frame_that_is_no_message_is_hung_up_on(looped, kind, head):
-    _, stram, other, _, _, settle = looped
-    other.send(Peer(1), kind, head)
-    settle()
-    settle()
-    assert isinstance(messages_of(stram)[-1], Unreachable)
+    assert detail in unreachable.detail
+    looped.loop.turn(0.0)
 
 
 def test_a_slot_whose_stram_is_gone_tears_down(looped):
-    board, _, _, _, loop, settle = looped
-    board.kill(Peer(STRAM), 0)
-    settle()
-    loop.serve()
-    assert loop._slot.over
+    looped.board.kill(Peer(STRAM), 0)
+    looped.settle()
+    looped.loop.serve()
+    assert looped.loop._slot.over
 
 
 @pytest.fixture

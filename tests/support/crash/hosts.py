@@ -135,10 +135,6 @@ class Hosts:
         """Undo `forget_names`."""
         (self.folder / "hosts").write_text(self._hosts_text())
 
-    def unplug(self, name):
-        """Take a host's cable out: its own system sees that."""
-        _run("ip", "link", "set", self._link(name), "down")
-
     def signal_processes(self, name, text, number):
         """Send a signal to the processes on a host whose command line has this text."""
         for pid in self._pids(name):

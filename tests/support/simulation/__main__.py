@@ -18,23 +18,19 @@ PIECE = 100
 _SHOWN = 10
 
 
-def run_seeds(
-    begin: int,
-    end: int,
-    *,
-    changing: bool = False,
-    speculating: bool = False,
-    rewinding: bool = False,
-    regions: bool = False,
-) -> list[tuple[int, str]]:
-    """The seeds that fail, and what they violate. Does not look again at what was there before.
+KINDS = {
+    "regions": (RegionCase.of, "of several regions with queues between them"),
+    "rewinds": (Case.rewinding, "with rewinds of the run"),
+    "speculation": (Case.speculating, "with a spare slot"),
+    "changes": (Case.changing, "with changes of the plan"),
+}
+"""Options, and what makes the case of a seed then."""
 
-    `changing`: somebody asks for changes of the plan. `speculating`: there is a spare slot. `rewinding`:
-    somebody rewinds the run. `regions`: the application has several.
-    """
+
+def run_seeds(of: Callable[[int], Case], begin: int, end: int) -> list[tuple[int, str]]:
+    """The seeds that fail, and what they violate. Does not look again at what was there before."""
     _freeze()
     try:
-        of = case_of(changing=changing, speculating=speculating, rewinding=rewinding, regions=regions)
         return _run_piece(of, begin, end)
     finally:
         gc.enable()
@@ -48,41 +44,14 @@ def _freeze() -> None:
     gc.disable()
 
 
-def case_of(
-    *, changing: bool, speculating: bool = False, rewinding: bool = False, regions: bool = False
-) -> Callable[[int], Case]:
-    """What makes the case of a seed."""
-    if regions:
-        return RegionCase.of
-    if rewinding:
-        return Case.rewinding
-    if speculating:
-        return Case.speculating
-    return Case.changing if changing else Case.of
-
-
 def _run_piece(of: Callable[[int], Case], begin: int, end: int) -> list[tuple[int, str]]:
     violated = [(seed, failure(of(seed))) for seed in range(begin, end)]
     gc.collect()
     return [(seed, what) for seed, what in violated if what]
 
 
-def run_many(
-    begin: int,
-    end: int,
-    processes: int = 2,
-    *,
-    changing: bool = False,
-    speculating: bool = False,
-    rewinding: bool = False,
-    regions: bool = False,
-) -> list[tuple[int, str]]:
+def run_many(of: Callable[[int], Case], begin: int, end: int, processes: int = 2) -> list[tuple[int, str]]:
     """As `run_seeds`, in several processes."""
-    of = case_of(changing=changing, speculating=speculating, rewinding=rewinding, regions=regions)
-    return _run_all(begin, end, processes, of)
-
-
-def _run_all(begin: int, end: int, processes: int, of: Callable[[int], Case]) -> list[tuple[int, str]]:
     begins = range(begin, end, PIECE)
     with ProcessPoolExecutor(processes, initializer=_freeze) as pool:
         ends = [min(first + PIECE, end) for first in begins]
@@ -95,16 +64,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m support.simulation", description=__doc__)
     parser.add_argument("seeds", help="one seed, or FIRST:END")
     parser.add_argument("--shrink", action="store_true", help="make the case small and print it as a test")
-    parser.add_argument("--changes", action="store_true", help="with changes of the plan")
-    parser.add_argument("--speculation", action="store_true", help="with a spare slot")
-    parser.add_argument("--rewinds", action="store_true", help="with rewinds of the run")
-    parser.add_argument("--regions", action="store_true", help="of several regions with queues between them")
+    for name, (_, told) in KINDS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=told)
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     first, _, end = given.seeds.partition(":")
-    of = case_of(
-        changing=given.changes, speculating=given.speculation, rewinding=given.rewinds, regions=given.regions
-    )
+    of = next((of for name, (of, _) in KINDS.items() if getattr(given, name)), Case.of)
     if end:
         return _many(int(first), int(end), given.processes, of)
     case = of(int(first))
@@ -121,7 +86,7 @@ def main() -> int:
 
 def _many(first: int, end: int, processes: int, of: Callable[[int], Case]) -> int:
     began = time.monotonic()
-    failed = _run_all(first, end, processes, of)
+    failed = run_many(of, first, end, processes)
     for seed, violated in failed[:_SHOWN]:
         print(seed, violated.partition("\n")[0][:160])
     print(f"{end - first} seeds in {time.monotonic() - began:.1f} s, {len(failed)} failed")

@@ -263,7 +263,6 @@ class _Lock:
         self._process = process
 
     def release(self) -> None:
-        """Let others in."""
         if self._disk.owner is self._process:
             self._disk.owner = None
 
@@ -305,7 +304,6 @@ class SimulatedFile:
             del self._file.data[self._end :]
 
     def write(self, data: bytes, offset: int) -> None:
-        """Write without a sync."""
         self._process.point("append write")
         self._disk.write(self._file, data, offset)
 
@@ -326,17 +324,14 @@ class _View:
             raise FileNotFoundError(name) from None
 
     def read(self, name: str) -> bytes:
-        """The whole file."""
         self._process.point("read")
         return bytes(self._file(name).data)
 
     def names(self, folder: str) -> list[str]:
-        """Sorted."""
         self._process.point("list")
         return sorted(self.disk.folders.get(folder, ()))
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove the names."""
         for name in names:
             self._process.point("delete")
             if name in self.disk.names:
@@ -379,22 +374,18 @@ class SimulatedDisk(_View, LocalStorage):
         return _Lock(self.disk, self._process)
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        """A part of it."""
         self._process.point("read")
         return bytes(self._file(name).data[offset : offset + size])
 
     def map(self, name: str) -> Buffer | None:
-        """The bytes."""
         return self.read(name)
 
     def appended(self, name: str) -> SimulatedFile:  # type: ignore[override]  the same in a simulation
-        """To append to."""
         self._process.point("open")
         self._file(name)
         return SimulatedFile(self.disk, name, self._process)
 
     def settle_folder(self, folder: str) -> None:
-        """Sync its names."""
         self._process.point("settle")
         self.disk.sync_folder(folder)
 
@@ -452,7 +443,6 @@ class SimulatedStore(_View, DriverStorage):
         self.disk.sync_folder(name.rpartition("/")[0])
 
     def write(self, name: str, data: bytes) -> None:
-        """Put it."""
         self._process.point("write")
         self._put(name, data)
         self._process.point("written")

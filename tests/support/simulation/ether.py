@@ -45,7 +45,6 @@ class Stream:
 
     @property
     def queued_bytes(self) -> int:
-        """What waits to arrive."""
         return sum(len(piece) for piece in self.coming if isinstance(piece, bytes))
 
 
@@ -68,14 +67,12 @@ class Socket:
         endpoint.open[self] = None
 
     def fileno(self) -> int:
-        """Its number."""
         return self._number
 
     def setblocking(self, _flag: object) -> None:
         """It never blocks."""
 
     def connect_ex(self, place: str) -> int:
-        """Connect to who listens there."""
         self.process.check()
         listener = self._ether.listening.get(place)
         if listener is None or self.endpoint.refuses:
@@ -90,7 +87,6 @@ class Socket:
         return 0
 
     def getsockopt(self, *_which: int) -> int:
-        """No error."""
         return 0
 
     def sendmsg(self, pieces: Iterable[memoryview]) -> int:
@@ -121,7 +117,6 @@ class Socket:
         return 0
 
     def shutdown(self, _how: int) -> None:
-        """Send nothing more."""
         self._finish(_END)
 
     def close(self) -> None:
@@ -155,7 +150,6 @@ class _Listening:
         self._number = ether.number()
 
     def fileno(self) -> int:
-        """Its number."""
         return self._number
 
     def setblocking(self, _flag: object) -> None:
@@ -173,7 +167,6 @@ class _Listening:
         return bool(self.backlog)
 
     def writable(self) -> bool:
-        """Nobody writes to it."""
         return False
 
 
@@ -196,12 +189,10 @@ class _Poller:
         self._woken = False
 
     def watch(self, file: Any, interest: int, owner: object) -> None:
-        """Wait for this one too."""
         plain = getattr(file, "_socket", file)
         self._watched[file.fileno()] = plain, interest, owner
 
     def forget(self, file: Any) -> None:
-        """Wait for it no more."""
         if file is not None:
             self._watched.pop(file.fileno(), None)
 
@@ -230,7 +221,6 @@ class _Poller:
         self._woken = True
 
     def close(self) -> None:
-        """Wait for nothing any more."""
         self._watched.clear()
 
     abandon = close
@@ -258,7 +248,6 @@ class Endpoint(sockets.Sockets):
         super().__init__(me, _SECRET, Listen(), process.world.clock)
 
     def works(self) -> None:
-        """Its code runs now."""
         _working[:] = [self]
 
     def connect(self, peer: Peer, address: str) -> None:
@@ -308,7 +297,6 @@ class Ether:
         self._numbers = 2
 
     def number(self) -> int:
-        """A descriptor."""
         self._numbers += 1
         return self._numbers
 
@@ -365,7 +353,6 @@ class Ether:
                 self.push(stream, ConnectionResetError())
 
     def kill(self, endpoint: Endpoint, lost: int) -> None:
-        """A process is gone."""
         self.endpoints.pop(endpoint.me, None)
         self.listening = {way: one for way, one in self.listening.items() if one.endpoint is not endpoint}
         for one in list(endpoint.open):

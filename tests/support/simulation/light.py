@@ -53,7 +53,6 @@ class LightContainer:
     def run(
         self, request: WindowRequest, messages: Sequence[Message], tag: str
     ) -> tuple[Mapping[int, Message], WindowReport]:
-        """Run an attempt."""
         self._go_to(request)
         try:
             self._life.may_fail()
@@ -110,7 +109,6 @@ class LightContainer:
             self._life.begun(self._operator.name, self._operator.id, value_of(self.cells))
 
     def _emit(self, request: WindowRequest, report: OperatorReport) -> list[int]:
-        """Emit some numbers."""
         count, position = len(self._layout.sources), self.cells["position"]
         source, begin = self._layout.sources[self._operator.id], position.get()
         end = self._life.end_of(begin)
@@ -160,7 +158,6 @@ class LightContainer:
         return outgoing
 
     def committed(self, window_id: int) -> None:
-        """A callback."""
         self._life.committed(window_id)
 
     def close(self) -> None:

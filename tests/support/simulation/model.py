@@ -49,26 +49,38 @@ class Number(NamedTuple):
     value: int
 
 
-class Source(InputOperator):
-    """Emits numbers from its position on; an attempt that is made again emits others."""
+class Emitting(InputOperator):
+    """Emits what `row` makes of its positions; an attempt that is made again emits others."""
 
-    out = OutputPort(Number)
     position = State(0)
 
     def begin_window(self, window_id: int) -> None:
-        self.life.begun("source", self.context.operator_id, self.position)
+        self.life.begun(self.context.name, self.context.operator_id, self.position)
 
     def emit_tuples(self) -> None:
         begin = self.position
         end = self.life.end_of(begin)
         for place in range(begin, end):
-            number = place * self.context.partitions + self.context.partition
-            self.out.emit(Number(number % KEYS, number))
+            self.out.emit(self.row(place))
         if end != begin:
             self.position = end
         if end == self.life.total:
             self.finish()
         self.life.may_fail()
+
+    def row(self, place: int) -> Any:
+        """The tuple of a position."""
+        raise NotImplementedError
+
+
+class Source(Emitting):
+    """Emits numbers."""
+
+    out = OutputPort(Number)
+
+    def row(self, place: int) -> Number:
+        number = place * self.context.partitions + self.context.partition
+        return Number(number % KEYS, number)
 
 
 class Sums(Operator):
@@ -83,7 +95,6 @@ class Sums(Operator):
 
     @numbers.process
     def take(self, number: Number) -> None:
-        """Add a number up."""
         self.sums[number.key] = self.sums.get(number.key, 0) + number.value + 1
         self.out.emit(number)
         self.life.may_fail()
@@ -99,13 +110,12 @@ class Output(Operator):
 
     @numbers.process
     def take(self, number: Number) -> None:
-        """Hand a number over."""
         self.context.hand_over(number.value)
         self.life.may_fail()
 
     def publisher(self) -> Publisher:
         """One whose world is set when it is opened."""
-        return _Published()
+        return Published()
 
 
 class Tap(Operator):
@@ -122,29 +132,33 @@ class Tap(Operator):
 
     @numbers.process
     def take(self, number: Number) -> None:
-        """Add a number up."""
         self.seen += number.value + 1
         self.life.may_fail()
 
 
-class _Published(Publisher):
-    """Publishes to the world's ledger; keeps what waits in the manifest."""
+class Published(Publisher):
+    """Publishes to the ledger of the driver's world; keeps what waits in the manifest."""
 
     groups_windows = True
 
+    def __init__(self, *, in_order: bool = False) -> None:
+        """`in_order`: as it came; else sorted."""
+        self._in_order = in_order
+
     def open(self, context: Any, state: Any) -> None:
-        self._world = context.console
+        self._driver = context.console
         self._check_owner = context.check_owner
-        self._staged: list[int] = state or []
+        self._staged: list[Any] = state or []
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        self._staged = sorted([*self._staged, *values])
+        staged = [*self._staged, *values]
+        self._staged = staged if self._in_order else sorted(staged)
         return self._staged
 
     def publish(self, window_id: int) -> None:
-        self._world.point("publish")
+        self._driver.point("publish")
         self._check_owner()
-        self._world.publish(window_id, self._staged)
+        self._driver.publish(window_id, self._staged)
         self._staged = []
 
 
@@ -236,7 +250,6 @@ class Life:
                 raise RuntimeError(f"{_PLANNED} {self._luck.random()}")
 
     def committed(self, window_id: int) -> None:
-        """A callback."""
         self._process.point("committed")
         self._ledger.told_committed(window_id)
 
@@ -263,7 +276,6 @@ class Containers:
         self._storage.read(message.plan.name)
 
     def host(self, message: Host) -> None:
-        """Host these."""
         self._process.check()
         self._storage.read(message.plan.name)
         specs = self._world.specs[message.plan.name]
@@ -324,7 +336,6 @@ class Containers:
         return outgoing, report
 
     def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
-        """A callback."""
         one = self._containers[container]
         if isinstance(one, LightContainer):
             one.committed(window_id)
@@ -332,7 +343,6 @@ class Containers:
             one.committed(window_id, states)
 
     def close(self) -> Sequence[Failure]:
-        """Tear all down."""
         failures = []
         for one in self._containers.values():
             try:

@@ -85,16 +85,13 @@ class SimulatedOutputFiles(OutputFiles):
             self._disk.link(path, File())
 
     def reading(self, path: str) -> io.BytesIO:
-        """What is in it now."""
         self._process.point("output read")
         return io.BytesIO(bytes(self._file(path).data))
 
     def read(self, path: str) -> pa.Buffer:
-        """The same."""
         return pa.py_buffer(self.reading(path).getvalue())
 
     def move(self, source: str, target: str) -> None:
-        """Rename."""
         self._process.point("output move")
         if source == target:
             return
@@ -108,7 +105,6 @@ class SimulatedOutputFiles(OutputFiles):
         self._process.point("output moved")
 
     def delete(self, path: str) -> None:
-        """Take its name away."""
         self._process.point("output delete")
         if path in self._disk.names:
             self._disk.link(path, None)
@@ -116,7 +112,6 @@ class SimulatedOutputFiles(OutputFiles):
                 self._disk.sync_folder(path.rpartition("/")[0])
 
     def make_folder(self, path: str) -> None:
-        """Make it, and those above."""
         self._process.point("output folder")
         if self._local:
             self._disk.make_folder(path)
@@ -140,21 +135,17 @@ class SimulatedOutputFiles(OutputFiles):
         return path in self._disk.made
 
     def is_file(self, path: str) -> bool:
-        """Whether it is there."""
         return path in self._disk.names
 
     def holds(self, path: str, size: int) -> bool:
-        """As the engine's."""
         return not self._local or (path in self._disk.names and len(self._disk.names[path].data) == size)
 
     def names(self, folder: str) -> list[str]:
-        """Files, and folders."""
         self._process.point("output list")
         inner = {one.rpartition("/")[2] for one in self._disk.made if one.rpartition("/")[0] == folder}
         return sorted(inner | self._disk.folders.get(folder, set()))
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Files."""
         self._process.point("output list")
         names = sorted(self._disk.folders.get(folder, ()))
         return {name: len(self._disk.names[f"{folder}/{name}"].data) for name in names}
@@ -164,7 +155,6 @@ class SimulatedPublisher(FilePublisher):
     """The engine's own, which opens the files of the driver whose it is."""
 
     def open(self, context: Any, state: Any) -> None:
-        """Say whose files these are."""
         SimulatedOutputFiles.opens = context.console
         super().open(context, state)
 
@@ -189,7 +179,6 @@ class SimulatedFileOutput(FileOutput):
 
 
 def hidden_folder(run_id: str) -> str:
-    """Where segments are."""
     return f"{FOLDER}/.ridgeline/output-{run_id}"
 
 

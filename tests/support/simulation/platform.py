@@ -45,11 +45,9 @@ class Jobs:
         self._ended: list[JobEnded] = []
 
     def node(self, slot: int, host: str) -> str:
-        """All are alike."""
         return ""
 
     def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
-        """Submit a job."""
         number = self._numbers[slot] = self._numbers.get(slot, -1) + 1
         self._driver.begin_task(slot, number * ATTEMPTS)
 
@@ -68,7 +66,6 @@ class Jobs:
             self._ended.append(JobEnded(slot, None))
 
     def cancel(self, slot: int) -> None:
-        """End the task."""
         self._driver.end_task(slot)
 
     def connected(self, slot: int) -> None:
@@ -78,7 +75,6 @@ class Jobs:
         """As above."""
 
     def take_ended(self) -> list[JobEnded]:
-        """Those that have ended since."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -123,7 +119,6 @@ class Platform:
         self._claimed = 0
 
     def claim(self, containers: int, fed: int = 0) -> int:
-        """As many as there are."""
         self._claimed = min(containers, self._slots)
         return self._claimed
 
@@ -132,51 +127,41 @@ class Platform:
         return min(containers, self._slots)
 
     def claim_more(self, places: int, without: object = ()) -> int:
-        """As many as are left."""
         more = min(places, self._slots - self._claimed)
         self._claimed += more
         return more
 
     def release(self, places: int | None = None) -> None:
-        """They may be claimed again."""
         self._claimed -= self._claimed if places is None else places
 
     def capacities(self) -> dict[str, Any]:
-        """There is nothing to choose."""
         return {}
 
     def most(self) -> int:
-        """As many as ever."""
         return self._slots
 
     def present(self, without: object = ()) -> int:
-        """As many as ever."""
         return self._slots
 
     def check_alive(self) -> None:
         """It lives as long as the driver."""
 
     def open_network(self, secret: bytes) -> Network:
-        """That of the driver."""
         return self._network
 
     def open_jobs(
         self, task: Callable[[int], str], describe: object, need: object, wake: Callable[[], None]
     ) -> Jobs:
-        """Jobs of the world."""
         self._driver.jobs = Jobs(self._driver)
         return self._driver.jobs
 
     def open_feed(self, source: Any) -> Any:
-        """There is no Spark source."""
         raise AssertionError(source)
 
     def open_sharing(self) -> Any:
-        """None."""
         return _NoSharing()
 
     def reason(self, error: Exception) -> str:
-        """As it is."""
         return str(error)
 
 
@@ -208,7 +193,6 @@ class _NoPurge:
     """Files of plans stay: which are in use is known by what memory holds, which differs from run to run."""
 
     def purge(self, *_arguments: object) -> frozenset[str]:
-        """None goes."""
         return frozenset()
 
 

@@ -58,11 +58,9 @@ class SimulatedClock(Clock):
         self.seconds = 0.0
 
     def wall(self) -> float:
-        """Some day in 2001."""
         return 1e9 + self.seconds
 
     def monotonic(self) -> float:
-        """Since the world began."""
         return self.seconds
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
@@ -78,11 +76,9 @@ class WaitingClock(Clock):
         self._clock: SimulatedClock = process.world.clock
 
     def wall(self) -> float:
-        """As the world's."""
         return self._clock.wall()
 
     def monotonic(self) -> float:
-        """As the world's."""
         return self._clock.monotonic()
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:

@@ -46,7 +46,6 @@ class _System:
         """How often somebody has appended to a log."""
 
     def begin(self, disk: Disk, luck: Any) -> None:
-        """Another world begins."""
         self.disk, self.luck, self.process = disk, luck, None
         self.turns, self.numbers, self.appended = 0, 2, 0
         self.open.clear()
@@ -107,7 +106,6 @@ class _Opened:
         """Nothing is held."""
 
     def fileno(self) -> int:
-        """A descriptor."""
         return _descriptor(self._file)
 
     def __enter__(self) -> Self:
@@ -159,7 +157,6 @@ class SimulatedPath:
 
     @property
     def name(self) -> str:
-        """The last part."""
         return self._text.rpartition("/")[2]
 
     @property
@@ -169,11 +166,9 @@ class SimulatedPath:
 
     @property
     def parent(self) -> SimulatedPath:
-        """The folder."""
         return SimulatedPath(self._text.rpartition("/")[0])
 
     def with_suffix(self, suffix: str) -> SimulatedPath:
-        """With another ending."""
         return self.parent / f"{self.stem}{suffix}"
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
@@ -185,20 +180,16 @@ class SimulatedPath:
         SYSTEM.disk.make_folder(self._text)
 
     def exists(self) -> bool:
-        """Whether the file is there."""
         return self._text in SYSTEM.disk.names
 
     def stat(self) -> Any:
-        """Its size."""
         return SimpleNamespace(st_size=len(SYSTEM.file(self._text).data))
 
     def read_bytes(self) -> bytes:
-        """The whole file."""
         SYSTEM.process.point("queue read")
         return bytes(SYSTEM.file(self._text).data)
 
     def read_text(self, encoding: str) -> str:
-        """The whole file."""
         return self.read_bytes().decode(encoding)
 
     def open(self, mode: str, encoding: str = "") -> Any:
@@ -218,14 +209,12 @@ class SimulatedPath:
         return _Opened(file, self._text, text=mode == "w")
 
     def replace(self, target: SimulatedPath) -> None:
-        """Rename it."""
         SYSTEM.process.point("queue rename")
         SYSTEM.file(self._text)
         SYSTEM.disk.rename(self._text, str(target))
         SYSTEM.process.point("queue renamed")
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        """Remove it."""
         SYSTEM.process.point("queue remove")
         if self.exists():
             SYSTEM.disk.link(self._text, None)
@@ -239,7 +228,6 @@ class SimulatedPath:
         return [self / name for name in names if fnmatch.fnmatchcase(name, pattern)]
 
     def iterdir(self) -> list[SimulatedPath]:
-        """All files in this folder."""
         return self.glob("*")
 
 
@@ -263,7 +251,6 @@ def _sync(number: int) -> None:
 
 
 def sync_rows(number: int) -> None:
-    """Sync a segment."""
     _sync(number)
 
 
@@ -302,15 +289,12 @@ class _Mapped:
         self._size = len(data)
 
     def size(self) -> int:
-        """When it was mapped."""
         return self._size
 
     def seek(self, place: int) -> None:
-        """Go there."""
         self._reader.seek(place)
 
     def read_buffer(self, size: int) -> pa.Buffer:
-        """Read on."""
         return self._reader.read_buffer(size)
 
     def close(self) -> None:
@@ -333,7 +317,6 @@ class _Event:
         self._set = False
 
     def set(self) -> None:
-        """Let the thread end."""
         self._set = True
 
     def wait(self, _seconds: float) -> bool:
@@ -352,11 +335,9 @@ class _Thread:
         self._process = SYSTEM.process
 
     def start(self) -> None:
-        """It may have turns."""
         self._process.threads.append(self)
 
     def turn(self) -> None:
-        """Go on until it waits."""
         SYSTEM.turns = 1
         self._target()
 

@@ -5,20 +5,18 @@ Each operator checks that the rows of a key come in order on each path. The orac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 from ridgeline import (
     Application,
-    InputOperator,
     InputPort,
     KeyedState,
     Operator,
     OutputPort,
     Publisher,
-    State,
 )
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.operators._queue_pair import queue_reader, queue_writer
@@ -28,6 +26,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.regional import QueueEnds, RegionPlans
+from support.simulation.model import Emitting, Published
 from support.simulation.queue_files import FOLDER
 
 KEYS = 3
@@ -44,24 +43,13 @@ class Row(NamedTuple):
     path: int
 
 
-class Source(InputOperator):
-    """Emits rows from its position on; an attempt that is made again emits others."""
+class Source(Emitting):
+    """Emits rows."""
 
     out = OutputPort(Row)
-    position = State(0)
 
-    def begin_window(self, window_id: int) -> None:
-        self.life.begun(self.context.name, self.context.operator_id, self.position)
-
-    def emit_tuples(self) -> None:
-        begin, end = self.position, self.life.end_of(self.position)
-        for place in range(begin, end):
-            self.out.emit(Row(self.context.partition * KEYS + place % KEYS, place // KEYS, 0))
-        if end != begin:
-            self.position = end
-        if end == self.life.total:
-            self.finish()
-        self.life.may_fail()
+    def row(self, place: int) -> Row:
+        return Row(self.context.partition * KEYS + place % KEYS, place // KEYS, 0)
 
 
 class Check(Operator):
@@ -76,17 +64,9 @@ class Check(Operator):
     def begin_window(self, window_id: int) -> None:
         self.life.begun(self.context.name, self.context.operator_id, dict(self.sums.items()))
 
+    @more.process
     @rows.process
     def take(self, row: Row) -> None:
-        """Check a row."""
-        self._check(row)
-
-    @more.process
-    def take_more(self, row: Row) -> None:
-        """Check a row."""
-        self._check(row)
-
-    def _check(self, row: Row) -> None:
         known = self.sums.get(row.key, ())
         due = dict(known).get(row.path, 0)
         if row.number != due:
@@ -106,34 +86,12 @@ class Sink(Operator):
 
     @rows.process
     def take(self, row: Row) -> None:
-        """Hand a row over."""
         self.context.hand_over(list(row))
         self.life.may_fail()
 
     def publisher(self) -> Publisher:
         """One whose world is set when it is opened."""
-        return _Published()
-
-
-class _Published(Publisher):
-    """Publishes to the ledger of its region; keeps what waits in the manifest."""
-
-    groups_windows = True
-
-    def open(self, context: Any, state: Any) -> None:
-        self._driver = context.console
-        self._check_owner = context.check_owner
-        self._staged: list[Any] = state or []
-
-    def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        self._staged = [*self._staged, *values]
-        return self._staged
-
-    def publish(self, window_id: int) -> None:
-        self._driver.point("publish")
-        self._check_owner()
-        self._driver.publish(window_id, self._staged)
-        self._staged = []
+        return Published(in_order=True)
 
 
 @dataclass(frozen=True)
@@ -168,7 +126,6 @@ class Shape:
 
 
 def application(shape: Shape) -> Application:
-    """All regions."""
     app = Application(
         "app", snapshot_interval=shape.interval, windows_in_flight=shape.in_flight,
         windows_kept=shape.kept, metrics_recording_level=RecordingLevel.OFF,
@@ -233,7 +190,6 @@ def regions_of(shape: Shape) -> tuple[tuple[Region, Application], ...]:
 
 @cache
 def planned(shape: Shape, region: int, kept: tuple[Edit, ...] = (), edits: tuple[Edit, ...] = ()) -> Plan:
-    """The plan of a region."""
     return plan_application(regions_of(shape)[region][1], kept=kept, edits=edits)
 
 

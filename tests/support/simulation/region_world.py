@@ -28,11 +28,11 @@ from support.simulation.changing import CHANGE
 from support.simulation.disk import Disk
 from support.simulation.driver import DriverProcess, SlotProcess
 from support.simulation.ledger import Ledger
-from support.simulation.platform import PLAN, simulated_platform
+from support.simulation.platform import simulated_platform
 from support.simulation.process import Process, SimulatedClock, ViolationError
 from support.simulation.queue_files import FOLDER, SYSTEM, at_work, queue_patches
 from support.simulation.region_model import Shape, planned, region_layout, regions_of, specs_of, with_parts
-from support.simulation.world import PATIENCE, Case, Fault, World
+from support.simulation.world import PATIENCE, Case, Fault, Timeline, World
 
 _FIRST_MOMENTS = 150
 _MOMENTS_A_ROW = 40
@@ -307,35 +307,17 @@ class RegionPart(World):
 
     case: RegionCase
 
-    def __init__(self, all_regions: RegionsWorld, number: int) -> None:  # each attribute of its base
+    def __init__(self, all_regions: RegionsWorld, number: int) -> None:
         self.all = all_regions
         self.number = number
-        self.case = case = all_regions.case
+        case: RegionCase = all_regions.case
         self.reads = case.reads[number]
-        self.luck = all_regions.luck
-        self.clock = all_regions.clock
-        self.rewind = None
-        self.ends = self.hedges = 0
-        self.layout: Any = region_layout(case.shape, number)
-        self.specs = {PLAN: self.layout.specs}
+        self._begin(
+            case, region_layout(case.shape, number), all_regions.luck, all_regions.clock, (),
+            all_regions.log, number,
+        )  # fmt: skip
         self.plans: dict[int, Any] = {}
-        self.changes = True
         self.ledger = RegionLedger(self)
-        self.disk = Disk(random.Random(case.seed + number))
-        self.disk.on_delete = lambda name: self.ledger.deleted(name, self.disk.names)
-        self.disk.forgets = case.forgets
-        self.busy = {}
-        self.drivers = []
-        self.slots = []
-        self.waiting = []
-        self.moments = 0
-        self.done = False
-        self._log = all_regions.log
-        self._count = 0
-        self._disturbed = self._rivals = self._noted = False
-        self._broken_at = -1e9
-        self._mend = None
-        self._idle_steps = 1
 
     def specs_of(self, plan: Plan) -> Mapping[int, ContainerSpec]:
         if (known := self.plans.get(id(plan))) is not None:
@@ -354,7 +336,7 @@ class RegionPart(World):
     def moment(self, process: Process | None, what: str) -> None:
         self.all.moment(process, what)
 
-    def _after(self, moments: int, action: Callable[[], None]) -> None:
+    def after(self, moments: int, action: Callable[[], None]) -> None:
         self.all.after(moments, action)
 
     def step(self) -> int:
@@ -440,11 +422,13 @@ class _CommitTurn:
             self._thread.turn()
 
 
-class RegionsWorld:
+class RegionsWorld(Timeline):
     """All regions, and what they share."""
 
     def __init__(self, case: RegionCase, log: Callable[[str], None] | None = None) -> None:
+        super().__init__(case.faults, log)
         self.case = case
+        self.patience = PATIENCE * len(case.reads)
         self.shape = case.shape
         """The application that the next driver begins with."""
         self.luck = random.Random(case.seed)
@@ -452,15 +436,8 @@ class RegionsWorld:
         self.queues = Disk(random.Random(case.seed))
         self.queues.forgets = case.forgets
         self.violation: ViolationError | None = None
-        self.log = log
-        self.moments = 0
         self.held = 0
         """In so many turns a full queue held a region back."""
-        self.kills = 0
-        self._faults = list(case.faults)
-        self._later: list[tuple[int, Callable[[], None]]] = []
-        self._last_fault = 0
-        self._due = 0
         self.parts = [RegionPart(self, number) for number in range(len(case.reads))]
 
     @property
@@ -499,48 +476,10 @@ class RegionsWorld:
         left = [part for part in self.parts if not part.done]
         return left[int(self.luck.random() * len(left))].act() if left else 1
 
-    def moment(self, process: Process | None, what: str) -> None:
-        """Something happens now; faults that are due strike."""
-        self.moments += 1
-        if self.log is not None:
-            self.log(f"{self.moments} {process.name if process else '-'}: {what}")
-        if self.moments >= self._due:
-            self._happen(process)
-
-    def _happen(self, process: Process | None) -> None:
-        while self._later and self._later[0][0] <= self.moments:
-            self._later.pop(0)[1]()
-        while self._faults and self._faults[0].moment <= self.moments:
-            fault = self._faults.pop(0)
-            if self.log is not None:
-                self.log(f"{self.moments} {fault}")
-            self._last_fault = self.moments
-            self._strike(fault, process)
-        if not self._faults and self.moments > self._last_fault + PATIENCE * len(self.parts):
-            last = [part.ledger.last for part in self.parts]
-            part = next(part for part in self.parts if not part.done)
-            part.ledger.violate(f"it does not go on, {last} are committed")
-        self._plan()
-
-    def _plan(self) -> None:
-        patience = self._last_fault + PATIENCE * len(self.parts) + 1
-        due = self._faults[0].moment if self._faults else patience
-        self._due = min(due, self._later[0][0]) if self._later else due
-
-    def after(self, moments: int, action: Callable[[], None]) -> None:
-        """Do something later."""
-        due = self.moments + moments
-        self._last_fault = max(self._last_fault, due)
-        self._later.append((due, action))
-        self._later.sort(key=lambda one: one[0])
-        self._plan()
-
-    def pass_time(self, steps: int) -> int:
-        """Nothing happens for so many steps, or until something is due."""
-        steps = min(steps, max(1, self._due - self.moments))
-        self.moments += steps - 1
-        self.clock.seconds += steps * 0.1
-        return steps
+    def _stands_still(self) -> None:
+        last = [part.ledger.last for part in self.parts]
+        part = next(part for part in self.parts if not part.done)
+        part.ledger.violate(f"it does not go on, {last} are committed")
 
     def _strike(self, fault: Fault, process: Process | None) -> None:
         number, which = divmod(fault.number, len(self.parts))

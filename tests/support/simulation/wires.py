@@ -54,7 +54,6 @@ class Wires:
         return endpoint
 
     def push(self, way: Way, event: Event) -> None:
-        """Send something on its way."""
         way.coming.append(event)
         if not way.held:
             self.busy[way] = self
@@ -182,11 +181,9 @@ class Endpoint:
         return True
 
     def queued_bytes(self, peer: Peer) -> int:
-        """The simulated network takes everything."""
         return 0
 
     def silent_seconds(self, peer: Peer) -> float:
-        """All hosts are one."""
         return 0.0
 
     def poll(self, seconds: float) -> Sequence[Event]:
@@ -217,7 +214,6 @@ class Endpoint:
         self.events = deque(event for event in self.events if event.peer != peer)
 
     def close(self, seconds: float = 1.0) -> None:
-        """End all connections."""
         for peer in list(self.outward):
             self.hang_up(peer)
         self._wires.endpoints.pop(self.me, None)

@@ -33,7 +33,7 @@ from support.simulation.changing import CHANGE, changes_of
 from support.simulation.disk import Disk, File
 from support.simulation.driver import CommitThread, DriverProcess, SlotProcess
 from support.simulation.ledger import Ledger
-from support.simulation.model import application, cannot_write, layout
+from support.simulation.model import Layout, application, cannot_write, layout
 from support.simulation.platform import PLAN, Platform, simulated_platform
 from support.simulation.process import Killed, Process, SimulatedClock, ViolationError
 from support.simulation.readers import Readers
@@ -222,60 +222,130 @@ class Case:
         )
 
 
-class World:
+class Timeline:
+    """Moments, and what is due at them: faults, and what they have put off."""
+
+    patience = PATIENCE
+    """So many moments after the last fault it must have ended."""
+    clock: SimulatedClock
+
+    def __init__(self, faults: Sequence[Fault], log: Callable[[str], None] | None) -> None:
+        self.log = log
+        self.moments = 0
+        self._faults = list(faults)
+        self._later: list[tuple[int, Callable[[], None]]] = []
+        self._last_fault = 0
+        self._due = 0
+        """The moment from which on a fault strikes, or the world has been waiting for too long."""
+
+    def moment(self, process: Process | None, what: str) -> None:
+        """Something happens now; faults that are due strike."""
+        self.moments += 1
+        if self.log is not None:
+            self.log(f"{self.moments} {process.name if process else '-'}: {what}")
+        if self.moments >= self._due:
+            self._happen(process)
+
+    def _happen(self, process: Process | None) -> None:
+        """Do what is due."""
+        while self._later and self._later[0][0] <= self.moments:
+            self._later.pop(0)[1]()
+        while self._faults and self._faults[0].moment <= self.moments:
+            fault = self._faults.pop(0)
+            if self.log is not None:
+                self.log(f"{self.moments} {fault}")
+            self._last_fault = self.moments
+            self._strike(fault, process)
+        if not self._faults and self.moments > self._last_fault + self.patience:
+            self._stands_still()
+        self._plan()
+
+    def _plan(self) -> None:
+        """Note when something is due next."""
+        due = self._faults[0].moment if self._faults else self._last_fault + self.patience + 1
+        self._due = min(due, self._later[0][0]) if self._later else due
+
+    def after(self, moments: int, action: Callable[[], None]) -> None:
+        """Do something later."""
+        due = self.moments + moments
+        self._last_fault = max(self._last_fault, due)
+        self._later.append((due, action))
+        self._later.sort(key=lambda one: one[0])
+        self._plan()
+
+    def pass_time(self, steps: int) -> int:
+        """Nothing happens for so many steps, or until something is due."""
+        steps = min(steps, max(1, self._due - self.moments))
+        self.moments += steps - 1
+        self.clock.seconds += steps * _IDLE_SECONDS
+        return steps
+
+    def _strike(self, fault: Fault, process: Process | None) -> None:
+        """A fault is there."""
+
+    def _stands_still(self) -> None:
+        """The patience is over."""
+
+
+class World(Timeline):
     """Everything there is: processes, disk, wires, clock, and what is true."""
 
     def __init__(self, case: Case, log: Callable[[str], None] | None = None) -> None:
-        self.case = case
-        self.luck = random.Random(case.seed)
         shape = case.sources, case.partitions, case.in_flight, case.interval, case.kept
         kinds = [fault.kind for fault in case.faults]
         attempts = kinds.count("raise")  # what slots and the network do counts as none
         if {CHANGE, REWIND, *_OF_DRIVERS, *_OF_DISKS}.intersection(kinds):
             attempts = 1000
         self._shape = *shape, case.speculates, attempts, case.files, case.roll_seconds
+        self._begin(case, layout(*self._shape), random.Random(case.seed), SimulatedClock(), case.faults, log)
+        self.changes = any(fault.kind == CHANGE for fault in case.faults)
+        self.ledger = Ledger(self.layout, case.total, case.large)
+        self.readers = Readers(self.disk, self.ledger)
+        if case.files:
+            self.ledger.readers, self.disk.on_change = self.readers, self.readers.look
+
+    def _begin(
+        self,
+        case: Case,
+        layout: Layout,
+        luck: random.Random,
+        clock: SimulatedClock,
+        faults: Sequence[Fault],
+        log: Callable[[str], None] | None,
+        number: int = 0,
+    ) -> None:
+        """What each world has. `number`: of a region, which is a part of a world."""
+        super().__init__(faults, log)
+        self.case, self.layout, self.luck, self.clock = case, layout, luck, clock
+        self.specs: dict[str, Mapping[int, ContainerSpec]] = {PLAN: layout.specs}
+        """The containers of each plan, by the name of its file."""
+        self.changes = True
+        """The plan changes."""
         self.rewind: int | None = None
         """The next driver rewinds, to the window that this chooses."""
         self.ends = 0
         """How often a driver has ended by its patience with the cluster."""
         self.hedges = 0
         """How often the spare slot took the place of a late one."""
-        self.layout = layout(*self._shape)
-        self.specs: dict[str, Mapping[int, ContainerSpec]] = {PLAN: self.layout.specs}
-        """The containers of each plan, by the name of its file."""
-        self.changes = any(fault.kind == CHANGE for fault in case.faults)
-        """The plan changes."""
-        self.ledger = Ledger(self.layout, case.total, case.large)
-        self.disk = Disk(random.Random(case.seed))
+        self.disk = Disk(random.Random(case.seed + number))
         self.disk.on_delete = lambda name: self.ledger.deleted(name, self.disk.names)
         self.disk.forgets = case.forgets
-        self.readers = Readers(self.disk, self.ledger)
-        if case.files:
-            self.ledger.readers, self.disk.on_change = self.readers, self.readers.look
-        self.clock = SimulatedClock()
         self.busy: dict[Way, Wires] = {}
         self.drivers: list[DriverProcess] = []
         self.slots: list[SlotProcess] = []
         self.waiting: list[tuple[DriverProcess, int, int]] = []
         """Tasks of slots that Spark is to begin."""
-        self.moments = 0
         self.done = False
-        self._log = log
-        self._faults = list(case.faults)
-        self._later: list[tuple[int, Callable[[], None]]] = []
         self._count = 0
-        self._last_fault = 0
         self._disturbed = False
         """The disk has done something that a driver may stop for."""
         self._rivals = False
         """There were two drivers at once."""
         self._noted = False
-        self._broken_at = -_NEWS_SECONDS
+        self._broken_at = -1e9
         """When a fault has broken something in the cluster last, or let go of news of it."""
         self._mend: Callable[[], None] | None = None
         self._idle_steps = 1
-        self._due = 0
-        """The moment from which on a fault strikes, or the world has been waiting for too long."""
 
     def application(self) -> Application:
         """The application, as its file says."""
@@ -298,39 +368,9 @@ class World:
                 self.step()
             self.ledger.check_end()
 
-    def moment(self, process: Process | None, what: str) -> None:
-        """Something happens now; faults that are due strike."""
-        self.moments += 1
-        if self._log is not None:
-            self._log(f"{self.moments} {process.name if process else '-'}: {what}")
-        if self.moments >= self._due:
-            self._happen(process)
-
-    def _happen(self, process: Process | None) -> None:
-        """Do what is due."""
-        while self._later and self._later[0][0] <= self.moments:
-            self._later.pop(0)[1]()
-        while self._faults and self._faults[0].moment <= self.moments:
-            fault = self._faults.pop(0)
-            if self._log is not None:
-                self._log(f"{self.moments} {fault}")
-            self._last_fault = self.moments
-            self._strike(fault, process)
-        if not self._faults and self.moments > self._last_fault + PATIENCE and not self.done:
+    def _stands_still(self) -> None:
+        if not self.done:
             self.ledger.violate(f"the application does not go on: {self.ledger.last} is committed")
-        self._plan()
-
-    def _plan(self) -> None:
-        """Note when something is due next."""
-        due = self._faults[0].moment if self._faults else self._last_fault + PATIENCE + 1
-        self._due = min(due, self._later[0][0]) if self._later else due
-
-    def _after(self, moments: int, action: Callable[[], None]) -> None:
-        due = self.moments + moments
-        self._last_fault = max(self._last_fault, due)
-        self._later.append((due, action))
-        self._later.sort(key=lambda one: one[0])
-        self._plan()
 
     def step(self) -> int:
         """Let something happen; returns for how many steps it counts."""
@@ -388,12 +428,10 @@ class World:
         return turns, passed
 
     def _pass_time(self, steps: int) -> int:
-        """Nothing happens for so many steps, or until something is due; twice as long the next time."""
-        steps = min(steps, max(1, self._due - self.moments))
-        self.moments += steps - 1
-        self.clock.seconds += steps * _IDLE_SECONDS
-        self._idle_steps = min(2 * steps, _IDLE_STEPS)
-        return steps
+        """As `pass_time`; twice as long the next time."""
+        passed = self.pass_time(steps)
+        self._idle_steps = min(2 * passed, _IDLE_STEPS)
+        return passed
 
     def nested(self, process: Process, steps: int) -> None:
         """A process is stopped, in the midst of something, while others go on."""
@@ -586,7 +624,7 @@ class World:
         if driver is not None:
             self.ledger.plans.ask(driver, number)
         elif not self.done:
-            self._after(_ASK_AGAIN, lambda: self._ask(number))
+            self.after(_ASK_AGAIN, lambda: self._ask(number))
 
     def _strike_slot(self, kind: str, slot: SlotProcess, number: int, process: Process | None) -> None:
         if kind in _BREAKING:
@@ -629,7 +667,7 @@ class World:
                 self._lose_power()
             case "full":
                 self._disturbed = self.disk.full = True
-                self._after(number % 100, self._free)
+                self.after(number % 100, self._free)
             case "bad sync":
                 self._disturbed = True
                 self.disk.bad_syncs = 1
@@ -655,7 +693,7 @@ class World:
             one.stopped -= 1
             self.breaks()
 
-        self._after(steps, go_on)
+        self.after(steps, go_on)
 
     def _cut(self, slot: SlotProcess, number: int) -> None:
         """Cut a connection of a slot."""
@@ -703,7 +741,7 @@ class World:
                 wires.release(way)
                 self.breaks()
 
-            self._after(number % 400, release)
+            self.after(number % 400, release)
 
     def committed(self) -> None:
         """A driver has committed a window: see whether there is a note of it beside the journal."""
