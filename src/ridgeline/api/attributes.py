@@ -328,6 +328,14 @@ _ALL = (
         64,
     ),
     Attribute(
+        "window_work",
+        _APPLICATION,
+        float,
+        None,
+        "seconds of work that a window has at most while inputs are behind: what is more waits for the next "
+        "one; default: the width of windows, half a second at least",
+    ),
+    Attribute(
         "speculation",
         _APPLICATION,
         Real,

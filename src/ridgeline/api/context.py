@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -56,6 +57,9 @@ class EngineSide:
         on_failure: Makes the error to raise for one of a batch: port, the tuples, what was raised.
         defers: The operator after it takes `PendingTuples`, and nothing else reads what goes between them.
         lent: The time that the callbacks since the last `take_lent` have spent for other operators.
+        budget: Of an input: how many records all its partitions together may emit in the window.
+        emitted: Returns how many it has emitted in the window.
+        keeps_budget: It has asked for its budget in this window.
     """
 
     watermark: int = EARLIEST
@@ -74,6 +78,14 @@ class EngineSide:
     on_failure: Callable[[str, Tuples, BaseException], BaseException] | None = None
     defers: bool = False
     lent: list[Lent] = field(default_factory=list)
+    budget: float = math.inf
+    emitted: Callable[[], int] = lambda: 0
+    keeps_budget: bool = False
+
+    def ask_budget(self) -> float:
+        """How many records all partitions together may emit; the operator keeps to it."""
+        self.keeps_budget = True
+        return self.budget
 
     def take_lent(self) -> list[Lent]:
         """The time spent for others since the last call."""
@@ -220,6 +232,17 @@ class OperatorContext:
     def window_time_microseconds(self) -> int:
         """`window_time` as microseconds since 1970."""
         return self.engine.window_time
+
+    @property
+    def budget(self) -> float:
+        """How many records this partition of an input should still emit in the window; `inf` without a bound.
+
+        While more arrives than is worked off, windows are bounded by their work (the attribute
+        `window_work`). An input that asks takes no more than that from its source, and the rest waits there.
+        What another one emits beyond it is kept as state and comes first in the next windows.
+        """
+        own = self.engine.ask_budget() / self.partitions
+        return max(0.0, math.ceil(own) - self.engine.emitted()) if own < math.inf else own
 
     def batch_times(self) -> Microseconds | None:
         """The times of the records in the batch that `process_batch` gets, in microseconds since 1970.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,6 +42,8 @@ class EnumeratorContext:
         partitions: Returns how many partitions the operator has in the next window.
         staging: The URI of a folder in the checkpoint, for files of the enumerator.
         windows_kept: How many commits back a rewind may go.
+        budget: Returns how many records the window may read that `advance` is called for, so that its work
+            does not take long (the attribute `window_work`). All partitions together; `inf` without a bound.
 
     Example:
         >>> from ridgeline import Enumerator, EnumeratorContext
@@ -59,6 +62,7 @@ class EnumeratorContext:
     partitions: Callable[[], int]
     staging: str
     windows_kept: int = 5
+    budget: Callable[[], float] = lambda: math.inf
 
 
 class Enumerator:
@@ -109,6 +113,9 @@ class Enumerator:
         nothing to read. The value is small, of JSON's types, and not None once it was another one.
         """
         raise NotImplementedError
+
+    taken: float | None = None
+    """How much of `context.budget` the last window takes that has begun; None: a record for each emitted."""
 
     def committed(self, window_id: int, offset: Any) -> None:
         """All windows up to this one are committed, which ends at `offset`: the source may forget them."""

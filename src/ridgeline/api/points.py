@@ -364,6 +364,21 @@ class OutputPoint(Generic[T]):
             start = stop
         return parts
 
+    def hold(self, keep: int) -> list[Tuples]:
+        """Keep the first `keep` of what was emitted, as if no more had been; returns the others, in order.
+
+        Raises as `drain`.
+        """
+        parts, rest = self.drain(), []
+        self._in_batches = 0
+        for part in parts:
+            room = max(0, keep - self.pending)
+            if room:
+                self.pass_on(part.slice(0, room) if room < len(part) else part)
+            if room < len(part):
+                rest.append(part.slice(room, len(part)))
+        return rest
+
     def _row_times(self) -> Times | str | None:
         """The times of the tuples emitted one by one, before those given as `timestamp` are put in."""
         if not self.timed or self.time_column is not None:

@@ -30,6 +30,7 @@ from ridgeline.api.cells.list_state import ListCell, ListState
 
 __all__ = [
     "ENDED",
+    "HELD",
     "METRICS",
     "PLATFORM",
     "WATERMARK",
@@ -52,7 +53,9 @@ ENDED = "_ended"
 """The name under which it is kept whether `end_of_input` was called."""
 METRICS = "_metrics"
 """The name under which the fields that are metrics are kept, between the windows of an application window."""
-PLATFORM = frozenset({ENDED, METRICS, WATERMARK})
+HELD = "_held"
+"""The name under which it is kept what an input has emitted beyond the budget of a window."""
+PLATFORM = frozenset({ENDED, HELD, METRICS, WATERMARK})
 """The states that an operator may have without declaring them: values, None if it has not."""
 
 

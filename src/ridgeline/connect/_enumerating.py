@@ -6,54 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ridgeline.api.clock import Clock
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect._watching import Seen, Watching
 from ridgeline.connect.reader import Lost
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
-
-_FIRST, _LEAST = 1 / 64, 1 / 4096
-_QUICK_SECONDS, _VERY_QUICK_SECONDS = 0.5, 0.1
-"""Full windows that are committed in less time are followed by larger ones: twice, or four times as large."""
-_SLOW_SECONDS = 2.0
-
-
-class Budget:
-    """The part of the greatest window that the next one may take.
-
-    A window that takes all that is there is never larger for it: so windows are short while the input is up
-    to date. While it catches up they grow until one takes half a second, so that what each window costs by
-    itself does not matter.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.share = _FIRST
-        self._full: dict[int, float] = {}
-        """When the full windows began that are under way."""
-        self._last = 0.0
-
-    def began(self, window_id: int, *, full: bool) -> None:
-        """A window has begun; `full`: it left records for the next one."""
-        self._full = {window: at for window, at in self._full.items() if window < window_id}
-        if full:
-            self._full[window_id] = self._clock.monotonic()
-
-    def committed(self, window_id: int) -> None:
-        """All windows up to this one are committed."""
-        now = self._clock.monotonic()
-        begun = [at for window, at in self._full.items() if window <= window_id]
-        self._full = {window: at for window, at in self._full.items() if window > window_id}
-        if begun:
-            taken = (now - max(self._last, min(begun))) / len(begun)
-            if taken < _QUICK_SECONDS:
-                factor = 4 if taken < _VERY_QUICK_SECONDS else 2
-                self.share = min(1.0, factor * self.share)
-            elif taken > _SLOW_SECONDS:
-                self.share = max(_LEAST, self.share / 2)
-        self._last = now
-
 
 _FIRST_ANSWER_SECONDS = 10.0
 """How long the start of a run waits for the first answer of the source."""
@@ -132,7 +89,6 @@ class PartitionedEnumerator(Enumerator):
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Connect to the source, and wait a while for its answer. Raises what the source does."""
         self._context = context
-        self._budget = Budget(context.clock)
         self._closed: dict[str, int] = {}
         """The source partitions that a window has closed, and which one. The source may still list them."""
         self._committed = -1
@@ -176,7 +132,7 @@ class PartitionedEnumerator(Enumerator):
         self._mention_wait(seen, waits=waits)
         known = seen.ends if until is None else until
         ends = {name: known[name] for name in at if name in known}
-        read, ahead = self._read(at, ends, window_id, reads=not waits)
+        read, ahead = self._read(at, ends, reads=not waits)
         offset: dict[str, Any] = {
             "at": {name: [number, read.get(name, position)] for name, (number, position) in at.items()},
             "count": count,
@@ -217,7 +173,6 @@ class PartitionedEnumerator(Enumerator):
         """Note how far all is committed."""
         closed = [name for name, window in self._closed.items() if self._committed < window <= window_id]
         self._committed = window_id
-        self._budget.committed(window_id)
         if offset is not None:
             self._watching.committed(_positions(offset), closed)
 
@@ -325,7 +280,6 @@ class PartitionedEnumerator(Enumerator):
         self,
         at: Mapping[str, tuple[int, Position]],
         ends: Mapping[str, Position],
-        window_id: int,
         *,
         reads: bool,
     ) -> tuple[dict[str, Position], list[float]]:
@@ -337,16 +291,19 @@ class PartitionedEnumerator(Enumerator):
         }
         total = self._amount(waiting)
         if not reads:
+            self.taken = 0.0
             return {}, self._ahead(at, ends)
-        settings, share = self._settings, self._budget.share
-        most = Amount(max(1.0, settings.window_records * share), max(1.0, settings.window_bytes * share))
+        # Where only bytes are known, a record counts as so many that both limits are reached at once.
+        record_bytes = self._settings.window_bytes / self._settings.window_records
+        records = max(1.0, min(self._settings.window_records, self._context.budget()))
+        most = Amount(records, max(1.0, records * record_bytes))
         read = {name: end for name, (_, end) in waiting.items()}
         full = total.records > most.records or total.bytes > most.bytes
         if full:
             order = dict(sorted(waiting.items(), key=lambda item: at[item[0]][0]))
             read = dict(self._source.divide(order, most, self._context.partitions()))
-        self._budget.began(window_id, full=full)
         taken = self._amount({name: (at[name][1], end) for name, end in read.items()}) if full else total
+        self.taken = max(taken.records, taken.bytes / record_bytes)
         beside = self._source.waiting()
         left = total.records - taken.records, total.bytes - taken.bytes
         return read, [max(0.0, left[0]) + beside.records, max(0.0, left[1]) + beside.bytes]

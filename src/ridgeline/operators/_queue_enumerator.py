@@ -212,7 +212,8 @@ class QueueEnumerator(Enumerator):
         self._unless_away(self._read_more)
         read: list[Entry] = []
         rows = size = 0
-        while self._waiting and rows < _WINDOW_ROWS and size < _WINDOW_BYTES:
+        most = min(_WINDOW_ROWS, self._context.budget())
+        while self._waiting and rows < most and size < _WINDOW_BYTES:
             if read and self._waiting[0].begins:
                 break
             entry = self._waiting.popleft()

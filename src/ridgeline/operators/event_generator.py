@@ -110,14 +110,15 @@ class EventGenerator(InputOperator):
             self.finish()
 
     def _due(self) -> int:
-        """How many records are due by now, those that were made included."""
+        """How many records are to be made by the end of the window, those that were made included."""
         if self.per_second is None:
             return self.position + self.per_window
         now = self.context.window_time_microseconds
         if self.began == _NOT_BEGUN:
             self.began = now
         seconds = max(0.0, (now - self.began) / 1_000_000 + self.context.window_seconds)
-        return int(self.per_second * seconds + 1e-6)
+        due = int(self.per_second * seconds + 1e-6)
+        return int(min(due, self.position + self.context.engine.ask_budget()))
 
     def is_paced(self) -> bool:
         """True: so many a window, or a second."""

@@ -465,10 +465,12 @@ class FileReplayInput(InputOperator, Emits[T]):
         return schema.encode([])
 
     def _rows_due(self) -> int:
-        if self.rows_per_second is None:
-            return self.rows_per_window or FREE_ROWS
-        due = self._tick(self.rows_per_second).due
-        return min(MOST_ROWS, int(due + 1e-6) - self.position.row)
+        if self.rows_per_window is not None:
+            return self.rows_per_window
+        due = FREE_ROWS
+        if self.rows_per_second is not None:
+            due = min(MOST_ROWS, int(self._tick(self.rows_per_second).due + 1e-6) - self.position.row)
+        return int(min(due, self.context.engine.ask_budget()))
 
     def _time_due(self) -> float:
         return self._tick(self.speed_up).due

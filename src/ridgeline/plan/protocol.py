@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
@@ -22,6 +22,16 @@ STORE = "the checkpoint's store"
 """A container names it in the place of a callback if the store did not answer: no operator is to blame."""
 EXCHANGE = "the exchange between slots"
 """The same where slots cannot reach each other."""
+
+
+class Budget(NamedTuple):
+    """How many records all partitions of an input together may read in a window.
+
+    `measured`: it follows from the time that windows took. Else it is a slow start, for inputs that ask.
+    """
+
+    records: float
+    measured: bool = False
 
 
 def is_of_store(failure: Failure) -> bool:
@@ -43,7 +53,8 @@ class WindowRequest:
     host that runs it; set there. `time`: when the window was first begun, by the driver's clock, in
     microseconds since 1970. `key_bits`: count how
     tuples are spread over keys, by so many bits of their hashes; 0: do not. `offsets`: what the inputs that
-    have an `Enumerator` read, by logical name.
+    have an `Enumerator` read, by logical name. `budgets`: how much inputs may read, by logical name; those
+    that are missing have no bound.
     """
 
     window_id: int
@@ -58,6 +69,7 @@ class WindowRequest:
     time: int = 0
     key_bits: int = 0
     offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
 
 
 @pickled_by_values

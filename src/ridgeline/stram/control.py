@@ -23,11 +23,15 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class WindowDue:
-    """The trigger has fired; `time`: when, in microseconds since 1970. `offsets`: what inputs read in it."""
+    """The trigger has fired; `time`: when, in microseconds since 1970. `offsets`: what inputs read in it.
+
+    `taken`: how much of their budgets those take that say so.
+    """
 
     window_id: int
     time: int = 0
     offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
+    taken: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

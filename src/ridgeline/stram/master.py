@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ridgeline.api.attributes import OnError
-from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.budget import Budgets
 from ridgeline.stram.changes import ChangeAsked, Recorder, Recording, RecordingFailed, RecordingsFound
 from ridgeline.stram.compaction import Compacted, CompactionFailed
 from ridgeline.stram.control import (
@@ -171,7 +171,7 @@ class Master:
     against the limit of windows in flight.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all that a run has when it begins
         self,
         plan: Plan,
         *,
@@ -181,13 +181,15 @@ class Master:
         finished: frozenset[int] = frozenset(),
         capacity: int = 1,
         groups: bool = False,
+        bounded: bool = False,
         follows: Master | None = None,
     ) -> None:
         """The application as of the window `committed` (-1: before the first), as its manifest says.
 
         `capacity`: the most windows that may be in flight, see `WindowExecutor`. `groups`: one commit may
-        cover several windows, if they are complete by the time the commit before is done. `follows`: the one
-        of the plan before, which has no window in flight, or none that counts.
+        cover several windows, if they are complete by the time the commit before is done. `bounded`: windows
+        get budgets. `follows`: the one of the plan before, which has no window in flight, or none that
+        counts.
         """
         self.plan = plan
         self._traits = PlanTraits(plan)
@@ -204,6 +206,10 @@ class Master:
         self._recovery = Recovery(self._traits.attributes)
         self._waiting = Waiting(self._traits.bounds)
         self._idle = IdleInputs(tracked=self._traits.has_push_inputs)
+        self.budgets: Budgets = Budgets(
+            plan, {} if follows is None else follows.budgets.next, bounded=bounded
+        )
+        """How many records inputs may read, see `Budgets`."""
         self._recorder = Recorder(plan, epoch)
         self._attempts: dict[int, int] = {}
         """The last attempts at windows that were begun under a plan that did not last."""
@@ -318,6 +324,11 @@ class Master:
         """The windows in flight, the oldest first, to look at."""
         return self._windows.all
 
+    @property
+    def running(self) -> Sequence[InFlightWindow]:
+        """Those of them that not all containers have ended."""
+        return self._windows.running
+
     def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911  a case each
         """Take one event in; returns what to do next, in this order.
 
@@ -328,8 +339,8 @@ class Master:
                 return self._states.handle(event)
             case WindowPublished():
                 return (*self._states.decide(), *self._advance())
-            case WindowDue(window_id, time, offsets):
-                return (self._due(window_id, time, offsets),)
+            case WindowDue():
+                return (self._due(event),)
             case ChangeAsked() | RecordingsFound() | RecordingFailed():
                 return self._recorder.handle(event, self.next_window)
             case ContainerReported(report):
@@ -353,13 +364,21 @@ class Master:
 
     # Attempts -----------------------------------------------------------------------------------------------
 
-    def _due(self, window_id: int, time: int, offsets: Mapping[str, OffsetRange]) -> Instruction:
+    def _due(self, due: WindowDue) -> Instruction:
+        window_id = due.window_id
         if window_id <= self._committed:
             return Skip(window_id)
         if window_id != self.next_window or not self.can_begin:
             raise AssertionError(f"window {window_id} cannot begin now; the next one is {self.next_window}")
-        self._time = max(self._time, time)
-        window = InFlightWindow(window_id, self._time, self._attempts.pop(window_id, -1), offsets=offsets)
+        self._time = max(self._time, due.time)
+        window = InFlightWindow(
+            window_id,
+            self._time,
+            self._attempts.pop(window_id, -1),
+            offsets=due.offsets,
+            taken=due.taken,
+            budgets=self.budgets.next,
+        )
         self._windows.add(window)
         return self._begin(window)
 
@@ -382,6 +401,7 @@ class Master:
             time=window.time,
             recording=self._recorder.records(window.window_id),
             offsets=window.offsets,
+            budgets=window.budgets,
         )
         return RunWindow(request, window.reason)
 
@@ -405,6 +425,7 @@ class Master:
         self._idle.report(report)
         if not window.complete:
             return ()
+        self.budgets.learn(window)
         return self._advance()
 
     def _attempt_failed(self, event: AttemptFailed) -> tuple[Instruction, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ridgeline.api.enumerator import OffsetRange
-from ridgeline.plan.protocol import OperatorReport, WindowReport
+from ridgeline.plan.protocol import Budget, OperatorReport, WindowReport
 
 
 class WindowPhase(Enum):
@@ -53,7 +53,8 @@ class IllegalTransitionError(RuntimeError):
 class InFlightWindow:
     """A window in flight, and its last attempt. Only its methods change its `phase`.
 
-    `time`, `offsets`: when it was due and what inputs read, the same for all attempts. `attempt`: the last
+    `time`, `offsets`, `budgets`: when it was due, what inputs read and how much they may, the same for all
+    attempts. `taken`: how much those read that say so, in the unit of their budgets. `attempt`: the last
     one begun, -1 before the first. `carries_states`: the request of that attempt named the states. `final`:
     the window is to run as the last. `reason`: why the attempt before is void. `reports`: those of the
     attempt so far, by container. `finished`: the inputs that finish in it. `delays`: a delay operator has
@@ -72,6 +73,8 @@ class InFlightWindow:
     delays: bool = False
     empty: bool = True
     offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
+    taken: Mapping[str, float] = field(default_factory=dict)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
 
     def begin(self, *, carries_states: bool) -> None:
         """The next attempt begins."""

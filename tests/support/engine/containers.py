@@ -14,7 +14,7 @@ from ridgeline.engine.state.compaction import CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.protocol import Budget, OperatorReport, StateVersion, WindowReport, WindowRequest
 from ridgeline.testing import CollectorSink, ListInput, SteppingClock
 from ridgeline.testing.sinks import Collector
 
@@ -55,6 +55,7 @@ class ByHand:
         self.states: dict[int, StateVersion] = {}
         self.finished: frozenset[int] = frozenset()
         self.window_id = 0
+        self.budgets: dict[str, Budget] = {}
         self._merges = 0
         self.containers: list[Container] = []
         self.die()
@@ -65,7 +66,9 @@ class ByHand:
 
     def attempt(self, attempt: int = 0, *, final: bool = False, tag: str = "") -> list[WindowReport]:
         """One attempt at the window that is next, in all containers. Nothing of it is kept."""
-        request = WindowRequest(self.window_id, attempt, 1, final, self.finished, dict(self.states))
+        request = WindowRequest(
+            self.window_id, attempt, 1, final, self.finished, dict(self.states), budgets=self.budgets
+        )
         inboxes: dict[int, list[Message]] = {spec.id: [] for spec in self.specs}
         reports = []
         for container in self.containers:

@@ -137,6 +137,14 @@ class Tuples:
             return Tuples(self.schema, [rows[i] for i in indices.tolist()], None, times)
         return Tuples(self.schema, None, self._batch.take(pa.array(indices)), times)
 
+    def slice(self, start: int, stop: int) -> Tuples:
+        """The tuples from `start` to before `stop`; a batch stays in its memory."""
+        own = slice(start, stop)
+        times = self.time_column or (None if self._times is None else self._times.take(own))
+        if self._batch is None:
+            return Tuples(self.schema, self.rows[own], None, times)
+        return Tuples(self.schema, None, self._batch.slice(start, stop - start), times)
+
     def read_as(self, schema: Schema) -> Tuples:
         """The same tuples for a consumer whose port declares `schema`.
 

@@ -126,6 +126,7 @@ class ApplicationAttributes(TypedDict, total=False):
     snapshot_interval: int | None
     windows_kept: int
     windows_in_flight: int
+    window_work: float | str | None
     speculation: float | None
     speculation_multiplier: float
     heartbeat_interval: float | str

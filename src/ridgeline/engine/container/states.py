@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ridgeline.api.errors import Failure, OperatorError, StateError, described
-from ridgeline.api.state import ValueCell
+from ridgeline.api.state import PLATFORM, ValueCell
 from ridgeline.api.support.loops import delayed_classes, has_delayed
 from ridgeline.api.support.pickling import Classes, dumps
 from ridgeline.engine.files.storage import Storage
@@ -80,8 +80,9 @@ class ContainerStates:
         report.delays = has_delayed(runtime.operator)
         if changed:
             changes[runtime.spec.id] = changed
-            report.replaces = len(changed) == len(runtime.cells) and all(
-                isinstance(cell, ValueCell) for cell in runtime.cells.values()
+            report.replaces = all(
+                isinstance(cell, ValueCell) and (name in changed or _is_nothing(name, cell))
+                for name, cell in runtime.cells.items()
             )
 
     def write(
@@ -145,6 +146,11 @@ class ContainerStates:
             kept = state_files.segments_of(before) if request.states is None else before
             version = (*kept, report.change)
         self.versions[report.window.operator] = version
+
+
+def _is_nothing(name: str, cell: ValueCell) -> bool:
+    """True for a state that an operator need not have, and has not: a version without it says as much."""
+    return name in PLATFORM and cell.snapshot() == (None,)
 
 
 def _unwritable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,7 @@ from ridgeline.api.operator import InputOperator
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.engine.driver.outputs import alike_on_driver, call_on_driver, check_json
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import WindowReport
+from ridgeline.plan.protocol import Budget, WindowReport
 
 Read = Mapping[str, OffsetRange]
 """The ranges that a window reads, by input operator."""
@@ -57,6 +58,9 @@ class Inputs:
         self._enumerators = _enumerators(plan, {})
         self._offsets: dict[str, Any] = {}
         """The ends of the last window that has begun."""
+        self.taken: dict[str, float] = {}
+        """How much of their budgets inputs take in the last window that has begun, as far as they say so."""
+        self._budgets: Mapping[str, Budget] = {}
         self._following: tuple[Plan, dict[str, Enumerator], dict[str, Any]] | None = None
         """The plan that is about to follow, its enumerators, and where they begin."""
 
@@ -66,16 +70,19 @@ class Inputs:
         for name, enumerator in self._enumerators.items():
             self._open(name, enumerator, self._offsets.get(name))
 
-    def advance(self, window_id: int) -> Read:
-        """The ranges that the window reads which begins now."""
+    def advance(self, window_id: int, budgets: Mapping[str, Budget]) -> Read:
+        """The ranges that the window reads which begins now, with these budgets."""
         if not self._enumerators:
             return {}
+        self._budgets, self.taken = budgets, {}
         read = {}
         for name, enumerator in self._enumerators.items():
             start = self._offsets.get(name)
             end = self._call(name, "advance", window_id, enumerator.advance, window_id, start)
             self._call(name, "advance", window_id, _check_offset, start, end)
             read[name] = OffsetRange(start, end)
+            if enumerator.taken is not None:
+                self.taken[name] = enumerator.taken
             self._ask_problem(name, enumerator)
         self._offsets = {name: one.end for name, one in read.items() if one.end is not None}
         return read
@@ -172,6 +179,7 @@ class Inputs:
             partitions=partial(self._partitions, name),
             staging=self._staging,
             windows_kept=self.plan.logical.attributes["windows_kept"],
+            budget=lambda: self._budgets[name].records if name in self._budgets else math.inf,
         )
         self._call(name, "open", -1, enumerator.open, context, offset)
 

@@ -6,15 +6,20 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+import pyarrow as pa
+
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, SparkSource, has_finished, mark_finished
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.push_input import PushInput
+from ridgeline.api.state import HELD, ValueCell
+from ridgeline.api.support.loops import DelayHead
 from ridgeline.api.times import Times
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 from ridgeline.measure.events import SourceProgress, SourceTaken
+from ridgeline.plan.protocol import Budget
 
 Call = Callable[[str, Callable[[], object]], object]
 """Calls a callback of this name."""
@@ -29,6 +34,7 @@ class InputTuples(TurnPart):
         self._taken: SourceTaken | None = None
         """Work taken by the end of its last window; None while one runs."""
         self._idle = False
+        self._excess = Excess(instance)
 
     @classmethod
     def of(cls, instance: Instance) -> TurnPart | None:
@@ -50,7 +56,8 @@ class InputTuples(TurnPart):
         if isinstance(operator, SparkSource):
             instance.timed("emit_batch", operator.emit_rows, turn.batches)
         elif instance.spec.id not in turn.request.finished:
-            self._idle = poll_input(operator, instance.outputs.values(), instance.timed, turn.request.ends)
+            budget = turn.request.budgets.get(instance.spec.name, NO_BUDGET)
+            self._idle = self._excess.poll(operator, budget, turn.request.ends)
 
     def report(self, turn: Turn, emitted: Emitted) -> None:
         """Say whether it has finished, whether it had nothing, and its progress. Raises OperatorError."""
@@ -99,17 +106,98 @@ class InputTuples(TurnPart):
         return replace(said, consumed=work[0], remaining=work[1])
 
 
+NO_BUDGET = Budget(math.inf)
+_Held = tuple[bool, dict[str, list[tuple[pa.RecordBatch, Times | str | None]]]]
+"""Whether the input has finished, and by port the batches that wait, with their times."""
+
+
+class Excess:
+    """What an input has emitted beyond the budget of its window: it waits for the next windows, in order.
+
+    Inputs that read what they are told to (`Enumerator`), that have a pace or ask for their budget have none.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        kind = type(instance.operator)
+        self._cell: ValueCell | None = None
+        reads_ranges = getattr(kind, "enumerator", None) is not InputOperator.enumerator
+        if not (reads_ranges or issubclass(kind, _BOUNDED)):
+            self._cell = instance.cells[HELD] = ValueCell(None)
+        self._points = [point for point in instance.outputs.values() if not point.port.error]
+
+    def poll(self, operator: InputOperator, budget: Budget, ends: float) -> bool:
+        """Emit what waits, and what the input has as far as that goes; True if a `PushInput` had nothing.
+
+        `ends`: when the window's width is over (monotonic).
+        """
+        instance, engine = self._instance, self._instance.context.engine
+        engine.budget, engine.emitted, engine.keeps_budget = budget.records, self._emitted, False
+        most = budget.records / instance.context.partitions if budget.measured else math.inf
+        # Not `get`, which copies what could be changed in place: batches cannot.
+        held: _Held | None = None if self._cell is None else self._cell.snapshot()[0]
+        finished, parts = held or (False, {})
+        for point in self._points:
+            for batch, times in parts.get(point.name, ()):
+                point.pass_on(Tuples.of_batch(point.schema, batch, times))
+        idle = False
+        if finished:
+            mark_finished(operator, finished=True)
+        elif not held or self._emitted() < most:
+            idle = poll_input(operator, instance.outputs.values(), instance.timed, ends, most)
+        if self._cell is not None:
+            self._hold(operator, self._cell, most)
+        return idle and not held
+
+    def _emitted(self) -> int:
+        return sum(point.pending for point in self._points)
+
+    def _hold(self, operator: InputOperator, cell: ValueCell, most: float) -> None:
+        """Keep what is too much as state; nothing in a window with control tuples: they have their place."""
+        total = self._emitted()
+        bound = not (self._instance.context.engine.keeps_budget or any(one.controls for one in self._points))
+        if not bound or total <= most or self._instance.call("is_paced", operator.is_paced):
+            if cell.snapshot() != (None,):
+                cell.set(None)
+            return
+        parts = {}
+        for point in self._points:
+            rest = self._instance.call("emit", point.hold, math.ceil(point.pending * most / total))
+            parts[point.name] = [(part.batch, part.time_column or part.times) for part in rest]
+        cell.set((has_finished(operator), parts))
+        mark_finished(operator, finished=False)  # once all is emitted
+
+
+_BOUNDED = SparkSource, DelayHead
+"""Inputs whose tuples are given by others."""
+
+
+def merged_held(values: Iterable[tuple[_Held | None]]) -> _Held | None:
+    """What waits in several partitions, as that of one."""
+    merged: dict[str, list[tuple[pa.RecordBatch, Times | str | None]]] = {}
+    for (held,) in values:
+        for port, parts in held[1].items() if held else ():
+            merged.setdefault(port, []).extend(parts)
+    return (False, merged) if merged else None
+
+
 def poll_input(
-    operator: InputOperator, outputs: Iterable[OutputPoint], call: Call, ends: float = math.inf
+    operator: InputOperator,
+    outputs: Iterable[OutputPoint],
+    call: Call,
+    ends: float = math.inf,
+    most: float = math.inf,
 ) -> bool:
     """Call what emits the window's tuples; True if a `PushInput` had none.
 
-    `ends`: when the window's width is over, by the clock of the operator's context (monotonic).
+    `ends`: when the window's width is over, by the clock of the operator's context (monotonic). `most`: a
+    `PushInput` is asked no more once it has emitted so many.
     """
     if not isinstance(operator, PushInput):
         call("emit_tuples", operator.emit_tuples)
         return False
     context, outputs = operator.context, tuple(outputs)
+    most = min(most, operator.window_tuples)
     count = 0
     while True:
         context.engine.awake = False  # what comes from now on wakes it again
@@ -117,7 +205,7 @@ def poll_input(
         before, count = count, sum(point.pending for point in outputs)
         if operator.has_finished or count == before:
             break
-        if count >= operator.window_tuples or context.clock.monotonic() >= ends:
+        if count >= most or context.clock.monotonic() >= ends:
             return False
     if not count and not operator.has_finished:
         context.idle_seconds = max(0.0, min(ends - context.clock.monotonic(), context.window_seconds))

@@ -12,7 +12,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.metric import checked_value
 from ridgeline.api.operator import InputOperator, has_finished, operator_type
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.state import ENDED, METRICS, WATERMARK, ValueCell
+from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, ValueCell
 from ridgeline.engine.operator.ages import RecordAges
 from ridgeline.engine.operator.application_window import BeginWindow, EndWindow, Gathering
 from ridgeline.engine.operator.controls import ControlTuples, EmittedControls
@@ -194,7 +194,7 @@ tuples come timers by the new watermark and by the window's time. Then `end_of_i
 can come any more, and `end_window` is last. Metrics are read before the states of the window end, and keys
 that `before_checkpoint` has set live from then on. Only then is looked at what was emitted.
 """
-_CELLS = ENDED, WATERMARK, SLIDES, METRICS
+_CELLS = ENDED, WATERMARK, SLIDES, METRICS, HELD
 """The states that parts add, in the order in which they are written."""
 Part = TypeVar("Part", bound=TurnPart)
 

@@ -17,8 +17,9 @@ from ridgeline.api.cells.keyed_declaration import StateMoves, divide
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
-from ridgeline.api.state import ENDED, METRICS, WATERMARK, KeyedCell, ValueCell
+from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, KeyedCell, ValueCell
 from ridgeline.api.support.pickling import loads, pickled_classes
+from ridgeline.engine.operator.input import merged_held
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.keyed_columns import VaryingLeaf
@@ -138,6 +139,8 @@ def _divided(
             _set(into, True if all(cell.snapshot() == (True,) for cell in held) else None)
         elif name == METRICS:
             continue  # of an application window, which has ended
+        elif name == HELD:
+            into[0].apply((merged_held(cell.snapshot() for cell in held),))
         elif any(differs(cell.snapshot(), into[0].snapshot()) for cell in held):
             if name == SLIDES:
                 _divide_slides(operator, held, into, keyed)

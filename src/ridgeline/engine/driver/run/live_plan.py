@@ -329,6 +329,7 @@ class LivePlan:
             finished=self._begin.finished,
             capacity=self._executor.capacity,
             groups=self._outputs.group_windows,
+            bounded=self._executor.waits,
             follows=follows,
         )
 

@@ -235,8 +235,18 @@ class ApplicationRun:
             master.can_begin
             and not (self.paused or self.stopping)
             and not (master.under_way and self._live.due(master.next_window))
+            and not self._enough_under_way
             and self.held_back is None
         )
+
+    @property
+    def _enough_under_way(self) -> bool:
+        """See `Budgets.enough_under_way`."""
+        running = self.master.running
+        if not running:
+            return False
+        oldest = self._windows[running[0].window_id]
+        return self.master.budgets.enough_under_way(len(running), oldest.timeline.now() - oldest.planned)
 
     def window(
         self,
@@ -273,7 +283,7 @@ class ApplicationRun:
             self.take_changes()
             if not self.master.under_way and (planned := self._live.due(window_id)):
                 self._live.switch(planned)
-            read = self._live.inputs.advance(window_id)
+            read = self._live.inputs.advance(window_id, self.master.budgets.next)
             self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock), read)
         self._due(window_id)
 
@@ -281,7 +291,8 @@ class ApplicationRun:
         """Report that a window is due, unless it was committed before."""
         window = self._windows.get(window_id)
         read = {} if window is None else window.read
-        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000), read))
+        time = round(self._clock.wall() * 1_000_000)
+        self._process(WindowDue(window_id, time, read, self._live.inputs.taken))
 
     def turn(self, seconds: float) -> None:
         """Wait at most so long for what becomes of windows under way; commit and publish what is complete.
@@ -540,7 +551,7 @@ class ApplicationRun:
         self._live.switch_back(failure, staged=staged)
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}
-        self._windows[window_id].read = self._live.inputs.advance(window_id)
+        self._windows[window_id].read = self._live.inputs.advance(window_id, self.master.budgets.next)
         self._due(window_id)
 
     def _recording_failed(self, recording: str, window_id: int) -> None:

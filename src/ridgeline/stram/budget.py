@@ -1,0 +1,155 @@
+"""How many records each input may read in the next window, so that no window has work for long.
+
+A window that took all that waits would take longer the more waits, and more waits the longer it takes. So the
+work of a window is bounded in time. How many records that are follows from the windows before: it is the rule
+of Spark's rate estimator and of Flink's debloated buffers, by our own measurements. Pure: no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ridgeline.api.operator import InputOperator
+from ridgeline.api.support.loops import DelayHead
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import Budget, WindowReport
+from ridgeline.stram.windows import InFlightWindow
+
+FIRST_RECORDS = 1_000.0
+"""What is read in the first window: nothing is known of the work that a record makes."""
+LEAST_SECONDS = 0.5
+"""The work of a window is bounded to no less by itself: each window costs something, however narrow."""
+_GROWTH = 16.0
+"""A short window that took all it might is followed by one that is larger by so much at most."""
+_CAUTION = 4.0
+"""After a change of the plan budgets begin at this part of what they were."""
+_SHORT = 0.25
+"""A window with less than this part of the target says little about the work of a record."""
+
+
+class _Input(NamedTuple):
+    """An input operator: its partitions, and the containers that its records may reach."""
+
+    operators: frozenset[int]
+    reached: frozenset[int]
+
+
+class Budgets:
+    """The budget of each input operator. `learn` is told of each window that is complete."""
+
+    def __init__(self, plan: Plan, before: Mapping[str, Budget], *, bounded: bool) -> None:
+        """`bounded`: false where windows take no time that counts. `before`: those of the plan before.
+
+        After a change of the plan budgets begin at a part of what they were.
+        """
+        asked = plan.logical.attributes["window_work"]
+        least = max(LEAST_SECONDS, plan.logical.window_seconds) if asked is None else float(asked)
+        self.target = least if bounded else math.inf
+        """The seconds of work that a window may have."""
+        self._depth = 1
+        """How many windows under way keep the slot busy that has most to do."""
+        self._long = False
+        self._inputs = _inputs(plan) if bounded else {}
+        self._stages = {container.id: container.stage for container in plan.execution.containers}
+        self._budgets = {
+            name: Budget(max(1.0, before[name].records / _CAUTION) if name in before else FIRST_RECORDS)
+            for name in self._inputs
+        }
+
+    @property
+    def next(self) -> Mapping[str, Budget]:
+        """The budgets of a window that begins now, by input operator; empty where nothing is bounded."""
+        return dict(self._budgets)
+
+    def learn(self, window: InFlightWindow) -> None:
+        """Take in a window that is complete."""
+        if not self._inputs:
+            return
+        reports = tuple(window.reports.values())
+        emitted: dict[int, float] = {
+            one.window.operator: sum(one.window.tuples_out.values())
+            for report in reports
+            for one in report.operators
+        }
+        records = {
+            name: window.taken.get(name, sum(emitted.get(one, 0.0) for one in found.operators))
+            for name, found in self._inputs.items()
+        }
+        self._set_depth(reports)
+        for name, found in self._inputs.items():
+            if records[name] and name in window.budgets:
+                work = _longest(report for report in reports if report.window.container in found.reached)
+                share = records[name] / sum(records.values())
+                self._budgets[name] = self._following(
+                    self._budgets[name], window.budgets[name].records, records[name], share, work
+                )
+
+    def _following(self, budget: Budget, most: float, read: float, share: float, work: float) -> Budget:
+        """The budget after a window that might read `most` records, and has read some that made `work`.
+
+        `share`: the part that they are of what all inputs read. `work`: in seconds.
+        """
+        full = read >= most / 2
+        if work < _SHORT * self.target:
+            growth = min(_GROWTH, self.target / (2 * work)) if work else _GROWTH
+            return budget._replace(records=max(budget.records, read, growth * most)) if full else budget
+        if not full and share < 1 / (2 * len(self._inputs)):
+            return budget  # others have made the work
+        fits = read * self.target / work
+        if fits > budget.records:  # slowly, so that it does not swing
+            fits = (budget.records + fits) / 2
+        return Budget(max(1.0, fits), measured=True)
+
+    def enough_under_way(self, windows: int, seconds: float) -> bool:
+        """True if a further window would only wait for those that run, so that a change had to wait longer.
+
+        `windows`: how many run. `seconds`: how long the oldest of them has.
+        """
+        return windows >= self._depth and (self._long or seconds > self.target)
+
+    def _set_depth(self, reports: Iterable[WindowReport]) -> None:
+        """How many windows run if none waits for another (Little's law), and one that is ready."""
+        stages: dict[int, float] = defaultdict(float)
+        for report in reports:
+            stage = self._stages.get(report.window.container, 0)
+            stages[stage] = max(stages[stage], busy_seconds(report))
+        longest = _longest(reports)
+        self._depth = 1 + math.ceil(sum(stages.values()) / longest - _SHORT) if longest else 1
+        self._long = longest > self.target / 2
+
+
+def busy_seconds(report: WindowReport) -> float:
+    """How long a container worked on a window."""
+    return max(0.0, report.window.ended - report.window.began)
+
+
+def _longest(reports: Iterable[WindowReport]) -> float:
+    """How long the slot worked that had most to do: its containers work one after the other."""
+    slots: dict[tuple[str, int], float] = defaultdict(float)
+    for report in reports:
+        slots[report.window.host, report.window.pid] += busy_seconds(report)
+    return max(slots.values(), default=0.0)
+
+
+def _inputs(plan: Plan) -> dict[str, _Input]:
+    """The input operators by their logical names."""
+    home = plan.execution.homes
+    after: dict[int, set[int]] = defaultdict(set)
+    for stream in plan.physical.streams:
+        after[stream.source].add(stream.sink)
+    found: dict[str, set[int]] = defaultdict(set)
+    for one in plan.physical.operators:
+        if isinstance(one.operator, InputOperator) and not isinstance(one.operator, DelayHead):
+            found[one.name].add(one.id)
+    inputs = {}
+    for name, operators in found.items():
+        reached, waiting = set(operators), list(operators)
+        while waiting:
+            new = after[waiting.pop()] - reached
+            reached |= new
+            waiting += new
+        inputs[name] = _Input(frozenset(operators), frozenset(home[one] for one in reached))
+    return inputs

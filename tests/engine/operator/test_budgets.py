@@ -1,0 +1,82 @@
+"""Inputs in windows that may have only so many records: what is too much waits, in order, and is not lost."""
+
+from typing import Any
+
+import pytest
+
+from ridgeline import Application, InputOperator, Operator, OutputPort, State
+from ridgeline.engine.operator.input import merged_held
+from ridgeline.plan.protocol import Budget
+from ridgeline.testing import CollectorSink
+from support.engine.applications import Number
+from support.engine.containers import ByHand
+
+COUNT = 100
+
+
+class Heedless(InputOperator):
+    """Emits all that it has in its first two windows, as single tuples and as a batch, and finishes."""
+
+    numbers = OutputPort(Number)
+    position = State(0)
+
+    def emit_tuples(self) -> None:
+        start, stop = self.position, self.position + COUNT // 2
+        for value in range(start, stop - 20):
+            self.numbers.emit(Number(value))
+        self.numbers.emit_batch(self.numbers.schema.encode([Number(i) for i in range(stop - 20, stop)]))
+        self.position = stop
+        if stop == COUNT:
+            self.finish()
+
+
+class Heeding(Heedless):
+    """Emits what its budget has room for."""
+
+    def emit_tuples(self) -> None:
+        while self.context.budget and self.position < COUNT:
+            self.numbers.emit(Number(self.position))
+            self.position += 1
+        if self.position == COUNT:
+            self.finish()
+
+
+def run_of(source: Operator, budget: Budget) -> ByHand:
+    app = Application("app")
+    numbers = app.add_operator("source", source)
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", numbers.numbers, sink.input)
+    run = ByHand(app)
+    run.budgets = {"source": budget}
+    return run
+
+
+def windows(run: ByHand, *, dies: bool) -> list[list[Any]]:
+    found = []
+    while not run.finished:
+        assert len(found) <= COUNT
+        run.attempt(tag="void")
+        if dies:
+            run.die()
+        found.append(run.window(1))
+    return found
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies in each window"])
+@pytest.mark.parametrize("source", [Heedless, Heeding])
+@pytest.mark.parametrize("most", [1, 7, 50, 1000])
+def test_a_window_has_no_more_than_its_budget_and_all_comes_once_and_in_order(source, most, dies):
+    found = windows(run_of(source(), Budget(most, measured=True)), dies=dies)
+    assert [number["value"] for window in found for number in window] == list(range(COUNT))
+    assert max(map(len, found)) <= most
+
+
+def test_a_slow_start_holds_nothing_back_that_is_emitted():
+    assert list(map(len, windows(run_of(Heedless(), Budget(7)), dies=False))) == [50, 50]
+
+
+def test_what_waits_in_several_partitions_is_that_of_one_after_a_repartition():
+    first, second = (False, {"numbers": [("a", None)]}), (True, {"numbers": [("b", None)], "other": []})
+    merged = merged_held([(first,), (None,), (second,)])
+    assert merged == (False, {"numbers": [("a", None), ("b", None)], "other": []})
+    assert merged_held([(None,)]) is None
