@@ -396,6 +396,7 @@ def main() -> None:
         app()
     finally:
         finish()
+        gc.freeze()  # nor through all that there is at the end, which took a second
 
 
 if __name__ == "__main__":

@@ -248,8 +248,9 @@ class LocalExecutor:
                 with _interrupts_of_the_caller():
                     container.committed(window_id, states if self._random is None else None)
 
-    def close(self) -> tuple[()]:
+    def close(self, *, at_once: bool = False) -> tuple[()]:
         """Tear all containers down. Raises OperatorError."""
+        del at_once  # containers run in the thread that calls this: none is at work
         with _interrupts_of_the_caller():
             for container in self._containers:
                 container.close()

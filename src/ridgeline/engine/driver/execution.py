@@ -94,5 +94,8 @@ class WindowExecutor(Protocol):
     def abandon(self) -> None:
         """The plan that was prepared is not used."""
 
-    def close(self) -> Sequence[Failure]:
-        """Tear the containers down, in bounded time. Returns failures of it that must not fail the run."""
+    def close(self, *, at_once: bool = False) -> Sequence[Failure]:
+        """Tear the containers down, in bounded time. Returns failures of it that must not fail the run.
+
+        `at_once`: windows under way are void; nobody waits for a container that is at work.
+        """

@@ -27,6 +27,7 @@ from ridgeline.engine.driver.run.reporter import Observe, Reporter, Window
 from ridgeline.engine.process.garbage import spare_reported
 from ridgeline.measure.answers.application import DebugDumpAnswer
 from ridgeline.measure.events import RunEvent, StateCompacted, WindowPlanned, WindowRetried, WindowStarted
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
@@ -76,6 +77,8 @@ IDLE_SECONDS = 1.0
 """How often outputs may publish beside windows."""
 _HELD_SECONDS = 1.0
 """How long empty windows wait for a window in which something moved, and for its commit."""
+_PATIENCE_SECONDS = 1.0
+"""How long windows under way are waited for at a stop; those that take longer run again at the next start."""
 _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 
@@ -132,6 +135,7 @@ class ApplicationRun:
         self._idled = clock.monotonic()
         self._held_since: float | None = None
         """Since when windows wait for their commit in which nothing moved."""
+        self._asked_to_end: float | None = None
         self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock, stores)
@@ -188,6 +192,18 @@ class ApplicationRun:
     def ending(self) -> bool:
         """True once a user has asked for the end, whether that was taken or not. Any thread may ask."""
         return self.stopping or self.changes.end_asked
+
+    @property
+    def lets_go(self) -> bool:
+        """True once windows under way were waited for `_PATIENCE_SECONDS` after the first time it is asked.
+
+        They are void then. What is about to be committed is waited for, however long.
+        """
+        now = self._clock.monotonic()
+        if self._asked_to_end is None:
+            self._asked_to_end = now
+        late = now - self._asked_to_end >= _PATIENCE_SECONDS
+        return late and not self._committer.under_way and not self.master.held
 
     @property
     def held_back(self) -> str | None:
@@ -252,17 +268,21 @@ class ApplicationRun:
         self,
         window_id: int,
         source: Any = None,
-        due: float | None = None,
         offsets: SourceOffsets | None = None,
-    ) -> None:
+        over: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """Run a window until it is committed and published; returns at once if it was committed before.
 
-        A trigger that has one window in flight calls it, with `begin`'s arguments. Raises as `turn`.
+        A trigger that has one window in flight calls it, with `begin`'s arguments. False if it is `over`
+        before that. Raises as `turn`.
         """
-        self.begin(window_id, source, due, offsets)
+        self.begin(window_id, source, offsets=offsets)
         while self.master.committed < window_id:
+            if over():
+                return False
             if not self.commit_held():
-                self.turn(IDLE_SECONDS)
+                self.turn(_STOP_SECONDS)
+        return True
 
     def begin(
         self,
@@ -602,7 +622,11 @@ class ApplicationRun:
             self._live.inputs.close()
             self._live.settle_at_end()
             self.compactions.close()
-            for failure in self._executor.close():
+            void = self.master.under_way if orderly else 0
+            if void:
+                what = f"{plural(void, 'window')} from window {self.next_window} on took too long to wait for"
+                self._reporter.warn_now(f"{what}: void, and run again at the next start")
+            for failure in self._executor.close(at_once=bool(void)):
                 self._reporter.teardown_failed(failure)
             if orderly and not self._committer.under_way:
                 self._outputs.close(self.master.committed)

@@ -53,7 +53,16 @@ class Limits:
     def reached(self) -> bool:
         """True if no further window is to be committed that is not under way."""
         done = self._last is not None and self._run.master.committed >= self._last
-        return done or self._run.ended or self._run.stopping or self._stop.is_set()
+        return done or self._run.ended or self._asked
+
+    @property
+    def _asked(self) -> bool:
+        return self._run.stopping or self._stop.is_set()
+
+    @property
+    def over(self) -> bool:
+        """True if no window is waited for any more; those that are still under way are void."""
+        return self.reached and (not self._run.master.under_way or (self._asked and self._run.lets_go))
 
     @property
     def may_begin(self) -> bool:
@@ -75,16 +84,13 @@ class TickTrigger:
         self._stop = stop
 
     def drive(self, limits: Limits) -> None:
-        """Run windows until the limits are reached and all that have begun are committed.
-
-        Raises what a window raises.
-        """
+        """Run windows until the limits are over. Raises what a window raises."""
         run = self._run
         run.open()
         width = run.plan.logical.window_seconds
         due = began = self._clock.monotonic()
         held = False
-        while not limits.reached or run.master.under_way:
+        while not limits.over:
             run.take_changes()
             master = run.master
             now = self._clock.monotonic()
@@ -163,7 +169,8 @@ class QueryTrigger:
             self._wait_while_paused(limits)
             batch = SourceBatch(rows, schema, self._containers)
             with self._lag_monitor.window(batch_id):
-                self._run.window(batch_id, batch, offsets=self._offsets(batch_id))
+                if not self._run.window(batch_id, batch, self._offsets(batch_id), lambda: limits.over):
+                    raise _StopQueryError
             batch.finish()
             self._progress.committed(batch_id, batch.jobs)
 

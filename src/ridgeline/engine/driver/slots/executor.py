@@ -252,7 +252,7 @@ class SlotExecutor:
         """
         self._sender.committed(window_id)
 
-    def close(self) -> Sequence[Failure]:
+    def close(self, *, at_once: bool = False) -> Sequence[Failure]:
         """End all slots in order, within 20 s. Returns what failed in `deactivate` and `teardown`."""
         self._health.watchdog.close()
         failures: list[Failure] = []
@@ -260,7 +260,7 @@ class SlotExecutor:
         self._sender.send_commit(self._group)
         try:
             if self._group is not None:
-                failures = self._group.close()
+                failures = self._group.close(at_once=at_once)
                 self._health.heartbeats.all_read(self._group.refused)
         finally:
             self._platform.release()  # also what was claimed for slots that could not be started

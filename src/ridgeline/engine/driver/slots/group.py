@@ -63,6 +63,7 @@ _ATTEMPTS_OF_A_JOB = 100 * slot_task.JOINS
 """The attempts of a job's peers begin here times its number: Spark tries its task less often."""
 _SECRET_BYTES = 32
 _ENDING_SECONDS = 10.0
+_AT_ONCE_SECONDS = 0.3
 _REDIAL_SECONDS = 60.0
 """How much longer than the patience a slot tries to reach STRAM: if it joins, its host is back."""
 _JOBS_SECONDS = 8.0
@@ -296,16 +297,17 @@ class SlotGroup:
             events += self._job_ended(ended)
         return events
 
-    def close(self) -> list[Failure]:
+    def close(self, *, at_once: bool = False) -> list[Failure]:
         """End all slots in order, within 20 s; returns what failed in it.
 
-        A slot that does not answer in time is ended by Spark, which gives its containers 5 s.
+        A slot that does not answer in time is ended by Spark, which gives its containers 5 s. `at_once`: one
+        that is at work gets no time.
         """
         failures = self._left
         waiting = set(self._peers)
         for slot in waiting:
             self.send(slot, End())
-        deadline = self._clock.monotonic() + _ENDING_SECONDS
+        deadline = self._clock.monotonic() + (_AT_ONCE_SECONDS if at_once else _ENDING_SECONDS)
         while waiting and (left := deadline - self._clock.monotonic()) > 0:
             for event in self._network.poll(left):
                 if isinstance(event, Lost) and self.has(event.peer):
@@ -315,6 +317,8 @@ class SlotGroup:
                         if isinstance(one, SlotMessage) and isinstance(one.message, Ended):
                             failures += one.message.failures
                             waiting.discard(one.slot)
+        for slot in waiting:
+            self._network.hang_up(self._peers[slot])
         self._network.close()
         for slot in range(len(self._slots.placement)):
             if slot in waiting or slot not in self._peers:
