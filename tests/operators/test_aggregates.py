@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import Windowed, rolling, session, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators.aggregates.rules import TABLE
@@ -379,13 +379,6 @@ def test_a_function_takes_what_sessions_that_join_have() -> None:
     assert [(row["all"], row["text"]) for row in rows] == [(3, "acb"), (1, "d")]
 
 
-def test_sessions_need_to_know_how_results_of_a_function_join() -> None:
-    values = {"longest": agg.reduce("venue", longest, 0)}
-    with pytest.raises(ValidationError, match="needs `merge=` of `reduce`"):
-        run_local(application([], session("15s"), 30, 1, values))
-    assert run_local(application([], tumbling("15s"), 30, 1, values)).collected("sink") == []
-
-
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
@@ -400,45 +393,6 @@ def test_times_of_day_and_durations_are_counted(kind: pa.DataType, values: list[
     assert Application("times").read("in", items).aggregate("n", **counts).collect() == [
         {"about": 2, "exact": 2}
     ]
-
-
-@pytest.mark.parametrize(
-    ("value", "fault"),
-    [
-        (agg.variance("venue"), "column `venue` is string, which has no variance; give one of numbers"),
-        (agg.correlation("price", "venue"), "column `venue` is string, which has no correlation"),
-        (agg.covariance("price", "time"), "which has no covariance"),
-        (agg.slope("time", "price"), "which has no slope"),
-        (agg.quantile("venue", 0.5), "which has no quantile"),
-        (agg.quantile("pricce", 0.5), "there is no column `pricce`"),
-        (agg.top("size", exact=False), "give one of texts, or leave `exact` out"),
-        (agg.diff("venue"), "which has no diff"),
-        (agg.Aggregate("avg", "price"), "there is no aggregate `avg`"),
-    ],
-)
-def test_what_does_not_fit_is_refused(value: Any, fault: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        run_local(application([], tumbling("1m"), 0, 1, {"value": value}))
-    assert fault in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("make", "fault"),
-    [
-        (lambda: agg.quantile("x", 1.5), "a share from 0 to 1"),
-        (lambda: agg.quantile("x", math.nan), "a share from 0 to 1"),
-        (lambda: agg.quantiles("x", []), "one share at least"),
-        (lambda: agg.quantile("x", 0.5, interpolation="cubic"), "one of linear"),
-        (lambda: agg.histogram("x", [1]), "two borders"),
-        (lambda: agg.histogram("x", [1, 1]), "ascending"),
-        (lambda: agg.variance("x", ddof=2), "`ddof` is 1"),
-        (lambda: agg.rank("x", method="dense"), '"average", "min" or "max"'),
-        (lambda: agg.top("x", 0), "at least 1"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(make: Any, fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        make()
 
 
 @pytest.mark.parametrize("apart", [False, True])

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ridgeline import Application, OperatorError, ValidationError
+from ridgeline import Application, OperatorError
 from ridgeline.operators import Windowed, aggregate, tumbling
 from ridgeline.operators.async_map import Calls
-from ridgeline.plan.validation import validate
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 
@@ -148,25 +147,6 @@ def test_objects_go_in_and_out() -> None:
         "sink", CollectorSink()
     )
     assert run_local(app).collected("sink") == [["a", "a"], [None, None]]
-
-
-def plain(number: Number) -> Square:
-    return Square(number.value, 0)
-
-
-@pytest.mark.parametrize(
-    ("function", "options", "text"),
-    [
-        (plain, {}, "must be an `async def`; `map` takes other functions"),
-        (square, {"timeout": "soon"}, "square.timeout"),
-        (square, {"timeout": 0}, "must be more than 0"),
-        (square, {"back_off": "x"}, "square.back_off"),
-        (square, {"concurrency": 0}, "square.concurrency"),
-    ],
-)
-def test_faults(function: Any, options: Any, text: str) -> None:
-    with pytest.raises(ValidationError, match=text):
-        validate(application(function, **options))
 
 
 def test_a_callable_that_returns_no_awaitable_is_an_error_with_the_remedy() -> None:

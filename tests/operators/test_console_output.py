@@ -114,13 +114,6 @@ def test_colours_on_a_terminal_only(tmp_path: Path) -> None:
     assert "\x1b[" in text.getvalue()
 
 
-def test_a_format_that_cannot_be_read_is_a_fault() -> None:
-    [(name, value, rule)] = check_properties(ConsoleOutput(string_format="{"))[1]
-    assert (name, value) == ("string_format", "{")
-    assert rule.startswith("cannot be parsed: ")
-    assert rule.endswith("; use `{}` for the tuple, `{{` for a brace")
-
-
 @pytest.mark.parametrize(
     ("string_format", "reason"),
     [

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pytest
-
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import (
-    AsOfJoin,
     Deduplicate,
-    Detect,
-    LatestByKey,
-    Sort,
-    TableJoin,
-    WithinJoin,
-    absence,
 )
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
@@ -75,57 +65,3 @@ def test_times_are_those_of_the_rows() -> None:
     app.add_stream("first", once.output, again.input)
     app.add_stream("second", again.output, sink.input)
     assert [row.name for row in run_local(app).collected("sink")] == ["a", "c"]
-
-
-@pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        (lambda: Deduplicate("nothing"), "nothing"),
-        (Deduplicate, "key"),
-        (lambda: Deduplicate("id", within="soon"), "within"),
-        (lambda: Deduplicate("id", within=0), "within"),
-        (lambda: Deduplicate("id", by=cast("Any", "day")), "by"),
-    ],
-)
-def test_what_does_not_fit_is_refused(make: Any, what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
-        run(events([[(1, "a", 1.0, 0)]]), make())
-
-
-LISTS = pa.schema([("id", pa.int64()), ("many", pa.list_(pa.int64()))])
-
-
-@pytest.mark.parametrize(
-    ("make", "ports"),
-    [
-        (lambda: Deduplicate("many"), ["input"]),
-        (lambda: LatestByKey(("id", "many")), ["input"]),
-        (lambda: TableJoin("many"), ["input", "table"]),
-        (lambda: TableJoin("many", broadcast=True), ["input", "table"]),
-        (lambda: WithinJoin("many", "1s"), ["left", "right"]),
-        (lambda: AsOfJoin("many"), ["left", "right"]),
-        (lambda: Detect(absence("1s"), "many"), ["input"]),
-        (lambda: Sort("many"), ["input"]),
-    ],
-)
-def test_lists_are_no_keys(make: Any, ports: list[str]) -> None:
-    app = Application("lists")
-    source = app.add_operator("source", ListInput(LISTS, [(1, [1])]))
-    operator = app.add_operator("keyed", make())
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("rows", source.output, *(getattr(operator, port) for port in ports))
-    app.add_stream("keyed", operator.output, sink.input)
-    with pytest.raises(ValidationError, match=r"`many` is list.*, whose values cannot be keys"):
-        run_local(app)
-
-
-def test_without_times_the_remedy_is_in_the_error() -> None:
-    schema = pa.schema([("id", pa.int64())])
-    app = Application("once")
-    source = app.add_operator("source", ListInput(schema, [(1,), (1,)]))
-    once = app.add_operator("once", Deduplicate("id", within="1s"))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("events", source.output, once.input)
-    app.add_stream("first", once.output, sink.input)
-    with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
-        run_local(app)

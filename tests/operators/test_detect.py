@@ -285,39 +285,3 @@ def test_a_specification_has_patterns(pattern: Any) -> None:
     wrong: Any = {"kind": "Nothing"}
     with pytest.raises(ValidationError, match="pattern"):
         run_local(application([], Detect(wrong, "device")))
-
-
-@pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        (lambda: Detect(hysteresis("valu", above=2, below=1), "device"), r"`valu`.*`value`"),
-        (lambda: Detect(hysteresis("page", above=2, below=1), "device"), "reads numbers, but `page`"),
-        (lambda: Detect(absence("1s"), "devic"), "`devic`"),
-        (lambda: Detect(streak("valu > 2", 3), "device"), "`valu > 2`|'valu > 2'|valu > 2"),
-        (lambda: Detect(sequence({"pag": 1}, {"page": 2}, within=1), "device"), "`pag`"),
-        (lambda: Detect(absence("1s"), "device", value="since"), "since"),
-    ],
-)
-def test_what_does_not_fit_is_a_fault(make: Any, what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
-        run_local(application([], make()))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: hysteresis("value", above=1, below=2),
-        lambda: absence(0),
-        lambda: absence("soon"),
-        lambda: sequence({"page": "x"}, within="1s"),
-        lambda: sequence({"page": "x"}, 5, within="1s"),
-        lambda: rate(1, "1s"),
-        lambda: burst(2, "2s", "3s"),
-        lambda: zscore("value", math.nan),
-        lambda: ewma("value", alpha=1),
-        lambda: change_point("value", learn=1),
-    ],
-)
-def test_patterns_refuse_what_makes_no_sense(make: Any) -> None:
-    with pytest.raises(ValueError, match=r"got|duration"):
-        make()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import EventGenerator
 from ridgeline.operators.generators import (
     choice,
@@ -57,38 +56,3 @@ def counts(load: Any, windows: int, width: str = "1s", partitions: int = 2) -> l
 def test_as_many_records_as_are_due() -> None:
     assert counts(10, 4) == [10, 10, 10, 10]
     assert counts(2.5, 4) == [2, 3, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
-        ({"timestamp": "id"}, "must be a column of `times`"),
-        ({"timestamp": "at"}, "must be a column of `times`"),
-        ({"lateness": "5s"}, "needs `timestamp`"),
-        ({"per_second": 0}, "must be more than 0"),
-        ({"per_second": math.inf}, "must be more than 0"),
-        ({"columns": {}}, "at least 1"),
-    ],
-)
-def test_faults(options: dict[str, Any], fault: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        generated(1, **options)
-    assert fault in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: integers(2, 1),
-        lambda: uniform(1, math.nan),
-        lambda: normal(0, -1),
-        lambda: choice([]),
-        lambda: choice(["a"], [0]),
-        lambda: choice(["a"], [1, 2]),
-        lambda: times("soon", every=1),
-        lambda: times("2026-01-01", every="often"),
-    ],
-)
-def test_what_does_not_fit_is_refused(make: Any) -> None:
-    with pytest.raises(ValueError, match=r"got|Invalid isoformat|is not a duration"):
-        make()

@@ -20,7 +20,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, ValidationError
+from ridgeline import Application, DeadLetter, OperatorError, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import FileInput
@@ -368,22 +368,6 @@ class Files:
 
     def open_input_file(self, path: str) -> Any:
         return self._opened(self._files, path)
-
-
-@pytest.mark.parametrize(
-    ("properties", "text"),
-    [
-        ({"path": "in/*.xyz"}, "does not say its format"),
-        ({"path": "in/*.csv", "begin": {"a": 1}}, "`source.begin`"),
-        ({"path": "in/*.csv", "begin": "tomorrow"}, "ISO 8601"),
-        ({"path": "in/*.txt"}, "must have one column"),
-        ({"path": ""}, "must name a file"),
-        ({"path": "in/*.csv", "settle": "soon"}, "`source.settle`"),
-    ],
-)
-def test_what_is_refused(properties: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValidationError, match=text):
-        run_local(application(FileInput(schema=Row, **properties)))
 
 
 def test_a_folder_with_a_file_of_no_known_format(tmp_path: Path) -> None:

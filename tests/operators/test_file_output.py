@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ridgeline.api import RidgelineError
-from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import FileOutput
 from support.operators.harness import Driven, Published, batch
 
@@ -263,15 +262,6 @@ def test_objects_have_no_columns(tmp_path: Path) -> None:
         "give the output port upstream",
     ):
         Driven(FileOutput(path=tmp_path)).window(Schema(object).encode([1]))
-
-
-def test_properties_are_checked() -> None:
-    _, faults = check_properties(FileOutput(format="csv", roll_seconds=-1))
-    assert [(name, rule) for name, _, rule in faults] == [
-        ("path", "is required"),
-        ("format", "input should be 'parquet' or 'jsonl'"),
-        ("roll_seconds", "input should be greater than or equal to 0"),
-    ]
 
 
 def test_a_relative_path_is_relative_to_the_folder_of_the_command(

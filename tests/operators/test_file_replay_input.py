@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import FileReplayInput, _replay_lines, file_replay_input
 from support.depth import deep
 from support.operators.harness import Driven, HandClock
-from support.operators.replayed import Event, Line, Nested, replay, together, write
+from support.operators.replayed import Event, replay, together, write
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -233,50 +232,6 @@ def test_progress_adds_up_over_partitions(tmp_path: Path, format: str) -> None:
     assert seen == sorted(seen)
     assert seen[0] == pytest.approx(0.3, abs=0.05)
     assert seen[-1] == pytest.approx(1)
-
-
-def faults(**properties: Any) -> list[tuple[str, Any, str]]:
-    return check_properties(FileReplayInput(**properties))[1]
-
-
-def test_what_does_not_go_together_is_a_fault() -> None:
-    assert faults(path="a", schema=Event, format="csv", event_time="time", speed_up="2.5") == []
-    assert faults(
-        path="a", schema=Event, format="csv", event_time="time", rows_per_window=5, rows_per_second=1
-    ) == [
-        (
-            "event_time",
-            "time",
-            "sets the pace together with `rows_per_window` and `rows_per_second`; give one of them",
-        )
-    ]
-    assert faults(path="a", schema=Line, speed_up=2) == [
-        ("speed_up", 2.0, "needs `event_time`, the column with the rows' times")
-    ]
-    assert faults(path="a", schema=Event) == [
-        (
-            "schema",
-            "Event(n: int64, time: timestamp[us, tz=UTC])",
-            "must have one column, a `str`, for `format` text",
-        )
-    ]
-    assert (
-        faults(path="a", schema=object)[0][2]
-        == "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"
-    )
-    assert (
-        faults(path="a", schema=Event, format="csv", event_time="n")[0][2]
-        == "must be a column of the schema with a `datetime` or `date`"
-    )
-    assert [(name, rule) for name, _, rule in faults(path="a", schema=Nested, format="csv")] == [
-        ("schema", "is a column that CSV cannot hold; use another `format`")
-    ] * 3
-    assert faults(path=[], schema=Line) == [("path", [], "must name a file, a folder or a pattern")]
-    assert [(name, rule) for name, _, rule in faults(rows_per_window=0)] == [
-        ("path", "is required"), ("schema", "is required"), ("rows_per_window", ("input should be greater "
-            "than "
-            "0")),
-    ]  # fmt: skip
 
 
 def test_json_of_the_checkpoint_is_small(tmp_path: Path) -> None:

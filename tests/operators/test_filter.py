@@ -48,17 +48,6 @@ def test_only_what_the_predicate_likes(make, partitions):
         assert [row["value"] for row in got[0]] == [0, 2, 4, 6, 8]
 
 
-def test_one_predicate_is_needed():
-    with pytest.raises(
-        TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"
-    ):
-        Filter()
-    with pytest.raises(
-        TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got both; give one"
-    ):
-        Filter(predicate=is_even, batch_predicate=is_even)
-
-
 class Moment(NamedTuple):
     value: int | None
     time: datetime

@@ -51,14 +51,3 @@ def test_a_tuple_of_another_schema_is_reported():
         collect(Map(function=lambda number: number, schema=Square), {"data": (Number, WINDOWS)}, "output")
     with pytest.raises(OperatorError, match=r"a batch with columns \['value'\] was emitted"):
         collect(Map(batch_function=lambda batch: batch, schema=Square), {"data": (Number, WINDOWS)}, "output")
-
-
-def test_one_function_is_needed():
-    with pytest.raises(
-        TypeError, match="`Map` needs one of `function` and `batch_function`; got neither; give one"
-    ):
-        Map(schema=Square)
-    with pytest.raises(
-        TypeError, match="`Map` needs one of `function` and `batch_function`; got both; give one"
-    ):
-        Map(schema=Square, function=squares, batch_function=squares)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, ValidationError
-from ridgeline.operators import AsOfJoin, WindowJoin, WithinJoin, sliding, tumbling
+from ridgeline import Application
+from ridgeline.operators import AsOfJoin, WindowJoin, WithinJoin, tumbling
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
@@ -215,32 +215,3 @@ def test_results_of_a_join_are_in_time_for_what_follows(how: Any) -> None:
     assert run.collected("sink")
     assert not run.collected("again_late_left")
     assert not run.collected("again_late_right")
-
-
-@pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        (lambda: WithinJoin("user", "1s"), "`user`"),
-        (lambda: WithinJoin({"usr": "who"}, "1s"), "`usr`"),
-        (lambda: WithinJoin({"user": "page"}, "1s"), "never equal"),
-        (lambda: WithinJoin(ONE, "soon"), "within"),
-        (lambda: WithinJoin(ONE, "1s", suffix=""), "twice"),
-        (lambda: AsOfJoin("user"), "`user`"),
-        (lambda: AsOfJoin(ONE, "soon"), "within"),
-        (lambda: WindowJoin(ONE, sliding("2s", "1s")), "tumbling"),
-    ],
-)
-def test_what_does_not_fit_is_refused(make: Any, what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
-        run_local(application([], [], make()))
-
-
-def test_streams_without_times_are_refused() -> None:
-    app = Application("pairs")
-    one = app.add_operator("one", ListInput(View, [("ann", 0.0, 1, START)]))
-    join = app.add_operator("join", WithinJoin("user", "1s"))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("one", one.output, join.left, join.right)
-    app.add_stream("joined", join.output, sink.input)
-    with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
-        run_local(app)

@@ -2,7 +2,7 @@ from itertools import chain
 
 import pytest
 
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import RandomEventGenerator
 from ridgeline.operators.random_event_generator import random_integers
 from ridgeline.testing import CollectorSink, run_local
@@ -55,14 +55,6 @@ def test_without_a_count_there_is_no_end():
 
 def test_none_at_all():
     assert generate(2, count=0) == [[]]
-
-
-def test_bounds_in_the_wrong_order_are_reported():
-    with pytest.raises(
-        ValidationError,
-        match="property `minimum` of `RandomEventGenerator` is 5; must not be above `maximum`, which is 4",
-    ):
-        generate(minimum=5, maximum=4)
 
 
 def test_progress():

@@ -2,7 +2,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ridgeline import OperatorError, SchemaError
+from ridgeline import OperatorError
 from ridgeline.operators import RoundRobinHashMap
 from support.operators.one_operator import collect
 
@@ -66,15 +66,6 @@ def test_each_partition_groups_the_values_that_it_gets(partitions):
             expected += list(zip(values[:complete:2], values[1:complete:2], strict=True))
             carried[partition] = values[complete:]
         assert sorted(pairs) == sorted(expected)
-
-
-def test_keys_and_schema_must_agree():
-    with pytest.raises(
-        SchemaError,
-        match=r"the columns of `schema` must be the `keys` \['a', 'b'\]; got \['x', 'y'\]; "
-        r"rename one or the other",
-    ):
-        RoundRobinHashMap(keys=["a", "b"], schema=Point)
 
 
 def test_tuples_of_several_columns_are_refused():

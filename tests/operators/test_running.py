@@ -7,18 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ridgeline import Application, ValidationError
-from ridgeline.operators import Running
+from ridgeline import Application
 from ridgeline.operators import aggregate as agg
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Payment(NamedTuple):
-    account: str
-    country: int
-    cents: int | None
 
 
 class Timed(NamedTuple):
@@ -49,25 +42,3 @@ def test_a_key_is_forgotten_after_its_time_to_live(emit: str) -> None:
     ]  # fmt: skip
     found = counts(items, ttl="10s", ttl_by="record", emit=emit)
     assert found[:4] == [[("a", 1), ("b", 1)], [("a", 2)], [("b", 2)], [("a", 1), ("b", 3)]]
-
-
-@pytest.mark.parametrize(
-    ("properties", "fault"),
-    [
-        ({"values": {"start": agg.window_start()}}, "there are no windows here"),
-        ({"values": {"account": agg.count()}}, "must not have the name of a key's column"),
-        ({"values": {"n": agg.sum("cent")}}, "there is no column `cent`"),
-        ({"ttl": "soon"}, "must be a number of seconds"),
-        ({"ttl": 0}, "must be more than 0"),
-        ({"emit": "all"}, "'changes' or 'records'"),
-        ({"key": "acount"}, "acount"),
-    ],
-)
-def test_faults(properties: dict[str, Any], fault: str) -> None:
-    app = Application("payments")
-    source = app.read("payments", ListInput(Payment, []))
-    given = {"key": "account", "values": {"n": agg.count()}, **properties}
-    source.process("totals", Running(**given)).write("console")
-    with pytest.raises(ValidationError) as error:
-        run_local(app)
-    assert fault in str(error.value)

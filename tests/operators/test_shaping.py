@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
 
-from ridgeline import Application, OperatorError, ValidationError
-from ridgeline.operators import Explode, Flatten, Parse, Validate
+from ridgeline import Application, OperatorError
+from ridgeline.operators import Explode, Flatten, Parse
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.depth import deep
 from support.testing.shares import share
@@ -180,12 +179,6 @@ def test_what_no_stream_reads_is_an_error_or_a_dead_letter() -> None:
     assert [row["user"] for row in found] == ["a", "b"]
 
 
-class Checked(BaseModel):
-    number: int = Field(ge=0)
-    text: str | None = Field(max_length=3)
-    other: int = 5
-
-
 LISTS = pa.schema([("id", pa.int64()), ("items", pa.list_(pa.int64()))])
 
 
@@ -226,27 +219,3 @@ def test_flatten_equals_polars() -> None:
     ]
     found, _ = run(rows, Flatten("one", separator="."), schema, bad=False)
     assert list(found[0]) == ["id", "one.a", "one.deep.b", "two"]
-
-
-NESTED = pa.schema([("a", pa.struct([("b", pa.int64())])), ("a_b", pa.int64())])
-
-
-@pytest.mark.parametrize(
-    ("make", "schema", "what"),
-    [
-        (lambda: Parse("txt", schema=Short), Line, "`txt`"),
-        (lambda: Parse("number", schema=Short), Line, "only text and bytes"),
-        (lambda: Parse("text", schema=Short, keep="texts"), Line, "`texts`"),
-        (lambda: Parse("text", "regex", schema=Short), Line, "must be given"),
-        (lambda: Parse("text", "regex", schema=Short, pattern="("), Line, "regular expression"),
-        (lambda: Parse("text", "regex", schema=Short, pattern="(?P<user>.)"), Line, "no group `cents`"),
-        (lambda: Parse("text", "common_log", schema=Short), Line, "no group `cents`"),
-        (lambda: Validate(Checked), Short, "`number`"),
-        (lambda: Explode("text"), Line, "no list"),
-        (Flatten, NESTED, "`a_b` would be there twice"),
-    ],
-)
-def test_what_does_not_fit_is_a_fault(make: Any, schema: Any, what: str) -> None:
-    operator = make()
-    with pytest.raises(ValidationError, match=what):
-        run([], operator, schema, bad=isinstance(operator, (Parse, Validate)))

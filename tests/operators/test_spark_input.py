@@ -12,8 +12,6 @@ import pytest
 from ridgeline import Application
 from ridgeline.api import RidgelineError, SchemaError
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.operator import port_schema
-from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import SparkInput
 from ridgeline.operators._spark_types import spark_type
 from ridgeline.plan import find_notes, plan_application
@@ -69,28 +67,6 @@ def test_columns_that_do_not_fit_are_named(spark: Any) -> None:
     )
     with pytest.raises(ZeroDivisionError):
         rate(transform=lambda frame: 1 / 0).frame(spark)
-
-
-def test_faults() -> None:
-    assert check_properties(rate())[1] == []
-    [(name, _, rule)] = check_properties(SparkInput(format="rate", schema=object))[1]
-    assert (name, rule) == ("schema", "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`")
-    [(name, value, rule)] = check_properties(
-        SparkInput(format="rate", schema=pa.schema([("a", pa.month_day_nano_interval())]))
-    )[1]
-    assert (name, value, rule) == (
-        "schema",
-        "a: month_day_nano_interval",
-        "is a column that Spark has no type for",
-    )
-    assert [fault[0] for fault in check_properties(rate(source_schema=5))[1]] == ["source_schema"]
-    assert [fault[0] for fault in check_properties(SparkInput())[1]] == ["format", "schema"]
-    assert port_schema(rate(), "output").arrow.names == ["value"]
-    assert (rate().timestamp_of("output"), rate(timestamp="time").timestamp_of("output")) == (None, "time")
-    options = {"a": 1, "b": "x", "c": True, "d": 0.5}
-    assert check_properties(SparkInput(format="rate", schema=Number, options=options))[0]["options"] == {
-        "a": 1, "b": "x", "c": True, "d": 0.5,
-    }  # fmt: skip
 
 
 def test_every_type_that_a_tuple_may_have_is_known_to_spark() -> None:

@@ -14,7 +14,6 @@ import pytest
 from ridgeline.api import RidgelineError
 from ridgeline.api.errors import FencedError
 from ridgeline.api.support.files import StoreAwayError
-from ridgeline.api.support.properties import check_properties
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.operators import SparkOutput
 from support.crash.disks import full, small_disk
@@ -281,12 +280,6 @@ def test_files_that_another_driver_may_be_about_to_commit_stay(tmp_path: Path) -
     made(tmp_path, "w0000000001-p0-a9.parquet")
     driver.crash()
     assert [path.name for path in staged(tmp_path)] == ["w0000000002-p0-a9.parquet"]
-
-
-def test_a_mode_that_spark_does_not_have_is_a_fault() -> None:
-    assert check_properties(SparkOutput(format="parquet", mode="merge"))[1] == [
-        ("mode", "merge", "must be one of append, overwrite, error, errorifexists, ignore")
-    ]
 
 
 def test_a_type_that_spark_does_not_have(tmp_path: Path) -> None:

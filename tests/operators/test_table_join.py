@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import TableJoin
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
@@ -113,35 +112,6 @@ def test_versions_are_those_of_the_records_times(orders: Any, customers: Any) ->
     for partitions in (1, 3):
         join = TableJoin(ONE, "left", deleted="gone", versions="4s")
         assert counted(rows(run_local(application(orders, customers, join, partitions)))) == counted(expected)
-
-
-@pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        (lambda: TableJoin("customer"), "customer"),
-        (lambda: TableJoin({"customr": "id"}), "customr"),
-        (lambda: TableJoin({"customer": "cents"}), "cents"),
-        (lambda: TableJoin(ONE, deleted="removed"), "removed"),
-        (lambda: TableJoin(ONE, suffix=""), "twice"),
-        (lambda: TableJoin(ONE, versions="1h", broadcast=True), "versions"),
-        (lambda: TableJoin(ONE, versions="soon"), "versions"),
-    ],
-)
-def test_what_does_not_fit_is_refused(make: Any, what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
-        run_local(application([], [], make()))
-
-
-def test_versions_need_times() -> None:
-    app = Application("joined")
-    schema = pa.schema([("id", pa.int64())])
-    one = app.add_operator("one", ListInput(schema, [(1,)]))
-    join = app.add_operator("join", TableJoin("id", versions="1h"))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("one", one.output, join.input, join.table)
-    app.add_stream("joined", join.output, sink.input)
-    with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
-        run_local(app)
 
 
 class Sale(NamedTuple):

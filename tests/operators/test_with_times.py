@@ -3,11 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import pytest
-
-from ridgeline import Application, ValidationError
-from ridgeline.operators import Windowed, WithTimes, aggregate, tumbling
-from ridgeline.plan.validation import validate
+from ridgeline import Application
+from ridgeline.operators import Windowed, aggregate, tumbling
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,19 +54,3 @@ def test_a_null_is_no_time() -> None:
     rows, late, _ = results([click("a", 1), click("a", None)], tumbling("1m"), within=True)
     assert [row[-1] for row in rows] == [1]
     assert late == [("a", None)]
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: WithTimes("tme"), r"the timestamp column `tme` is not in .*did you mean `time`"),
-        (lambda: WithTimes("user"), r"the timestamp column `user` is string, not a time"),
-        (lambda: WithTimes("time", "soon"), r"timed\.lateness"),
-        (lambda: WithTimes("time", idle_after="x"), r"timed\.idle_after"),
-    ],
-)
-def test_faults(make: Any, text: str) -> None:
-    app = Application("clicks")
-    app.read("clicks", ListInput(Click, [])).process("timed", make()).write("sink")
-    with pytest.raises(ValidationError, match=text):
-        validate(app)

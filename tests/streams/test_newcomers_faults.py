@@ -16,9 +16,7 @@ from ridgeline.operators import (
     absence,
     rolling,
     session,
-    sliding,
     tumbling,
-    zscore,
 )
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.validation import find_faults
@@ -106,24 +104,6 @@ ONE_FAULT: dict[str, Steps] = {
 def test_one_cause_is_one_fault(what: str) -> None:
     (fault,) = faults(ONE_FAULT[what])
     assert what in fault
-
-
-@pytest.mark.parametrize(
-    ("make", "call"),
-    [
-        (lambda: tumbling("1 minute"), "`tumbling('1 minute')`: its `size` is no time: "),
-        (lambda: sliding("1h", slide="7m"), "`sliding('1h', slide='7m')`: the `size` of sliding windows"),
-        (lambda: session(-1), "`session(-1)`: its `gap` is no time: "),
-        (lambda: rolling(count=0), "`rolling(count=0)`: the `count` of a window"),
-        (lambda: agg.quantile("cents", 95), "`quantile('cents', 95)`: a quantile is a share from 0 to 1"),
-        (lambda: agg.stddev("cents", ddof=3), "`stddev('cents', ddof=3)`: `ddof` is 1"),
-        (lambda: zscore("cents", -1), "`zscore('cents', -1)`: "),
-    ],
-)
-def test_a_wrong_value_names_the_call(make: Callable[[], object], call: str) -> None:
-    with pytest.raises(ValueError) as error:  # noqa: PT011  the text is compared below
-        make()
-    assert str(error.value).startswith(call)
 
 
 @pytest.mark.parametrize(

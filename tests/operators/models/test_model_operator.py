@@ -18,7 +18,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from ridgeline import Application, OperatorError, ValidationError
+from ridgeline import Application, OperatorError
 from ridgeline.operators import ModelOperator
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
@@ -76,12 +76,6 @@ def failure(operator: ModelOperator, items: list[Any] | None = None, **options: 
     return str(caught.value)
 
 
-def refusal(operator: ModelOperator, **options: Any) -> str:
-    with pytest.raises(ValidationError) as caught:
-        run_local(application(operator, **options))
-    return str(caught.value)
-
-
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     joblib.dump(LOGISTIC, tmp_path / "first.joblib")
@@ -131,38 +125,6 @@ def test_columns_and_types_are_known_before_anything_runs(stored: Path) -> None:
     assert found.field("label") == pa.field("label", pa.int64(), nullable=False)
     nullable = ModelOperator(LINEAR, ["a"], missing="null")
     assert rows.process("other", nullable).schema.field("prediction").nullable
-
-
-@pytest.mark.parametrize(
-    ("operator", "parts"),
-    [
-        (ModelOperator(LINEAR, ["a", "bb"]), ["score", "`features` names `bb`", "did you mean `b`?"]),
-        (ModelOperator(LINEAR, ["a", "a"]), ["features", "must not be named twice"]),
-        (ModelOperator(LINEAR, ["a"], "kind"), ["`result` names `kind`", "give another name"]),
-        (ModelOperator(LINEAR, ["a"], {"x": "flaot"}), ["`x`", "did you mean `float`?"]),
-        (ModelOperator(LINEAR, ["a"], {"x": complex}), ["`x`", "has no column type"]),
-        (ModelOperator(LINEAR, ["a"], {}), ["must name a column"]),
-        (ModelOperator(LINEAR, []), ["features"]),
-        (ModelOperator("model.bin", ["a"]), ["must be a file that ends with .onnx, .joblib"]),
-        (ModelOperator(5, ["a"]), ["must be a file", "got 5"]),
-        (ModelOperator("nowhere_at_all:f", ["a"]), ["needs the module `nowhere_at_all`"]),
-        (ModelOperator(f"{__name__}:predict_liner", ["a"]), ["did you mean `predict_linear`?"]),
-        (ModelOperator(LINEAR, ["a"], "x", version_column="x"), ["must not have the name of a result"]),
-        (ModelOperator(LINEAR, ["a"], version_column="kind"), ["`version_column` names `kind`"]),
-        (ModelOperator(LINEAR, ["a"], missing="drop"), ["missing"]),
-    ],
-)
-def test_faults_come_before_anything_runs(operator: ModelOperator, parts: list[str]) -> None:
-    text = refusal(operator)
-    assert all(part in text for part in ["score", *parts]), text
-
-
-def test_nested_features_and_objects_are_refused() -> None:
-    nested = pa.schema([("a", pa.list_(pa.float64()))])
-    assert "features are numbers, booleans or texts" in refusal(
-        ModelOperator(LINEAR, ["a"]), items=[], schema=nested
-    )
-    assert "tuples of `object` have none" in refusal(ModelOperator(LINEAR, ["a"]), items=[], schema=object)
 
 
 @pytest.mark.parametrize(

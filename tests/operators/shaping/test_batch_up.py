@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import BatchUp
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
@@ -94,25 +93,3 @@ def test_partitions_change_while_it_runs() -> None:
     numbers = sorted(event.number for _, own in found for event in own)
     assert numbers == [event.number for window in MANY for event in window]
     assert all({event.key for event in own} == {key} and len(own) <= 3 for key, own in found)
-
-
-@pytest.mark.parametrize(
-    ("operator", "what"),
-    [
-        (lambda: BatchUp(0), "greater than or equal to 1"),
-        (lambda: BatchUp(3, "soon"), "must be a number of seconds"),
-        (lambda: BatchUp(3, 0), "must be more than 0"),
-        (lambda: BatchUp(3, key="kee"), "did you mean `key`"),
-        (lambda: BatchUp(3, key="key", column="key"), "must not have the name"),
-    ],
-)
-def test_what_does_not_fit_is_a_fault(operator: Any, what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
-        run([], operator())
-
-
-def test_tuples_without_columns_are_a_fault() -> None:
-    app = Application("objects")
-    app.read("source", ListInput(object, [1])).batch_up("batches", 3).write("sink")
-    with pytest.raises(ValidationError, match="tuples of `object` have no columns"):
-        run_local(app)

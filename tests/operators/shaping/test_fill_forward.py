@@ -9,11 +9,10 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, ValidationError
+from ridgeline import Application
 from ridgeline.operators import FillForward
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
@@ -100,19 +99,3 @@ def test_equals_polars_and_a_loop(windows: Any) -> None:
         assert same(run(given, FillForward(COLUMNS, "key"), partitions), filled(every, keyed=True))
     together = run(given, FillForward(COLUMNS), 3)
     assert list(map(texts, together)) == list(map(texts, filled(every, keyed=False)))
-
-
-@pytest.mark.parametrize(
-    ("operator", "what"),
-    [
-        (lambda: FillForward("valeu", "key"), "did you mean `value`"),
-        (lambda: FillForward("value", "kee"), "did you mean `key`"),
-        (lambda: FillForward("key", "key"), "must not be a column of the key"),
-        (lambda: FillForward("value", "key", within="soon"), "must be a number of seconds"),
-        (lambda: FillForward("value", "key", within=0), "must be more than 0"),
-        (lambda: FillForward((), "key"), "columns"),
-    ],
-)
-def test_what_does_not_fit_is_a_fault(operator: Any, what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
-        run([], operator())

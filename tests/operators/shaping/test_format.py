@@ -14,17 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError, ValidationError
+from ridgeline import Application, OperatorError
 from ridgeline.operators import Format, Parse
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.depth import deep
 
 QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
-
-
-class Address(NamedTuple):
-    street: str
-    zip: int | None
 
 
 class Flat(NamedTuple):
@@ -103,29 +98,9 @@ def test_csv_and_back(given: list[Flat]) -> None:
     ]
 
 
-class Avro(NamedTuple):
-    number: int
-    text: str | None
-    share: float | None
-    at: datetime
-    tags: list[str]
-    home: Address | None
-
-
 class Payment(NamedTuple):
     user: str
     cents: int | None
-
-
-WRITTEN = {
-    "type": "record",
-    "name": "Payment",
-    "fields": [
-        {"name": "cents", "type": ["null", "int"]},
-        {"name": "more", "type": "string"},
-        {"name": "user", "type": "string"},
-    ],
-}
 
 
 def test_framed_avro_without_the_framing_is_bad() -> None:
@@ -179,36 +154,3 @@ def test_chosen_columns_and_kept_ones() -> None:
     source = app.read("source", ListInput(Payment, [Payment("ann", 1)]))
     source.format("lines", column="line", columns="cents", keep=["user"]).write("sink", CollectorSink())
     assert run_local(app).collected("sink") == [{"user": "ann", "line": '{"cents":1}'}]
-
-
-LISTS = pa.schema([("tags", pa.list_(pa.string())), ("a b", pa.string())])
-
-
-@pytest.mark.parametrize(
-    ("operator", "schema", "what"),
-    [
-        (lambda: Format("csv"), LISTS, "flatten or explode it before, or take json"),
-        (lambda: Format("key_value", columns="a b"), LISTS, "`a b` cannot be a key"),
-        (lambda: Format("avro"), LISTS, "`a b` is no name of a field in Avro"),
-        (lambda: Format("template"), Payment, "must be given for the format template"),
-        (lambda: Format("json", template="{user}"), Payment, "is of the format template alone"),
-        (lambda: Format("template", template="{usr}"), Payment, "did you mean `user`"),
-        (lambda: Format("template", template="{user.__class__}"), Payment, "which is no column"),
-        (lambda: Format("template", template="{user!r}"), Payment, "is no part of a template"),
-        (lambda: Format("template", template="{user"), Payment, "is no template"),
-        (lambda: Format("json", written=WRITTEN), Payment, "is of the format avro alone"),
-        (lambda: Format("avro", written={"type": "recrd"}), Payment, "no Avro schema"),
-        (lambda: Format("json", columns="usr"), Payment, "did you mean `user`"),
-        (
-            lambda: Format("json", "user", keep="user"),
-            Payment,
-            "must not have the name of a column",
-        ),
-        (lambda: Format("xml", root="a b"), Payment, "root"),
-    ],
-)
-def test_what_does_not_fit_is_a_fault(operator: Any, schema: Any, what: str) -> None:
-    app = Application("formatted")
-    app.read("source", ListInput(schema, [])).process("write", operator()).write("sink")
-    with pytest.raises(ValidationError, match=what):
-        run_local(app)

@@ -86,8 +86,3 @@ def test_it_is_data() -> None:
 def test_what_does_not_fit_is_refused(steps: Any, what: str) -> None:
     with pytest.raises((ValidationError, RidgelineError), match=what):
         run([], steps)
-
-
-def test_what_cannot_be_pivoted_names_the_call() -> None:
-    with pytest.raises(ValueError, match=r"`only\(.*it takes an aggregate such as"):
-        agg.only(agg.window_end(), "sensor", "in")

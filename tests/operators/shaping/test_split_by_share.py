@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from ridgeline import Application, RidgelineError, ValidationError
-from ridgeline.operators import SplitByShare
+from ridgeline import Application, RidgelineError
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validation import validate
 from ridgeline.testing import ListInput
@@ -27,24 +26,6 @@ def test_it_is_data() -> None:
     visits.split_by_share("ab", {"a": 0.9, "b": 0.1}, ("user",)).a.write("sink")
     made = validate(app, {"ab.shares": {"a": 0.4, "b": 0.6}}).operator("ab").operator
     assert operator_spec("ab", made, {})["properties"]["shares"] == {"a": 0.4, "b": 0.6}
-
-
-@pytest.mark.parametrize(
-    ("operator", "what"),
-    [
-        (lambda: SplitByShare({"a": 0.9, "b": 0.2}, "user"), "1 in sum"),
-        (lambda: SplitByShare({"a": 1.5, "b": -0.5}, "user"), "1 in sum"),
-        (lambda: SplitByShare({"a": 0.5, "divide": 0.5}, "user"), "must be a name"),
-        (lambda: SplitByShare({"a": 0.9, "b": 0.1}, "usr"), "did you mean `user`"),
-    ],
-)
-def test_what_does_not_fit_is_a_fault(operator: Any, what: str) -> None:
-    app = Application("shares")
-    made = operator()
-    app.read("visits", ListInput(Visit, [])).into(app.add_operator("ab", made).input)
-    app.stream(made.a).write("sink")
-    with pytest.raises(ValidationError, match=what):
-        validate(app)
 
 
 def test_a_step_without_shares_says_so() -> None:
