@@ -594,7 +594,7 @@ ELSEWHERE = {
     "StdinInput": "operators/test_iterables.py::test_standard_input",
     "QueueInput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
     "QueueOutput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
-    "RandomEventGenerator": "operators/test_random_event_generator.py::test_the_sequence_is_the_same_for_any_"
+    "RandomEventGenerator": "operators/test_event_generator.py::test_the_sequence_is_the_same_for_any_"
     "number_of_partitions",
     "RoundRobinHashMap": "operators/test_round_robin_hash_map.py::test_each_partition_groups_the_values_that_"
     "it_gets",

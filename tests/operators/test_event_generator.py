@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from ridgeline import Application
-from ridgeline.operators import EventGenerator
+from ridgeline.operators import EventGenerator, RandomEventGenerator
 from ridgeline.operators.generators import (
     choice,
     integers,
@@ -16,6 +17,7 @@ from ridgeline.operators.generators import (
     times,
     uniform,
 )
+from ridgeline.operators.random_event_generator import random_integers
 from ridgeline.testing import CollectorSink, run_local
 from support.depth import deeper
 
@@ -56,3 +58,59 @@ def counts(load: Any, windows: int, width: str = "1s", partitions: int = 2) -> l
 def test_as_many_records_as_are_due() -> None:
     assert counts(10, 4) == [10, 10, 10, 10]
     assert counts(2.5, 4) == [2, 3, 2, 3]
+
+
+def generate(partitions=1, windows=None, **properties):
+    app = Application("random")
+    generator = app.add_operator("generator", RandomEventGenerator(**properties), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("numbers", generator.integer_data, sink.input)
+    run = run_local(app, windows=windows)
+    return [
+        [row["value"] for row in run.collected("sink", window)] for window in range(run.windows_committed)
+    ]
+
+
+def splitmix64(seed, number):
+    """The n-th value of SplitMix64, in plain integers."""
+    mask = 2**64 - 1
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+@pytest.mark.guide("004", "Event Generators")
+@pytest.mark.parametrize("seed", [0, 1, -5, 2**63])
+def test_numbers_are_those_of_splitmix64(seed):
+    expected = [splitmix64(seed, number) % 201 - 100 for number in range(50)]
+    assert random_integers(seed, 0, 50, -100, 100).tolist() == expected
+    assert random_integers(seed, 20, 30, -100, 100).tolist() == expected[20:30]
+
+
+def test_the_first_value_is_that_of_the_published_generator():
+    assert (
+        splitmix64(1234567, 0) == 6457827717110365317
+    )  # https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7])
+def test_the_sequence_is_the_same_for_any_number_of_partitions(partitions):
+    windows = generate(partitions, minimum=0, maximum=30_000, tuples_per_window=100, count=1_234, seed=7)
+    assert list(map(len, windows)) == [100] * 12 + [34]
+    assert list(chain.from_iterable(windows)) == random_integers(7, 0, 1_234, 0, 30_000).tolist()
+
+
+def test_without_a_count_there_is_no_end():
+    assert list(map(len, generate(2, windows=3, tuples_per_window=10))) == [10, 10, 10]
+
+
+def test_none_at_all():
+    assert generate(2, count=0) == [[]]
+
+
+def test_progress():
+    generator = RandomEventGenerator(count=100)
+    generator.position = 30
+    assert generator.progress() == (30.0, 70.0)
+    assert RandomEventGenerator().progress() == (0.0, None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
+import io
 import json
 import os
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -21,14 +22,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from ridgeline import Application, DeadLetter, OperatorError, RidgelineError
+from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
-from ridgeline.operators import FileInput
+from ridgeline.operators import FileInput, _replay_lines
 from ridgeline.operators.files._file_source import FileSource, Seen, hashed
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.depth import deep
 from support.testing.shares import share
+from support.waiting import wait_until
 
 
 class Row(NamedTuple):
@@ -50,50 +53,42 @@ def lines(rows: Iterable[Row]) -> bytes:
 
 def members(rows: list[Row]) -> bytes:
     """Two members, and zeros after them."""
-    return (
-        gzip.compress(lines(rows[: len(rows) // 2]))
-        + gzip.compress(lines(rows[len(rows) // 2 :]))
-        + b"\0" * 512
-    )
+    half = len(rows) // 2
+    return gzip.compress(lines(rows[:half])) + gzip.compress(lines(rows[half:])) + b"\0" * 512
 
 
 def zstd(data: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as out:
-        out.write(data)
-    return bytes(sink.getvalue().to_pybytes())
+    return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
-def csv(rows: Iterable[Row]) -> bytes:
-    return b"\xef\xbb\xbfnumber,other,file\r\n" + b"".join(
-        f"{row.number},x,{row.file}\r\n".encode() for row in rows
-    )
+def csv_lines(rows: Iterable[Row]) -> bytes:
+    head = b"\xef\xbb\xbfnumber,other,file\r\n"
+    return head + b"".join(f"{row.number},x,{row.file}\r\n".encode() for row in rows)
 
 
-def table(rows: list[Row]) -> pa.Table:
-    return pa.table({"number": [row.number for row in rows], "file": [row.file for row in rows]})
+def written(rows: pa.Table, form: str) -> bytes:
+    sink = io.BytesIO()
+    if form == "parquet":
+        pq.write_table(rows, sink, row_group_size=7)
+    elif form == "csv":
+        pa_csv.write_csv(rows, sink)
+    elif form == "avro":
+        kinds = {"int64": "long", "string": "string"}
+        fields = [{"name": one.name, "type": kinds[str(one.type)]} for one in rows.schema]
+        fastavro.writer(sink, {"type": "record", "name": "Row", "fields": fields}, rows.to_pylist())
+    else:
+        with (pa.ipc.new_stream if form == "arrows" else pa.ipc.new_file)(sink, rows.schema) as writer:
+            writer.write_table(rows, max_chunksize=9)
+    return sink.getvalue()
 
 
-def parquet(rows: list[Row]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table(rows), sink, row_group_size=7)
-    return bytes(sink.getvalue().to_pybytes())
+def as_table(form: str) -> Callable[[list[Row]], bytes]:
+    def write(rows: list[Row]) -> bytes:
+        numbers = pa.array([row.number for row in rows], pa.int64())
+        names = pa.array([row.file for row in rows], pa.string())
+        return written(pa.table({"number": numbers, "file": names}), form)
 
-
-def arrow(rows: list[Row], *, stream: bool = False) -> bytes:
-    sink, whole = pa.BufferOutputStream(), table(rows)
-    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(sink, whole.schema) as writer:
-        writer.write_table(whole, max_chunksize=9)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def avro(rows: list[Row]) -> bytes:
-    import io
-
-    fields = [{"name": "file", "type": "string"}, {"name": "number", "type": "long"}]
-    out = io.BytesIO()
-    fastavro.writer(out, {"type": "record", "name": "Row", "fields": fields}, [row._asdict() for row in rows])
-    return out.getvalue()
+    return write
 
 
 FORMS: dict[str, Callable[[list[Row]], bytes]] = {
@@ -102,12 +97,9 @@ FORMS: dict[str, Callable[[list[Row]], bytes]] = {
     "jsonl.gz": members,
     "jsonl.bz2": lambda rows: bz2.compress(lines(rows)),
     "ndjson.zst": lambda rows: zstd(lines(rows)),
-    "csv": csv,
-    "csv.gz": lambda rows: gzip.compress(csv(rows)),
-    "parquet": parquet,
-    "arrow": arrow,
-    "arrows": lambda rows: arrow(rows, stream=True),
-    "avro": avro,
+    "csv": csv_lines,
+    "csv.gz": lambda rows: gzip.compress(csv_lines(rows)),
+    **{form: as_table(form) for form in ("parquet", "arrow", "arrows", "avro")},
 }
 
 
@@ -177,61 +169,25 @@ def test_partitions_that_change_while_files_are_read(
     assert by_file(run.collected("sink")) == expected
 
 
-def until(app: Application, done: Callable[[list[Any]], bool], steps: Iterator[Any], **options: Any) -> Any:
-    """Run windows until the rows are there; `steps` is advanced while it runs."""
-    stop = threading.Event()
-    failures: list[BaseException] = []
-
-    def play() -> None:
-        try:
-            for _ in steps:
-                if stop.wait(0.3):
-                    return
-        except BaseException as error:  # noqa: BLE001  shown by the test
-            failures.append(error)
-
-    thread = threading.Thread(target=play)
-    thread.start()
-    rows: list[Any] = []
-    runs = []
-    checkpoint = options.pop("checkpoint")
-    windows = options.pop("windows", 6)
-    try:
-        for _ in range(60):
-            run = run_local(app, windows=windows, clock=SystemClock(), checkpoint=checkpoint, **options)
-            runs.append(run)
-            rows += run.collected("sink")
-            if done(rows):
-                break
-    finally:
-        stop.set()
-        thread.join()
-    assert not failures
-    return rows, runs
-
-
 def test_a_file_that_is_changed_after_it_was_read_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "in").mkdir()
     file = tmp_path / "in" / "a.csv"
-    file.write_bytes(csv(rows_of("a", 3)))
+    file.parent.mkdir()
+    file.write_bytes(csv_lines(rows_of("a", 3)))
     os.utime(file, (1, 1))
-    app = application(FileInput(tmp_path / "in", Row, discover_every=0.05))
-    shown: list[str] = []
+    app = application(FileInput(file.parent, Row, discover_every=0))
+    rows: list[Row] = []
 
-    def steps() -> Iterator[None]:
-        yield
-        yield
-        file.write_bytes(csv(rows_of("a", 4)))
+    def more() -> None:
+        run = run_local(app, windows=6, clock=SystemClock(), checkpoint=tmp_path / "c")
+        rows.extend(run.collected("sink"))
 
-    def done(rows: list[Row]) -> bool:
-        shown.append(capsys.readouterr().out)
-        return "changed after it was read" in "".join(shown)
-
-    rows, _ = until(app, done, steps(), checkpoint=tmp_path / "c")
+    wait_until(lambda: more() or rows, "the first rows")
+    file.write_bytes(csv_lines(rows_of("a", 4)))
+    what = f"file `{file}` was changed after it was read, and is not read again"
+    wait_until(lambda: more() or what in capsys.readouterr().out, "what is said of it")
     assert rows == rows_of("a", 3)
-    assert f"file `{file}` was changed after it was read, and is not read again" in "".join(shown)
 
 
 def test_a_file_that_grows_while_a_window_reads_its_end_is_read_on(tmp_path: Path) -> None:
@@ -290,14 +246,14 @@ DAMAGED: dict[str, Callable[[list[Row]], bytes]] = {
     "sum.jsonl.gz": wrong_sum,
     "cut.jsonl.bz2": lambda rows: b"".join(halves(rows, bz2.compress))[:-9],
     "cut.jsonl.zst": lambda rows: b"".join(halves(rows, zstd))[:-9],
-    "cut.avro": lambda rows: avro(rows)[:-9],
+    "cut.avro": lambda rows: FORMS["avro"](rows)[:-9],
 }
 
 
 @pytest.mark.parametrize(("window_bytes", "name"), share(2, [2**26, 4_000], DAMAGED))
 def test_the_rest_of_a_damaged_file_is_left_out(name: str, window_bytes: int, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(DAMAGED[name](rows_of("x", 3000)))
-    (tmp_path / "whole.csv").write_bytes(csv(rows_of("whole", 3)))
+    (tmp_path / "whole.csv").write_bytes(csv_lines(rows_of("whole", 3)))
     source = FileInput(tmp_path, Row, until="end", window_bytes=window_bytes)
     run = run_local(application(source, on_error="SKIP"), faults=Faults(window_bytes))
     found = by_file(run.collected("sink"))
@@ -426,30 +382,6 @@ class Noted(NamedTuple):
     note: str | None
 
 
-def avro_of(rows: pa.Table) -> bytes:
-    import io
-
-    kinds = {"int64": "long", "string": "string"}
-    fields = [{"name": one.name, "type": kinds[str(one.type)]} for one in rows.schema]
-    out = io.BytesIO()
-    fastavro.writer(out, {"type": "record", "name": "Row", "fields": fields}, rows.to_pylist())
-    return out.getvalue()
-
-
-def written(rows: pa.Table, form: str) -> bytes:
-    sink = pa.BufferOutputStream()
-    if form == "parquet":
-        pq.write_table(rows, sink)
-    elif form == "csv":
-        pa_csv.write_csv(rows, sink)
-    elif form == "arrow":
-        with pa.ipc.new_file(sink, rows.schema) as writer:
-            writer.write_table(rows)
-    else:
-        return avro_of(rows)
-    return bytes(sink.getvalue().to_pybytes())
-
-
 @pytest.mark.parametrize("form", ["parquet", "arrow", "avro", "csv"])
 def test_a_column_that_a_file_lacks_is_null_if_it_may_be(tmp_path: Path, form: str) -> None:
     """So a folder to which a column was added is read on; a name that is misspelt is refused."""
@@ -482,3 +414,54 @@ def test_a_column_that_a_file_has_twice_is_said(tmp_path: Path, form: str) -> No
     app = application(FileInput(path, Noted, until="end", settle=0.0), kind=Noted)
     with pytest.raises(RidgelineError, match=rf"a\.{form}` has the column `id` twice; write it once"):
         run_local(app)
+
+
+class Quoted(NamedTuple):
+    a: str
+    b: str
+
+
+def read_quoted(path: Path, *, on_error: OnError | None = None, **properties: object) -> list[Quoted]:
+    app = Application("rows")
+    attributes = {} if on_error is None else {"on_error": on_error}
+    source = FileInput(path, Quoted, until="end", settle=0.0, null_values=["-"], **properties)  # type: ignore[arg-type]
+    rows = app.add_operator("rows", source, **attributes)
+    sink = app.add_operator("sink", CollectorSink(Quoted))
+    app.add_stream("rows", rows.output, sink.input)
+    faults = Faults(seed=1, rate=0.1, kinds=("exception", "repeat", "restart"), quiet=True)
+    return run_local(app, faults=faults).collected("sink")
+
+
+@pytest.mark.parametrize("seed", range(deep(2)))
+def test_rows_are_those_of_pythons_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    random = Random(seed)
+    monkeypatch.setattr(_replay_lines, "BLOCK_BYTES", random.choice([3, 17, 2**18]))
+    monkeypatch.setattr(_replay_lines, "HEAD_BYTES", 5)
+    letters = ['"', '""', ",", "x", " ", "é", "\n", "\r\n", "\n\n", "1"]
+    wanted = []
+    text = io.StringIO(newline="")
+    writer = csv.writer(
+        text,
+        lineterminator=random.choice(["\n", "\r\n"]),
+        quoting=random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    )
+    writer.writerow(["a", "b"])
+    for _ in range(120):
+        wanted.append(Quoted(*("".join(random.choices(letters, k=random.randrange(1, 7))) for _ in "ab")))
+        writer.writerow(wanted[-1])
+    path = tmp_path / random.choice(["a.csv", "a.csv.gz"])
+    data = text.getvalue().encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    assert list(csv.reader(io.StringIO(data.decode(), newline=""))) == [["a", "b"], *map(list, wanted)]
+    assert read_quoted(path, window_bytes=random.choice([50, 500, 10**6])) == wanted
+
+
+def test_a_quote_that_is_not_closed_takes_its_line_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\nx,1\n"y,2\nz,3\n')
+    assert read_quoted(path, on_error=OnError.SKIP) == [("x", "1"), ("z", "3")]
+    monkeypatch.setattr(_replay_lines, "LONGEST_BYTES", 1000)
+    path.write_text('a,b\nx,1\n"y,2\n' + "z,3\n" * 1000)
+    assert read_quoted(path, on_error=OnError.SKIP) == [("x", "1"), *[("z", "3")] * 1000]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +14,9 @@ import pyarrow.dataset as ds
 import pytest
 
 from ridgeline import Application, OperatorError, RidgelineError, ValidationError
+from ridgeline.connect.window_output import WindowOutput
 from ridgeline.operators import FileOutput
-from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
+from ridgeline.testing import END_WINDOW, ConnectorTarget, Faults, ListInput, connector_checks, run_local
 from support.depth import deep
 from support.operators.harness import Driven, batch
 from support.operators.publishing import Driver, KilledError, Steps, Store, read
@@ -164,3 +167,32 @@ def test_a_driver_that_dies_at_any_step(
         if not died:
             break
     assert 20 < survive < 999
+
+
+class Folder(ConnectorTarget):
+    count = 0
+
+    def __init__(self, above: Path, by: list[str] | None) -> None:
+        Folder.count += 1
+        self.path, self.by = above / str(Folder.count), by
+
+    def output(self) -> WindowOutput:
+        return FileOutput(self.path, format="jsonl", partition_by=self.by, roll_seconds=0)
+
+    def rows(self) -> Sequence[Any]:
+        found = []
+        for path in self.path.rglob("*.jsonl"):
+            if any(part.startswith(".") for part in path.relative_to(self.path).parts):
+                continue
+            folder = path.parent.name.partition("=")[2]
+            found += [
+                (row["id"], row.get("key", folder and int(folder)), row["text"], row["value"])
+                for row in map(json.loads, path.read_text().splitlines())
+            ]
+        return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [None, ["key"]])
+def test_files_are_exactly_once(tmp_path: Path, by: list[str] | None) -> None:
+    assert connector_checks(lambda: Folder(tmp_path, by)).guarantee == "exactly once"

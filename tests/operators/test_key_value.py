@@ -7,10 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.api import SchemaError
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
+from ridgeline.operators import RangeKeyVal
 from ridgeline.operators.key_value import (
     FirstColumnCodec,
     check_columns,
@@ -21,6 +23,7 @@ from ridgeline.operators.key_value import (
     sums,
     to_batch,
 )
+from support.operators.one_operator import collect, values
 
 
 class Price(NamedTuple):
@@ -146,3 +149,42 @@ def test_wrong_numbers_of_columns_are_reported():
         check_columns(batch, 2, 2, "Sum")
     with pytest.raises(SchemaError, match="`Sum` takes a key and at least 1 value"):
         check_columns(batch.select(["a"]), 2, None, "Sum")
+
+
+class Quote(NamedTuple):
+    symbol: str
+    price: float | None
+
+
+class HighLow(NamedTuple):
+    symbol: str
+    high: float
+    low: float
+
+
+RANDOM = np.random.default_rng(2)
+WINDOWS = [
+    [Quote(f"s{k}", float(v)) for k, v in zip(RANDOM.integers(0, 9, n), RANDOM.normal(size=n), strict=True)]
+    for n in (40, 0, 17, 3, 25, 60, 1)
+]
+
+
+@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+def test_neither_nulls_nor_nans_beside_numbers_count(partitioner):
+    nan = float("nan")
+    windows = [
+        [Quote("a", None), Quote("a", nan), Quote("b", 1.0), Quote("c", None), Quote("b", nan)],
+        [Quote("a", 2.0), Quote("b", nan), Quote("b", 3.0), Quote("a", 1.0)],
+    ]
+    attributes = {"partitions": 2, "partitioner": partitioner, "application_window_count": 2}
+    got = collect(RangeKeyVal(schema=HighLow), {"data": (Quote, windows)}, "range", **attributes)
+    assert values(got) == [[], [("a", 2.0, 1.0), ("b", 3.0, 1.0)]]
+
+
+def test_a_schema_that_does_not_fit_is_reported():
+    with pytest.raises(
+        OperatorError,
+        match=r"`RangeKeyVal` emits 3 columns; got a `schema` with 2: \['symbol', 'price'\]; "
+        r"give one of 3 columns",
+    ):
+        collect(RangeKeyVal(schema=Quote), {"data": (Quote, WINDOWS)}, "range")

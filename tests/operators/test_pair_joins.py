@@ -1,4 +1,7 @@
-"""Joins of two streams whose times are near, or in one window: beside DuckDB and polars, and over faults."""
+"""Joins of two streams whose times are near, or in one window: beside DuckDB and polars.
+
+The rows that they hold in columns: beside a plain loop, with keys of one hash.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application
+from ridgeline import Application, stable_hash
 from ridgeline.operators import AsOfJoin, WindowJoin, WithinJoin, tumbling
+from ridgeline.operators._row_blocks import Block
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
@@ -215,3 +221,50 @@ def test_results_of_a_join_are_in_time_for_what_follows(how: Any) -> None:
     assert run.collected("sink")
     assert not run.collected("again_late_left")
     assert not run.collected("again_late_right")
+
+
+# Rows in columns --------------------------------------------------------------------------------------------
+TWINS = ("plumless", "buckeroo")
+"""Texts that have one hash."""
+HELD = st.tuples(st.sampled_from([None, *TWINS, "ann"]), st.integers(-5, 5))
+
+
+def test_the_twins_have_one_hash() -> None:
+    assert stable_hash(TWINS[0]) == stable_hash(TWINS[1])
+
+
+@QUIET
+@given(
+    st.lists(HELD, min_size=1, max_size=30),
+    st.lists(HELD, min_size=1, max_size=30),
+    st.sampled_from([1, 2**52, 2**58]),
+)
+def test_a_block_finds_what_a_loop_finds(held: Any, sought: Any, unit: int) -> None:
+    """Times may be as far apart as they can be."""
+    one, other = (
+        Block(
+            pa.record_batch({"key": pa.array([key for key, _ in rows], pa.string())}),
+            np.array([time * unit for _, time in rows], np.int64),
+            ("key",),
+        )
+        for rows in (held, sought)
+    )
+    own = other.sorted
+    times = other.times[own.rows]
+    first, last = one.find(own, times - unit, times + 2 * unit)
+    for row, begin, end in zip(own.rows.tolist(), first.tolist(), last.tolist(), strict=True):
+        key, time = sought[row]
+        expected = [n for n, (name, at) in enumerate(held) if name == key and -1 <= at - time <= 2]
+        assert sorted(one.sorted.rows[begin:end].tolist()) == expected
+        assert one.times[one.sorted.rows[begin:end]].tolist() == sorted(held[n][1] * unit for n in expected)
+
+
+def test_columns_of_nulls_alone_meet_nothing() -> None:
+    app = Application("nulls", window="1s")
+    sides = []
+    for name in ("left", "right"):
+        schema = pa.schema([("key", pa.null()), (name, pa.int64()), ("time", pa.timestamp("us", "UTC"))])
+        items = [(None, 0, START), END_WINDOW, (None, 1, START)]
+        sides.append(app.read(name, ListInput(schema, items, "time", lateness="3s")))
+    joined = sides[0].join_within("join", sides[1], "key", "1s", how="left").collect()
+    assert [(row["left"], row["right"]) for row in joined] == [(0, None), (1, None)]

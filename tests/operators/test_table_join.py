@@ -1,4 +1,4 @@
-"""Streams joined with tables: beside polars, window by window and as of the records' times, over faults."""
+"""Streams joined with tables as of the records' times, and first tuples of keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application
-from ridgeline.operators import TableJoin
+from ridgeline.operators import Deduplicate, TableJoin
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
@@ -22,7 +22,6 @@ START = datetime(2026, 3, 29, tzinfo=UTC)
 
 class Order(NamedTuple):
     customer: str | None
-    shop: float
     cents: int
     time: datetime
 
@@ -30,28 +29,15 @@ class Order(NamedTuple):
 class Customer(NamedTuple):
     id: str | None
     place: float
-    cents: int | None
     gone: bool | None
     time: datetime
 
 
 KEYS = st.sampled_from([None, "ann", "bob", "cyd"])
-PLACES = st.sampled_from([0.0, -0.0, 1.0, math.nan])
-ORDERS = st.lists(st.lists(st.tuples(KEYS, PLACES, st.integers(-2, 2), st.integers(0, 3)), max_size=7))
-CUSTOMERS = st.lists(
-    st.lists(
-        st.tuples(
-            KEYS,
-            PLACES,
-            st.sampled_from([None, 1, 2]),
-            st.sampled_from([None, False, True]),
-            st.integers(0, 3),
-        ),
-        max_size=7,
-    )
-)
-QUIET = settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
-ONE = {"customer": "id"}
+BACK = st.integers(0, 3)
+PLACES, GONE = st.sampled_from([0.0, -0.0, 1.0, math.nan]), st.sampled_from([None, False, True])
+ORDERS = st.lists(st.lists(st.tuples(KEYS, st.integers(-2, 2), BACK), max_size=7))
+CUSTOMERS = st.lists(st.lists(st.tuples(KEYS, PLACES, GONE, BACK), max_size=7))
 
 
 def timed(kind: Any, windows: Sequence[Sequence[tuple[Any, ...]]]) -> list[list[Any]]:
@@ -61,28 +47,6 @@ def timed(kind: Any, windows: Sequence[Sequence[tuple[Any, ...]]]) -> list[list[
     ]
 
 
-def application(orders: Any, customers: Any, operator: Any, partitions: int = 1) -> Application:
-    app = Application("joined", window="1s")
-    inputs = []
-    for name, kind, windows in (("orders", Order, orders), ("customers", Customer, customers)):
-        items = [item for window in windows for item in (*window, END_WINDOW)]
-        inputs.append(app.add_operator(name, ListInput(kind, items, "time", lateness="3s")))
-    join = app.add_operator("join", operator, partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("orders", inputs[0].output, join.input)
-    app.add_stream("customers", inputs[1].output, join.table)
-    app.add_stream("joined", join.output, sink.input)
-    return app
-
-
-def rows(run: Any, window: int | None = None) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in run.collected("sink", window)]
-
-
-def counted(found: Sequence[tuple[Any, ...]]) -> Counter[str]:
-    return Counter(repr(list(map(plain, row))) for row in found)
-
-
 def plain(value: Any) -> Any:
     """NaN equals NaN, -0.0 equals 0.0, and a time that in another form of UTC."""
     if isinstance(value, datetime):
@@ -90,28 +54,40 @@ def plain(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
+def counted(found: Sequence[Any]) -> Counter[str]:
+    return Counter(repr(list(map(plain, row))) for row in found)
+
+
 def as_of(orders: Any, customers: Any) -> list[tuple[Any, ...]]:
     found = []
     for number, window in enumerate(orders):
-        seen = [row for rows_ in customers[: number + 1] for row in rows_]
+        seen = [row for rows in customers[: number + 1] for row in rows]
         for order in window:
             best: Any = None
             for row in seen:
                 if row.id == order.customer and row.id is not None and row.time <= order.time:
                     best = row if best is None or row.time >= best.time else best
             gone = best is None or best.gone is True
-            found.append((*order, *((None,) * 3 if gone else (best.place, best.cents, best.time))))
+            found.append((*order, *((None,) * 2 if gone else (best.place, best.time))))
     return found
 
 
-@QUIET
+@settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 @given(ORDERS, CUSTOMERS)
 def test_versions_are_those_of_the_records_times(orders: Any, customers: Any) -> None:
     orders, customers = timed(Order, orders), timed(Customer, customers)
-    expected = as_of(orders, customers)
     for partitions in (1, 3):
-        join = TableJoin(ONE, "left", deleted="gone", versions="4s")
-        assert counted(rows(run_local(application(orders, customers, join, partitions)))) == counted(expected)
+        app = Application("joined", window="1s")
+        streams = []
+        for name, kind, windows in (("orders", Order, orders), ("customers", Customer, customers)):
+            items = [item for window in windows for item in (*window, END_WINDOW)]
+            streams.append(app.read(name, ListInput(kind, items, "time", lateness="3s")))
+        table = streams[1].table("table", key="id", deleted="gone")
+        on = {"customer": "id"}
+        joined = streams[0].join("join", table, on, "left", versions="4s", partitions=partitions)
+        joined.write("sink", CollectorSink())
+        found = [tuple(row.values()) for row in run_local(app).collected("sink")]
+        assert counted(found) == counted(as_of(orders, customers))
 
 
 class Sale(NamedTuple):
@@ -121,10 +97,7 @@ class Sale(NamedTuple):
 
 class Item(NamedTuple):
     key: int
-    name: str | None
-    since: datetime
-    tags: list[str]
-    gone: bool
+    name: str
 
 
 class Losing(TableJoin):
@@ -138,9 +111,9 @@ class Losing(TableJoin):
 
 @pytest.mark.parametrize("key", [1, 10**12])
 def test_rows_of_a_window_that_was_lost_are_not_joined(key: int) -> None:
-    items, sales, now = list[Any](), list[Any](), START
+    items, sales = list[Any](), list[Any]()
     for window in range(9):
-        items += [Item(key, f"n{window}", now, [], False)] if window in {0, 4} else []
+        items += [Item(key, f"n{window}")] if window in {0, 4} else []
         items.append(END_WINDOW)
         sales += [Sale(key, window), END_WINDOW]
     app = Application("shop", window="1s")
@@ -152,5 +125,35 @@ def test_rows_of_a_window_that_was_lost_are_not_joined(key: int) -> None:
     app.add_stream("sales", source.output, join.input)
     app.add_stream("items", changed.output, join.table)
     app.add_stream("joined", join.output, sink.input)
-    found = [(row[1], row[2]) for row in rows(run_local(app))]
+    found = [(row["number"], row["name"]) for row in run_local(app).collected("sink")]
     assert found == [(window, "n0") for window in range(9) if window != 4]
+
+
+# First tuples of keys ---------------------------------------------------------------------------------------
+
+
+class Event(NamedTuple):
+    id: int
+    name: str
+    value: float
+    time: datetime
+
+
+def test_by_the_clock_a_key_comes_again_once_its_time_is_over() -> None:
+    app = Application("once", window="1s")
+    items = [item for number in range(12) for item in (Event(number, "a", 1.0, START), END_WINDOW)]
+    once = Deduplicate("name", within="5s", by="clock")
+    parts = app.read("events", ListInput(Event, items)).process("once", once)
+    parts.output.write("sink", CollectorSink(Event))
+    parts.duplicates.write("others", CollectorSink(Event))
+    run = run_local(app)
+    assert [row.id for row in run.collected("sink")] == [0, 5, 10]
+    assert len(run.collected("others")) == 9
+
+
+def test_times_are_those_of_the_rows() -> None:
+    rows = [(1, "a", 1.0, 2), (1, "b", 1.0, 1), (2, "c", 1.0, 0)]
+    items = [Event(*row[:3], START - timedelta(seconds=row[3])) for row in rows]
+    events = Application("once", window="1s").read("events", ListInput(Event, items, "time", lateness="3s"))
+    again = events.deduplicate("once", "id").deduplicate("again", "value", within="1s")
+    assert [row.name for row in again.collect()] == ["a", "c"]

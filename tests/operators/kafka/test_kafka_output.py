@@ -3,16 +3,29 @@
 import json
 import random
 import threading
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from kafka_totals import application as totals_application
 from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
+from ridgeline.connect.window_output import WindowOutput
 from ridgeline.operators.kafka import KafkaInput, KafkaOutput
 from ridgeline.operators.kafka._sink import KafkaSink
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from ridgeline.testing import (
+    END_WINDOW,
+    CollectorSink,
+    ConnectorRow,
+    ConnectorTarget,
+    Faults,
+    ListInput,
+    connector_checks,
+    run_local,
+)
 from support.operators.kafka_topics import ends, fill, numbers, seen, values
 from support.waiting import wait_until
 
@@ -304,3 +317,94 @@ def test_a_transaction_that_the_broker_aborts_is_written_again_and_said(kafka):
     assert len(said) == 1, said
     assert said[0].startswith("`out`: Kafka has aborted a transaction before its commit")
     assert "its rows are written again" in said[0]
+
+
+_PARTITIONS = 2
+_MOST_BYTES = 200_000
+
+
+class Topic(ConnectorTarget):
+    why_not_down = "the client connects to the addresses that brokers announce"
+
+    def __init__(self, kafka: Any, *, transactional: bool) -> None:
+        self.kafka, self.topic = kafka, kafka.topic(partitions=_PARTITIONS)
+        self.transactional = transactional
+
+    def output(self) -> WindowOutput:
+        return KafkaOutput(
+            self.topic, servers=self.kafka.servers, key="key", format="json", transactional=self.transactional
+        )
+
+    def poison(self) -> ConnectorRow | None:
+        return ConnectorRow(10**6, 99, "poison " * 10 * _MOST_BYTES, 1.0)
+
+    def consumer(self, isolation: str) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.kafka.direct_servers,
+                "group.id": f"{self.topic}.reader",
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+            }
+        )
+
+    def rows(self) -> Sequence[Any]:
+        """What a reader of committed records finds, once no transaction is open."""
+        every, committed = self.consumer("read_uncommitted"), self.consumer("read_committed")
+        places = [TopicPartition(self.topic, number, OFFSET_BEGINNING) for number in range(_PARTITIONS)]
+
+        def ends(consumer: Consumer) -> list[int]:
+            return [consumer.get_watermark_offsets(place, 30.0)[1] for place in places]
+
+        try:
+            wait_until(lambda: ends(every) == ends(committed), "transactions to end", every=0.02)
+            committed.assign(places)
+            found, last = [], ends(committed)
+
+            def is_read() -> bool:
+                message = committed.poll(0.1)
+                if message is not None and message.error() is None:
+                    row = json.loads(message.value())
+                    found.append((row["id"], row["key"], row["text"], row["value"]))
+                at = [place.offset for place in committed.position(places)]
+                return all(one >= end or not end for one, end in zip(at, last, strict=True))
+
+            wait_until(is_read, "all rows", every=0)
+        finally:
+            every.close()
+            committed.close()
+        return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transactional", [True, False])
+def test_kafka_keeps_its_guarantee(kafka: Any, transactional: bool) -> None:
+    guarantee = "exactly once" if transactional else "at least once"
+    report = connector_checks(lambda: Topic(kafka, transactional=transactional), guarantee=guarantee)
+    assert report.guarantee == guarantee
+
+
+def test_totals_by_country_and_minute(kafka, tmp_path):
+    source, begin = kafka.topic(partitions=2), datetime(2026, 1, 1, 12, tzinfo=UTC)
+    rows = [
+        ("CH" if number % 3 else "NO", number, begin + timedelta(seconds=number)) for number in range(200)
+    ]
+    orders = [
+        {"value": {"country": c, "cents": n, "time": t.isoformat()}, "partition": n % 2} for c, n, t in rows
+    ]
+    fill(kafka, source, [*orders, {"value": b"{", "partition": 0}])
+    app = totals_application(kafka.servers, source, f"{source}-totals")
+    run_local(app, properties={"orders.until": "end"}, checkpoint=tmp_path)
+    expected = {}
+    for country, cents, time in rows:
+        if cents > 0:
+            start = time.replace(second=0)
+            count, total = expected.get((country, start), (0, 0))
+            expected[country, start] = count + 1, total + cents
+    found = values(kafka, f"{source}-totals")
+    assert len(found) == len(expected)
+    got = {
+        (one["country"], datetime.fromisoformat(one["window_start"])): (one["orders"], one["cents"])
+        for one in found
+    }
+    assert got == expected

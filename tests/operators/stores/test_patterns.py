@@ -10,10 +10,13 @@ from typing import NamedTuple
 import pyarrow.fs
 import pytest
 
-from ridgeline import Application
+from ridgeline import Application, RidgelineError
 from ridgeline.operators import FileInput, FileReplayInput
 from ridgeline.testing import CollectorSink, run_local, services
-from support.services.fixtures import ready
+from support.services import SeaweedFS
+from support.services.fixtures import ready, seaweedfs
+
+__all__ = ["seaweedfs"]
 
 
 class Row(NamedTuple):
@@ -85,3 +88,32 @@ def test_an_address_may_have_settings(files: tuple[Path, str, str]) -> None:
     _, bucket, settings = files
     uri = f"s3://{bucket}/in/*.txt?{settings}"
     assert texts(FileInput(uri, Row, until="end")) == ["1.txt", "file-#6.txt", "file-5.txt"]
+
+
+class Numbered(NamedTuple):
+    id: int
+
+
+def rows_of(path: str) -> list[Numbered]:
+    app = Application("rows")
+    app.read("source", FileInput(path, Numbered, until="end")).write("sink", CollectorSink(Numbered))
+    return run_local(app).collected("sink")
+
+
+@pytest.mark.slow
+def test_who_is_refused_learns_what_to_do(seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting would not mend it."""
+    bucket = seaweedfs.bucket()
+    files, _ = pyarrow.fs.FileSystem.from_uri(seaweedfs.uri(bucket))
+    with files.open_output_stream(f"{bucket}/in/a.jsonl") as file:
+        file.write(b'{"id": 1}\n')
+    for name, value in seaweedfs.addresses().items():
+        monkeypatch.setenv(name, value)
+    places = [f"s3://{bucket}/in/*.jsonl", f"s3://{bucket}/in", f"s3://{bucket}/in/a.jsonl"]
+    for place in places:
+        assert rows_of(place) == [(1,)]
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wr0ng-word")
+    for place in places:
+        with pytest.raises(RidgelineError, match="check the keys") as raised:
+            rows_of(place)
+        assert "wr0ng-word" not in str(raised.value)
