@@ -1,9 +1,5 @@
 """Tuples of a port that are kept between windows are matched by name when the code has changed."""
 
-import importlib
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -82,61 +78,41 @@ OBJECTS = [
 ]
 
 
-def load(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(folder))
-    (folder / f"{name}.py").write_text(text)
-    sys.modules.pop(name, None)
-    importlib.invalidate_caches()
-    return importlib.import_module(name)
-
-
 def rows(run: Any) -> list[tuple[int, int]]:
     return [(row.last, row.next) for row in run.collected("sink")]
 
 
-def both(name: str, before: str, after: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def both(version: Any, before: str, after: str) -> Any:
     """Results without a restart, and with one, after seven windows, with other code."""
-    for part in ("one", "two"):
-        (folder / part).mkdir()
-    module = load(f"{name}_one", before, folder / "one", monkeypatch)
+    module = version(before)
     whole = rows(run_local(module.application()))
     storage = MemoryStorage()
     found = rows(run_local(module.application(), checkpoint=storage, windows=7))
-    del sys.modules[f"{name}_one"]
-    (folder / "one" / f"{name}_one.py").unlink()
-    module = load(f"{name}_two", after, folder / "two", monkeypatch)
-    try:
-        return whole, found + rows(run_local(module.application(), checkpoint=storage))
-    finally:
-        del sys.modules[f"{name}_two"]
+    return whole, found + rows(run_local(version(after, "other_app").application(), checkpoint=storage))
 
 
 @pytest.mark.parametrize(
     ("fields", "how"), share(2, [SWAPPED, f"{SWAPPED}\n    more: int = 0"], [PAIR, *OBJECTS])
 )
-def test_tuples_in_a_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: str, how: dict[str, str]
-) -> None:
+def test_tuples_in_a_loop(version: Any, fields: str, how: dict[str, str]) -> None:
     before, after = (LOOP.format(fields=one, **how) for one in (BEFORE, fields))
-    whole, found = both("loop", before, after, tmp_path, monkeypatch)
+    whole, found = both(version, before, after)
     assert len(whole) > 10
     assert found == whole
 
 
 @pytest.mark.parametrize(("window", "how"), share(2, [SLIDES, SUMS], [PAIR, *OBJECTS]))
-def test_tuples_that_wait_for_the_end_of_a_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str, how: dict[str, str]
-) -> None:
+def test_tuples_that_wait_for_the_end_of_a_window(version: Any, window: str, how: dict[str, str]) -> None:
     before, after = (UNIFIED.format(fields=one, window=window, **how) for one in (BEFORE, SWAPPED))
-    whole, found = both("unified", before, after, tmp_path, monkeypatch)
+    whole, found = both(version, before, after)
     assert len(whole) > 4
     assert found == whole
 
 
-def test_a_column_of_another_type_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_of_another_type_is_refused(version: Any) -> None:
     before, after = (LOOP.format(fields=one, **PAIR) for one in (BEFORE, "last: float\n    next: float"))
     with pytest.raises(CheckpointError, match="the tuples that it keeps had the columns `last: int64`"):
-        both("loop", before, after, tmp_path, monkeypatch)
+        both(version, before, after)
 
 
 BATCHES = """
@@ -179,19 +155,11 @@ def application():
 """
 
 
-def test_objects_in_batches_that_operators_keep_are_matched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [BATCHES.format(fields=one) for one in (BEFORE, SWAPPED)]
-    for part in ("one", "two"):
-        (tmp_path / part).mkdir()
+def test_objects_in_batches_that_operators_keep_are_matched(version: Any) -> None:
     storage = MemoryStorage()
-    run_local(
-        load("batches", texts[0], tmp_path / "one", monkeypatch).application(), checkpoint=storage, windows=7
-    )
-    module = load("batches", texts[1], tmp_path / "two", monkeypatch)
+    run_local(version(BATCHES.format(fields=BEFORE)).application(), checkpoint=storage, windows=7)
+    module = version(BATCHES.format(fields=SWAPPED))
     found = run_local(module.application(), checkpoint=storage).collected("sink")
-    numbers = [*range(12), *range(12), 11]
     assert [(one.n, one.inner[0].last, one.inner[0].next) for one in found] == [
-        (n, n, 100 * n) for n in numbers
+        (n, n, 100 * n) for n in [*range(12), *range(12), 11]
     ]

@@ -4,11 +4,7 @@ Each version of the application is a module of its own, written and imported ane
 a loop over the same numbers.
 """
 
-import importlib
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +13,6 @@ import pytest
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
-from ridgeline.plan.edits import ReplaceOperator
 from ridgeline.testing import run_local
 from support.testing.shares import share
 
@@ -75,29 +70,16 @@ NAMED = "class Acc(NamedTuple):\n    count: int\n    total: int\n"
 
 
 @pytest.fixture
-def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def modules(version: Any) -> Any:
     """Imports a version of a module: `modules(name, classes, states, body)`."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    names: set[str] = set()
 
     def load(
         name: str, classes: str = NAMED, states: str = KEYED.format(kind="Acc"), body: str = BODY
     ) -> ModuleType:
-        text = TEMPLATE.format(
-            classes=classes, states=states, body=body, keys=KEYS, width=WIDTH, windows=WINDOWS
-        )
-        for known in names:
-            sys.modules.pop(known, None)
-            (tmp_path / f"{known}.py").unlink(missing_ok=True)
-        names.add(name)
-        (tmp_path / f"{name}.py").write_text(text)
-        importlib.invalidate_caches()
-        sys.dont_write_bytecode = True
-        return importlib.import_module(name)
+        sizes = {"keys": KEYS, "width": WIDTH, "windows": WINDOWS}
+        return version(TEMPLATE.format(classes=classes, states=states, body=body, **sizes), name)
 
-    yield load
-    for known in names:
-        sys.modules.pop(known, None)
+    return load
 
 
 def expected() -> list[tuple[int, int, int]]:
@@ -257,28 +239,6 @@ def test_a_conversion_runs_no_code_of_classes(modules: Any, bases: str) -> None:
     goes_on(modules("versioned_app", head + after), storage)
 
 
-def test_a_class_without_fields_may_get_some(modules: Any) -> None:
-    body = (
-        BODY.replace("(a.count, a.total)", "a[1:]")
-        .replace("Acc(count", "(Acc(), count")
-        .replace("count=count", "count")
-        .replace("total=total", "total")
-        .replace("a.count", "a[1]")
-        .replace("a.total", "a[2]")
-    )
-    states = KEYED.format(kind="tuple")
-    storage = first(
-        modules(
-            "versioned_app",
-            "@dataclass\nclass Acc:\n    pass\n",
-            states,
-            body.replace("(Acc(), count", "(Acc(), count"),
-        )
-    )
-    checked = body.replace("count, total =", "assert a is None or a[0] == Acc(), a\n        count, total =")
-    goes_on(modules("versioned_app", "@dataclass\nclass Acc:\n    more: int = 5\n", states, checked), storage)
-
-
 @pytest.mark.parametrize(
     ("states", "told"),
     [
@@ -299,94 +259,19 @@ def test_other_types_are_refused(modules: Any, states: str, told: str) -> None:
     goes_on(modules("old_app"), storage)
 
 
-def test_a_state_that_is_gone_can_be_dropped_with_its_class(modules: Any) -> None:
-    storage = first(
-        modules(
-            "old_app",
-            NAMED,
-            KEYED.format(kind="Acc") + "\n    other = KeyedState(object)",
-            BODY + "\n        self.other[r.key] = r.n",
-        )
-    )
-    counting = "n = self.other[r.key] = self.other[r.key] + 1\n        self.output.emit(Out(r.key, n, 0))"
-    without = modules("old_app", "", "other = KeyedState(object)", counting)
-    assert "no state `acc` any more" in refused(without, storage)
-    found = rows(run_local(without.application(), checkpoint=storage, windows=3, drop_state=["sum.acc"]))
-    found += rows(run_local(without.application(), checkpoint=storage))
-    assert sorted(found) == sorted((n % KEYS, count, 0) for n, count in others())
-
-
-def others() -> list[tuple[int, int]]:
-    """By number what `other` counts: from the last number before that had its key."""
-    held = {n % KEYS: n for n in range(WIDTH * FIRST)}
-    found = []
-    for n in range(WIDTH * FIRST, WIDTH * WINDOWS):
-        held[n % KEYS] += 1
-        found.append((n, held[n % KEYS]))
-    return found
-
-
-def live(module: ModuleType, storage: MemoryStorage, spec: str) -> Any:
-    """The rest, in which the operator is replaced at the sixth window."""
-    changes = {FIRST + 5: [ReplaceOperator("sum", {"class": spec})]}
-    return run_local(module.application(), checkpoint=storage, changes=changes)
-
-
-@pytest.mark.parametrize(
-    ("classes", "states", "told"),
-    [
-        ("from old_app import Acc", "sums = KeyedState(Acc, key=int)", "no state `acc` any more"),
-        ("class Acc(NamedTuple):\n    count: int\n", KEYED.format(kind="Acc"), "no field `total` any more"),
-    ],
-)
-def test_a_replaced_operator_that_would_lose_state_is_refused(
-    modules: Any, tmp_path: Path, classes: str, states: str, told: str
-) -> None:
-    storage = first(modules("old_app"))
-    text = TEMPLATE.format(
-        classes=classes, states=states, body="pass", keys=KEYS, width=WIDTH, windows=WINDOWS
-    ).replace("class Rec(NamedTuple)", "from old_app import Rec, Out\nclass NoRec(NamedTuple)")
-    text = text.replace("class Out(NamedTuple)", "class NoOut(NamedTuple)")
-    (tmp_path / "other_app.py").write_text(text)
-    importlib.invalidate_caches()
-    try:
-        found = live(sys.modules["old_app"], storage, "other_app.Sum")
-        assert told in found.changes[0].reason
-        assert "remove the operator and add another one" in found.changes[0].reason
-        assert rows(found) == expected()
-    finally:
-        sys.modules.pop("other_app", None)
-
-
-def test_values_that_pickle_does_not_give_back_name_their_operator(modules: Any) -> None:
-    classes = (
-        "class Acc(Exception):\n    def __init__(self, count, total):\n"
-        "        self.count, self.total = count, total\n        super().__init__()\n"
-    )
-    application = modules("versioned_app", classes).application()
-    told = r"operator `sum` .* in `state`: .* must come back from `pickle`"
-    with pytest.raises(RidgelineError, match=told):
-        run_local(application)
-
-
 def test_two_states_may_change_their_names(modules: Any) -> None:
     states = "acc = KeyedState(Acc, key=int)\n    last = KeyedState(int, key=int, default=-1)"
     body = BODY + "\n        self.last[r.key] = r.n"
     swapped = states.replace("acc", "one").replace("last", "acc").replace("one", "last")
-    other = (
-        body.replace("self.acc", "self.one").replace("self.last", "self.acc").replace("self.one", "self.last")
-    )
-    other = other.replace(
-        "a = self", "assert self.acc[r.key] == r.n - 40, self.acc[r.key]\n        a = self", 1
-    )
+    other = body.replace("self.acc", "self.one").replace("self.last", "self.acc")
+    other = other.replace("self.one", "self.last")
+    other = other.replace("a = self", "assert self.acc[r.key] == r.n - 40\n        a = self", 1)
     storage = first(modules("versioned_app", NAMED, states, body))
-    refused(modules("versioned_app", NAMED, swapped, other), storage)
+    module = modules("versioned_app", NAMED, swapped, other)
+    refused(module, storage)
     only = {"sum.acc": "sum.last"}
-    assert "`last` has values of its own" in refused(
-        modules("versioned_app", NAMED, swapped, other), storage, rename=only
-    )
-    both = {"sum.acc": "sum.last", "sum.last": "sum.acc"}
-    goes_on(modules("versioned_app", NAMED, swapped, other), storage, rename=both)
+    assert "`last` has values of its own" in refused(module, storage, rename=only)
+    goes_on(module, storage, rename={**only, "sum.last": "sum.acc"})
 
 
 LITERAL_BODY = """known = self.acc.get(r.key)
@@ -440,22 +325,22 @@ def test_a_member_of_an_enum_in_a_literal_is_known_by_its_name(modules: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("classes", "states", "put", "after", "fits", "segments"),
+    ("before", "put", "after", "fits", "segments"),
     share(
         2,
         [
-            ("", "KeyedState(int, key=int)", "1", "KeyedState(Literal[1, 2], key=int)", True),
-            ("", "KeyedState(int, key=int)", "3", "KeyedState(Literal[1, 2], key=int)", False),
-            ("", "KeyedState(int | None, key=int)", "3", "KeyedState(Literal[1] | None, key=int)", False),
-            ("", "KeyedState(Any, key=int)", "'a'", "KeyedState(Literal['a', 1], key=int)", True),
-            ("", "KeyedState(Any, key=int)", "2", "KeyedState(Literal['a', 1], key=int)", False),
-            ("", "KeyedState(str | int, key=int)", "2", "KeyedState(Literal['a'] | int, key=int)", True),
-            ("", "KeyedState(str | int, key=int)", "'b'", "KeyedState(Literal['a'] | int, key=int)", False),
-            ("", "KeyedState(list[int], key=int)", "[1, 3]", "KeyedState(list[Literal[1]], key=int)", False),
-            ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(3)", "", False),
-            ("class Acc(NamedTuple):\n    n: int\n", "KeyedState(Acc, key=int)", "Acc(1)", "", True),
-            (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.RED", "RED", True),
-            (COLOURS.format("RED", "r"), "KeyedState(Colour, key=int)", "Colour.BLUE", "RED", False),
+            ("int", "1", "Literal[1, 2]", True),
+            ("int", "3", "Literal[1, 2]", False),
+            ("int | None", "3", "Literal[1] | None", False),
+            ("Any", "'a'", "Literal['a', 1]", True),
+            ("Any", "2", "Literal['a', 1]", False),
+            ("str | int", "2", "Literal['a'] | int", True),
+            ("str | int", "'b'", "Literal['a'] | int", False),
+            ("list[int]", "[1, 3]", "list[Literal[1]]", False),
+            ("Acc", "Acc(3)", "Acc", False),
+            ("Acc", "Acc(1)", "Acc", True),
+            ("Colour", "Colour.RED", "Literal[Colour.RED]", True),
+            ("Colour", "Colour.BLUE", "Literal[Colour.RED]", False),
         ],
         [False, True],
         spread=True,
@@ -463,8 +348,7 @@ def test_a_member_of_an_enum_in_a_literal_is_known_by_its_name(modules: Any) -> 
 )
 def test_values_are_looked_at_where_a_literal_is_declared(
     modules: Any,
-    classes: str,
-    states: str,
+    before: str,
     put: str,
     after: str,
     fits: bool,
@@ -472,19 +356,16 @@ def test_values_are_looked_at_where_a_literal_is_declared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
-    imports = "from typing import Literal\n"
-    storage = first(modules("old_app", imports + classes, f"acc = {states}", f"self.acc[r.key] = {put}"))
-    now = after if "Keyed" in after else states
-    now = "KeyedState(Literal[Colour.RED], key=int)" if after == "RED" else now
-    changed = imports + classes.replace("n: int", "n: Literal[1, 2]")
-    module = modules("old_app", changed, f"acc = {now}", "pass")
-    if fits:
-        assert run_local(module.application(), checkpoint=storage, windows=1).windows_committed == 1
-        return
-    with pytest.raises(RidgelineError, match=r"`sum`.* is none of `"):
-        run_local(module.application(), checkpoint=storage, windows=1)
-    before = modules("old_app", imports + classes, f"acc = {states}", "pass")
-    assert run_local(before.application(), checkpoint=storage, windows=1).windows_committed == 1
+    classes = COLOURS.format("RED", "r") + "class Acc(NamedTuple):\n    n: int\n"
+    old = KEYED.format(kind=before)
+    storage = first(modules("old_app", classes, old, f"self.acc[r.key] = {put}"))
+    changed = classes.replace("n: int", "n: Literal[1, 2]")
+    module = modules("old_app", changed, KEYED.format(kind=after), "pass")
+    if not fits:
+        with pytest.raises(RidgelineError, match=r"`sum`.* is none of `"):
+            run_local(module.application(), checkpoint=storage, windows=1)
+        module = modules("old_app", classes, old, "pass")
+    assert run_local(module.application(), checkpoint=storage, windows=1).windows_committed == 1
 
 
 @pytest.mark.parametrize(
@@ -511,27 +392,3 @@ def test_values_of_any_type_are_looked_at_where_one_is_declared(
         run_local(modules("old_app", "", after, "pass").application(), checkpoint=storage, windows=1)
     run = run_local(modules("old_app", "", states, body).application(), checkpoint=storage, windows=1)
     assert run.windows_committed == 1, "nothing has changed by the refusal"
-
-
-@pytest.mark.parametrize(
-    ("states", "value", "after", "wanted"),
-    [
-        ("acc = State(None)", "self.acc", "acc = State(0)", lambda n: n + 1),
-        ("acc = State(None)", "self.acc", "acc = State(0.0)", lambda n: n + 1),
-        (
-            "acc = KeyedState(object, key=int)",
-            "self.acc[r.key]",
-            "acc = KeyedState(float, key=int)",
-            lambda n: n // KEYS + 1,
-        ),
-    ],
-)
-def test_values_of_the_declared_type_go_on(
-    modules: Any, states: str, value: str, after: str, wanted: Any
-) -> None:
-    kept = "self.acc.get(r.key)" if "[" in value else value
-    body = f"{value} = ({kept} or 0) + 1\n        self.output.emit(Out(r.key, int({value}), r.n))"
-    storage = first(modules("old_app", "", states, body))
-    run = run_local(modules("old_app", "", after, body).application(), checkpoint=storage, windows=3)
-    rows = sorted((row.total, row.count) for row in run.collected("sink"))
-    assert rows == [(n, wanted(n)) for n in range(WIDTH * FIRST, WIDTH * (FIRST + 3))]
