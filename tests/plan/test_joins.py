@@ -13,62 +13,6 @@ from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deep
 
 
-class Order(NamedTuple):
-    account: int
-    cents: int
-
-
-class Name(NamedTuple):
-    account: int
-    name: str
-
-
-class Sold(NamedTuple):
-    account: int
-    name: str
-    cents: int
-
-
-class Join(Operator):
-    """Each order with the names that its account had in the window and before."""
-
-    orders = InputPort(Order, key="account")
-    names = InputPort(Name, key="account")
-    sold = OutputPort(Sold)
-
-    known = KeyedState(tuple, default=())
-    waiting = KeyedState(tuple, default=())
-
-    @names.process
-    def note(self, name: Name) -> None:
-        self.known[name.account] = (*self.known[name.account], name.name)
-
-    @orders.process
-    def wait(self, order: Order) -> None:
-        self.waiting[order.account] = (*self.waiting[order.account], order.cents)
-
-    def end_window(self) -> None:
-        for account, cents in self.waiting.items():
-            for name in self.known[account]:
-                for amount in cents:
-                    self.sold.emit(Sold(account, name, amount))
-        self.waiting.clear()
-        for account in sorted(dict(self.known.changed())):
-            self.sold.emit(Sold(account, "news", 0))
-
-
-def joined(orders: list[Any], names: list[Any], partitions: int) -> Application:
-    app = Application("join", window="1s")
-    left = app.add_operator("orders", ListInput(Order, orders))
-    right = app.add_operator("names", ListInput(Name, names))
-    join = app.add_operator("join", Join(), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink(Sold))
-    app.add_stream("sold", join.sold, sink.input)
-    app.add_stream("all_orders", left.output, join.orders)
-    app.add_stream("all_names", right.output, join.names)
-    return app
-
-
 class Row(NamedTuple):
     key: str
     value: int

@@ -25,6 +25,7 @@ from ridgeline.operators import Filter, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.engine.on_spark import run_on_spark
+from support.rows import in_a_row
 from support.testing.shares import share
 
 
@@ -85,16 +86,15 @@ def by_window(windows: list[list[Any]], *, kills: bool = False) -> list[Any]:
 def sliding(
     windows: list[list[int]], operator: Any = None, kills: bool = False, **attributes: Any
 ) -> Application:
-    app = Application("sliding", window="1s")
     numbers = [[Total(number) for number in window] for window in windows]
     if "partitions" in attributes:
         attributes["partitioner"] = RoundRobinPartitioner()
-    source = app.add_operator("source", ListInput(Total, by_window(numbers, kills=kills)))
-    operator = app.add_operator("sum", operator or Sum(), **attributes)
-    sink = app.add_operator("sink", CollectorSink(Total))
-    app.add_stream("numbers", source.output, operator.numbers)
-    app.add_stream("sums", operator.sums, sink.input)
-    return app
+    return in_a_row(
+        Application("sliding", window="1s"),
+        source=ListInput(Total, by_window(numbers, kills=kills)),
+        sum=(operator or Sum(), attributes),
+        sink=CollectorSink(Total),
+    )
 
 
 def sums(run: LocalRun) -> dict[int, list[int]]:
@@ -134,6 +134,17 @@ def test_slides_survive_the_driver_in_every_window(case: Any, windows: int) -> N
         app = sliding(COUNTING, Sum(early=True), **slides)
         found |= sums(run_local(app, checkpoint=storage, windows=windows))
     assert found == expected
+
+
+@pytest.mark.guide("004", "Streaming Window vs Application Window")
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_tuples_that_wait_in_a_unifier_survive_the_death_of_containers(count: int) -> None:
+    shape = {"application_window_count": count, "partitions": 3}
+    killed = run_local(sliding(COUNTING, Sum(early=True), kills=True, **shape))
+    assert len(killed.retries) == len(COUNTING)
+    assert sums(killed) == {
+        end: [sum(range(end - count + 2, end + 2))] for end in range(count - 1, len(COUNTING), count)
+    }
 
 
 @pytest.mark.spark
@@ -215,30 +226,49 @@ def test_library_operators_without_results_of_windows_do_not_slide(operator: Any
         results([[Pair("a", 1)]], operator, port, **SIX_BY_TWO)
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_a_window_that_is_lost_is_missing_in_its_slides_only(partitions: int) -> None:
-    class Fails(Sum):
-        def end_window(self) -> None:
-            if self.total == 4:
-                raise ValueError("four")
-            super().end_window()
+class Fails(Sum):
+    """Fails at the end of the window with 4."""
 
-    lossy = {"application_window_count": 3, "slide_by_window_count": 1, "processing_mode": "AT_MOST_ONCE"}
-    app = Application("lossy", window="1s", processing_mode="AT_MOST_ONCE")
-    numbers = by_window([[Total(number)] for number in range(1, 9)])
-    source = app.add_operator("source", ListInput(Total, numbers))
-    operator = app.add_operator(
-        "sum", Fails(), partitions=partitions, partitioner=RoundRobinPartitioner(), **lossy
-    )
-    sink = app.add_operator("sink", CollectorSink(Total))
-    app.add_stream("numbers", source.output, operator.numbers)
-    app.add_stream("sums", operator.sums, sink.input)
-    assert sums(run_local(app)) == {2: [6], 3: [5], 4: [8], 5: [11], 6: [18], 7: [21]}
+    def end_window(self) -> None:
+        if self.total == 4:
+            raise ValueError("four")
+        super().end_window()
+
+
+class AddOrFail(Add):
+    """Fails at the end of the window with 4."""
+
+    def end_window(self) -> None:
+        if self.total == 4 + 5 + 6:
+            raise ValueError("four")
+        super().end_window()
+
+
+class SumOrFail(Sum):
+    sums = OutputPort(Total, unifier=AddOrFail)
+
+
+SLIDES = {2: [6], 3: [5], 4: [8], 5: [11], 6: [18], 7: [21], 8: [24]}
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "expected"),
+    [
+        (Fails(), {"slide_by_window_count": 1}, SLIDES),
+        (Fails(), {"slide_by_window_count": 1, "partitions": 2}, SLIDES),
+        (SumOrFail(early=True), {"partitions": 2}, {2: [6], 8: [24]}),
+    ],
+)
+def test_a_window_that_is_lost_is_missing_where_it_belongs_only(
+    operator: Sum, shape: dict[str, Any], expected: dict[int, list[int]]
+) -> None:
+    app = sliding(COUNTING[:9], operator, application_window_count=3, **shape)
+    assert sums(run_local(app, attributes={"processing_mode": "AT_MOST_ONCE"})) == expected
 
 
 def test_a_stream_of_slides_is_what_sliders_emit() -> None:
     plan = plan_application(sliding(COUNTING, partitions=2, **SIX_BY_TWO))
-    ports, _ = ports_of_stream(plan, "sums")
+    ports, _ = ports_of_stream(plan, "sum")
     assert [(plan.physical.operator(one).title, port) for one, port in ports] == [
         ("sum.sums#slider[0]", "output"),
         ("sum.sums#slider[1]", "output"),

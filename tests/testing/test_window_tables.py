@@ -1,4 +1,4 @@
-"""Which callbacks an operator gets in which window: tables by hand."""
+"""Which callbacks an operator gets in which window, and how long states of windows live: tables by hand."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from ridgeline import (
     Operator,
     OutputPort,
     State,
+    StateError,
+    ValidationError,
 )
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.rows import in_a_row
 from support.testing.shares import share
 
 
@@ -54,18 +57,19 @@ class Tell(Operator):
         self.stories.emit(Story(f"{self.story} e"))
 
 
-def telling(windows: list[str], kills: bool = False, **attributes: Any) -> Application:
+def telling(
+    windows: list[str], kills: bool = False, operator: Tell | None = None, **attributes: Any
+) -> Application:
     """One letter after the other; windows are separated, an empty one has no letters."""
-    app = Application("telling", window="500ms")
     items: list[Any] = []
     for window in windows:
         items += [*map(Letter, window), *[ABORT] * kills, END_WINDOW]
-    source = app.add_operator("source", ListInput(Letter, items[:-1]))
-    tell = app.add_operator("tell", Tell(), **attributes)
-    sink = app.add_operator("sink", CollectorSink(Story))
-    app.add_stream("letters", source.output, tell.letters)
-    app.add_stream("stories", tell.stories, sink.input)
-    return app
+    return in_a_row(
+        Application("telling", window="500ms"),
+        source=ListInput(Letter, items[:-1]),
+        tell=(operator or Tell(), attributes),
+        sink=CollectorSink(Story),
+    )
 
 
 def stories(run: LocalRun) -> dict[int, str]:
@@ -122,3 +126,39 @@ def test_what_an_operator_is_called_for(name: str, how: str) -> None:
     else:
         found = stories(run_local(app, interleave=5 if how == "interleaved" else None))
     assert found == expected
+
+
+def test_a_lost_window_ends_the_states_of_its_application_window() -> None:
+    class Fails(Tell):
+        @Tell.letters.process
+        def add(self, letter: Letter) -> None:
+            super().add(letter)
+            if letter.text == "x":
+                raise ValueError("x")
+
+    app = telling(["a", "b", "x", "d"], operator=Fails(), application_window_count=3)
+    assert stories(run_local(app, attributes={"processing_mode": "AT_MOST_ONCE"})) == {3: "b3 d3 e"}
+
+
+@pytest.mark.parametrize(
+    ("window", "attributes", "fault"),
+    [
+        ("500ms", {}, "must be a multiple of the window, 0.5 s; got 1.2 s; give 1 s"),
+        ("2s", {}, "must be a multiple of the window, 2 s; got 1.2 s; give 2 s"),
+        (0, {}, "windows of the application have no width"),
+        ("400ms", {"application_window_count": 3}, "leave one of them out"),
+        ("1ms", {"application_window": "8000h"}, "must be at most 2147483647"),
+    ],
+)
+def test_an_application_window_that_does_not_fit_is_a_fault(
+    window: Any, attributes: dict[str, Any], fault: str
+) -> None:
+    app = telling([""], **{"application_window": "1200ms", **attributes})
+    app.window = window
+    with pytest.raises(ValidationError, match=fault):
+        run_local(app)
+
+
+def test_a_scope_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(StateError, match='got \'session\'; give "application" or "window"'):
+        State(0, scope="session")  # type: ignore[arg-type]
