@@ -1,36 +1,38 @@
+"""Which operators share a container, and in which stage it runs."""
+
 from typing import Any
 
 import pytest
 
 from ridgeline.api import Application, KeyedPartitioner
-from ridgeline.plan import Plan, plan_application
+from ridgeline.plan import plan_application
 from support.plan.parts import Balances, Check, Filter, Follow, Join, Source, Store, payments_app
 from support.rows import in_a_row
 
 
-def stages(plan: Plan) -> list[list[list[str]]]:
-    """The titles of the operators of each container of each stage."""
+def stages(app: Application) -> list[str]:
+    """The stages of its plan. In each the operators of containers, which `|` separates."""
+    plan = plan_application(app)
     title = {operator.id: operator.title for operator in plan.physical.operators}
     return [
-        [[title[operator] for operator in box.operators] for box in stage.containers]
+        " | ".join(" ".join(title[operator] for operator in box.operators) for box in stage.containers)
         for stage in plan.execution.stages
     ]
 
 
 def test_payments() -> None:
+    assert stages(payments_app()) == [
+        "source[0] | source[1]",
+        "source.payments#unifier check rejected_store",
+        "balances[0] | balances[1] | balances[2]",
+        (
+            "balances.balances#unifier[0] top[0] | balances.balances#unifier[1] top[1]"
+            " | balances.balances#unifier[2] balance_store"
+        ),
+        "top.top#unifier top_store",
+    ]
     plan = plan_application(payments_app())
     assert plan.version == 0
-    assert stages(plan) == [
-        [["source[0]"], ["source[1]"]],
-        [["source.payments#unifier", "check", "rejected_store"]],
-        [["balances[0]"], ["balances[1]"], ["balances[2]"]],
-        [
-            ["balances.balances#unifier[0]", "top[0]"],
-            ["balances.balances#unifier[1]", "top[1]"],
-            ["balances.balances#unifier[2]", "balance_store"],
-        ],
-        [["top.top#unifier", "top_store"]],
-    ]
     assert [box.id for box in plan.execution.containers] == list(range(10))
     assert [stage.index for stage in plan.execution.stages] == list(range(5))
     assert [box.stage for box in plan.execution.containers] == [0, 0, 1, 2, 2, 2, 3, 3, 3, 4]
@@ -40,61 +42,16 @@ def diamond(*localities: Any, **partitions: int) -> Application:
     """Source -> check -> (valid, rejected): valid -> join.left, rejected -> balances -> join.right."""
     app = Application("diamond")
     source = app.add_operator("source", Source())
-    check = app.add_operator("check", Check(), partitions=partitions.get("check", 1))
+    check = app.add_operator("check", Check())
     balances = app.add_operator("balances", Balances(), partitions=partitions.get("balances", 1))
-    join = app.add_operator(
-        "join", Join(), partitions=partitions.get("join", 1), partitioner=KeyedPartitioner()
-    )
-    names = ("payments", "valid", "rejected", "balances")
-    locality = dict(zip(names, [*localities, None, None, None, None], strict=False))
-    app.add_stream("payments", source.payments, check.payments, locality=locality["payments"])
-    app.add_stream("valid", check.valid, join.left, locality=locality["valid"])
-    app.add_stream("rejected", check.rejected, balances.payments, locality=locality["rejected"])
-    app.add_stream("balances", balances.balances, join.right, locality=locality["balances"])
+    joined = {"partitions": partitions.get("join", 1), "partitioner": KeyedPartitioner()}
+    join = app.add_operator("join", Join(), **joined)
+    payments, valid, rejected = (*localities, None, None, None)[:3]
+    app.add_stream("payments", source.payments, check.payments, locality=payments)
+    app.add_stream("valid", check.valid, join.left, locality=valid)
+    app.add_stream("rejected", check.rejected, balances.payments, locality=rejected)
+    app.add_stream("balances", balances.balances, join.right)
     return app
-
-
-def test_a_diamond_in_one_container() -> None:
-    assert stages(plan_application(diamond())) == [[["source", "check", "balances", "join"]]]
-
-
-def test_a_diamond_with_one_wide_side() -> None:
-    assert stages(plan_application(diamond(balances=2))) == [
-        [["source", "check"]],
-        [["balances[0]"], ["balances[1]"]],
-        [["balances.balances#unifier", "join"]],
-    ]
-
-
-def test_a_diamond_with_a_wide_end_skips_a_stage() -> None:
-    assert stages(plan_application(diamond(balances=2, join=2))) == [
-        [["source", "check"]],
-        [["balances[0]"], ["balances[1]"]],
-        [["balances.balances#unifier[0]", "join[0]"], ["balances.balances#unifier[1]", "join[1]"]],
-    ]
-
-
-@pytest.mark.parametrize("locality", ["NODE_LOCAL", "RACK_LOCAL"])
-def test_apart(locality: str) -> None:
-    assert stages(plan_application(diamond(locality))) == [[["source"]], [["check", "balances", "join"]]]
-
-
-def test_apart_even_if_another_way_leads_there() -> None:
-    """`join` may not be with `check`, so not with `balances` either while that is fused with `check`."""
-    assert stages(plan_application(diamond(None, "NODE_LOCAL"))) == [
-        [["source", "check", "balances"]],
-        [["join"]],
-    ]
-
-
-def test_the_latest_upstream_is_the_one_to_join() -> None:
-    plan = plan_application(diamond(None, None, "NODE_LOCAL"))
-    assert stages(plan) == [[["source", "check"]], [["balances", "join"]]]
-
-
-@pytest.mark.parametrize("locality", ["THREAD_LOCAL", "CONTAINER_LOCAL"])
-def test_together_takes_along_what_lies_between(locality: str) -> None:
-    assert stages(plan_application(diamond(None, locality))) == [[["source", "check", "balances", "join"]]]
 
 
 def two_sources(locality: str | None) -> Application:
@@ -111,34 +68,51 @@ def two_sources(locality: str | None) -> Application:
     return app
 
 
-def test_two_inputs_meet_in_the_next_stage() -> None:
-    assert stages(plan_application(two_sources(None))) == [
-        [["source", "keep"], ["other", "balances"]],
-        [["join"]],
-    ]
+WHOLE = ["source check balances join"]
+WIDE = ["source check", "balances[0] | balances[1]"]
+MERGED = [f"balances.balances#unifier[{n}] join[{n}]" for n in range(2)]
 
 
 @pytest.mark.guide("002", "Streams")
-def test_together_keeps_an_operator_out_of_its_inputs_container() -> None:
-    assert stages(plan_application(two_sources("THREAD_LOCAL"))) == [
-        [["source"], ["other", "balances"]],
-        [["keep", "join"]],
-    ]
+@pytest.mark.parametrize(
+    ("app", "expected"),
+    [
+        (diamond(), WHOLE),
+        (diamond(balances=2), [*WIDE, "balances.balances#unifier join"]),
+        (diamond(balances=2, join=2), [*WIDE, " | ".join(MERGED)]),
+        (diamond("NODE_LOCAL"), ["source", "check balances join"]),
+        (diamond("RACK_LOCAL"), ["source", "check balances join"]),
+        # `join` may not be with `check`, so not with `balances` either while that is fused with `check`.
+        (diamond(None, "NODE_LOCAL"), ["source check balances", "join"]),
+        # The latest upstream is the one to join.
+        (diamond(None, None, "NODE_LOCAL"), ["source check", "balances join"]),
+        # What lies between is taken along.
+        (diamond(None, "THREAD_LOCAL"), WHOLE),
+        (diamond(None, "CONTAINER_LOCAL"), WHOLE),
+        (two_sources(None), ["source keep | other balances", "join"]),
+        # An operator is kept out of the container of its input, to be with another.
+        (two_sources("THREAD_LOCAL"), ["source | other balances", "keep join"]),
+    ],
+)
+def test_operators_share_a_container_as_far_as_localities_allow(
+    app: Application, expected: list[str]
+) -> None:
+    assert stages(app) == expected
 
 
 @pytest.mark.guide("002", "Parallel Partitions with Streams Modes")
 def test_parallel_partitions_are_fused_one_by_one() -> None:
-    app = Application("parallel")
-    source = app.add_operator("source", Source(), partitions=2)
-    follow = app.add_operator("follow", Follow())
-    keep = app.add_operator("keep", Filter(), partition_parallel=True)
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, follow.payments)
-    app.add_stream("valid", follow.valid, keep.data, locality="THREAD_LOCAL")
-    app.add_stream("kept", keep.passed, store.input)
-    assert stages(plan_application(app)) == [
-        [["source[0]", "follow[0]", "keep[0]"], ["source[1]", "follow[1]", "keep[1]"]],
-        [["keep.passed#unifier", "store"]],
+    app = in_a_row(
+        Application("parallel"),
+        source=(Source(), {"partitions": 2}),
+        follow=Follow(),
+        keep=(Filter(), {"partition_parallel": True}),
+        store=Store(),
+    )
+    app.set_attribute("follow", locality="THREAD_LOCAL")
+    assert stages(app) == [
+        "source[0] follow[0] keep[0] | source[1] follow[1] keep[1]",
+        "keep.passed#unifier store",
     ]
 
 
@@ -147,30 +121,25 @@ def test_intermediate_unifiers_have_containers_of_their_own() -> None:
         Application("cascade"), source=(Source(), {"partitions": 5, "unifier_limit": 2}), store=Store()
     )
     unifiers = [f"source.payments#unifier[{n}]" for n in range(4)]
-    assert stages(plan_application(app)) == [
-        [[f"source[{n}]"] for n in range(5)],
-        [[unifiers[0]], [unifiers[1]]],
-        [[unifiers[2]]],
-        [[unifiers[3], "store"]],
+    assert stages(app) == [
+        " | ".join(f"source[{n}]" for n in range(5)),
+        f"{unifiers[0]} | {unifiers[1]}",
+        unifiers[2],
+        f"{unifiers[3]} store",
     ]
 
 
 def test_equal_numbers_of_partitions_are_not_enough_to_fuse() -> None:
+    two = {"partitions": 2}
     app = in_a_row(
-        Application("shuffle"),
-        source=(Source(), {"partitions": 2}),
-        balances=(Balances(), {"partitions": 2}),
-        store=(Store(), {"partitions": 2}),
+        Application("shuffle"), source=(Source(), two), balances=(Balances(), two), store=(Store(), two)
     )
-    assert [len(stage) for stage in stages(plan_application(app))] == [2, 2, 2]
+    assert [len(stage.split("|")) for stage in stages(app)] == [2, 2, 2]
 
 
 def test_separate_graphs_share_the_stages() -> None:
     app = Application("two")
     for name in ("one", "two"):
-        source = app.add_operator(f"{name}_source", Source())
-        balances = app.add_operator(f"{name}_balances", Balances(), partitions=2)
-        store = app.add_operator(f"{name}_store", Store())
-        app.add_stream(f"{name}_payments", source.payments, balances.payments)
-        app.add_stream(f"{name}_balances", balances.balances, store.input)
-    assert [len(stage) for stage in stages(plan_application(app))] == [2, 4, 2]
+        row = {"source": Source(), "balances": (Balances(), {"partitions": 2}), "store": Store()}
+        in_a_row(app, **{f"{name}_{kind}": operator for kind, operator in row.items()})
+    assert [len(stage.split("|")) for stage in stages(app)] == [2, 4, 2]

@@ -1,4 +1,4 @@
-"""Properties of the plans of random applications."""
+"""Properties of the plans of random applications, and of edits that lead from one to another."""
 
 from collections import Counter
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.api import (
-    Application,
-    PartitionKeys,
-)
+from ridgeline.api import Application, PartitionKeys, ValidationError
 from ridgeline.plan import (
     PhysicalOperator,
     PhysicalPlan,
+    Plan,
     RoundRobin,
+    plan_application,
     plan_logical,
 )
+from ridgeline.plan.specification import edits_between
 from support.plan.random_applications import applications, many, plan_of
 
 
@@ -87,3 +87,40 @@ def test_every_tuple_arrives_where_it_must(app: Application, hashed: int, turn: 
 def test_the_same_plan_again(app: Application) -> None:
     plan = plan_of(app)
     assert plan_logical(plan.logical, version=3).execution == plan.execution
+
+
+def planned(app: Application, **given: Any) -> Plan | str:
+    """The plan, or the text of all faults."""
+    try:
+        return plan_application(app, **given)
+    except ValidationError as error:
+        return str(error)
+
+
+def picture(plan: Plan | str) -> Any:
+    """A plan without what depends on the order of adding."""
+    if isinstance(plan, str):
+        return plan
+    operators = {
+        one.name: (
+            type(one.operator),
+            {**one.attributes, "partitioner": repr(one.attributes["partitioner"])},
+            one.ports,
+            one.unifier_attributes,
+            one.divided,
+        )
+        for one in plan.logical.operators
+    }
+    streams = {
+        one.name: (str(one.source), dict(zip(map(str, one.sinks), one.localities, strict=True)))
+        for one in plan.logical.streams
+    }
+    return operators, streams, plan.logical.attributes
+
+
+@many
+@given(applications(), applications())
+def test_edits_between_any_two_applications(one: Application, other: Application) -> None:
+    old, new = plan_of(one), plan_of(other)
+    found = edits_between(old.logical, other)
+    assert picture(planned(one, edits=found)) == picture(new)

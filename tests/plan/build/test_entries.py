@@ -1,4 +1,4 @@
-"""One entry of a property given from outside: `-D source.options.maxOffsetsPerTrigger=1000`."""
+"""Properties given from outside: one entry, `-D source.options.maxOffsetsPerTrigger=1000`; large numbers."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,8 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from ridgeline import Application, InputOperator, OutputPort, ValidationError
-from ridgeline.operators import ConsoleOutput, SparkInput
+from ridgeline.operators import ConsoleOutput, RandomEventGenerator, SparkInput
+from ridgeline.plan.edits import SetProperty
 from ridgeline.plan.planner import plan_application
 from support.rows import in_a_row
 
@@ -148,3 +149,30 @@ def test_a_required_property_can_be_given_entry_by_entry():
 def test_a_secret_entry_is_not_shown():
     operator = planned(application(), {"source.secrets.password": "hunter2"})
     assert operator.secrets["password"].get_secret_value() == "hunter2"
+
+
+# Numbers: a count of 400 digits would make a window that never ends ----------------------------------------
+
+
+def dice() -> Application:
+    return in_a_row(Application("dice"), source=RandomEventGenerator(maximum=6), sink=ConsoleOutput())
+
+
+@pytest.mark.parametrize("value", [10**399, "9" * 400, 2**63, -(2**63) - 1])
+@pytest.mark.parametrize("name", ["count", "seed"])
+def test_numbers_beyond_64_bits_are_refused(name: str, value: object) -> None:
+    with pytest.raises(ValidationError) as raised:
+        plan_application(dice(), edits=[SetProperty("source", name, value)])
+    assert f"`source.{name}`" in str(raised.value)
+    assert "digits" in str(raised.value) or "less than" in str(raised.value)
+    assert len(str(raised.value)) < 600
+
+
+def test_the_greatest_number_is_taken() -> None:
+    plan = plan_application(dice(), edits=[SetProperty("source", "seed", 2**63 - 1)])
+    assert plan.logical.operator("source").operator.seed == 2**63 - 1
+
+
+def test_no_window_has_more_than_a_billion_tuples() -> None:
+    with pytest.raises(ValidationError, match="`tuples_per_window` of `RandomEventGenerator`"):
+        plan_application(dice(), edits=[SetProperty("source", "tuples_per_window", 10**18)])
