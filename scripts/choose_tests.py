@@ -81,6 +81,16 @@ class Meter:
         monitoring.register_callback(tool, events.LINE, reaches)
         monitoring.set_events(tool, events.PY_START)
 
+    def end(self) -> None:
+        """Have nothing told any more: this module may go before others run their last lines."""
+        self._file.close()
+        if self._monitoring is not None:
+            monitoring, tool = self._monitoring, self._monitoring.COVERAGE_ID
+            monitoring.set_events(tool, monitoring.events.NO_EVENTS)
+            for event in (monitoring.events.PY_START, monitoring.events.LINE):
+                monitoring.register_callback(tool, event, None)
+            monitoring.free_tool_id(tool)
+
     def measure(self, item: Any) -> Any:
         """Around a test: writes a line about it."""
         self._reached.clear()
@@ -113,6 +123,9 @@ def pytest_configure(config: Any) -> None:
         @pytest.hookimpl(wrapper=True, tryfirst=True)
         def pytest_runtest_protocol(self, item: Any) -> Any:
             return (yield from meter.measure(item))
+
+        def pytest_unconfigure(self) -> None:
+            meter.end()
 
     config.pluginmanager.register(Plugin())
 

@@ -91,12 +91,8 @@ def port_that_nobody_reads() -> Application:
     attributes={"balances.partitions": "3"},
 )
 def more_partitions_than_an_operator_can_have() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    balances = app.add_operator("balances", Single())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, balances.payments)
-    app.add_stream("balances", balances.balances, store.input, locality="THREAD_LOCAL")
+    app = in_a_row(Application("test"), source=Source(), balances=Single(), store=Store())
+    app.streams[-1].locality = "THREAD_LOCAL"
     return app
 
 
@@ -215,10 +211,8 @@ def parallel_to_different_numbers() -> Application:
 
 @faulty("`payments`: there is no locality 'THREADLOCAL'; did you mean `THREAD_LOCAL`?")
 def locality_that_does_not_exist() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, store.input, locality="THREADLOCAL")
+    app = in_a_row(Application("test"), payments=Source(), store=Store())
+    app.streams[0].locality = "THREADLOCAL"
     return app
 
 
@@ -227,39 +221,34 @@ def locality_that_does_not_exist() -> Application:
     "`balances`: locality THREAD_LOCAL wants ... or leave the locality out",
 )
 def together_with_other_partitions() -> Application:
+    two = {"partitions": 2}
+    app = in_a_row(Application("test"), payments=(Source(), two), balances=(Balances(), two), store=Store())
+    app.streams[0].locality = "CONTAINER_LOCAL"
+    app.streams[1].locality = "THREAD_LOCAL"
+    return app
+
+
+def joined(**localities: str) -> Application:
+    """Source -> join, and other -> balances -> join."""
     app = Application("test")
-    source = app.add_operator("source", Source(), partitions=2)
-    balances = app.add_operator("balances", Balances(), partitions=2)
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, balances.payments, locality="CONTAINER_LOCAL")
-    app.add_stream("balances", balances.balances, store.input, locality="THREAD_LOCAL")
+    source = app.add_operator("source", Source())
+    join = app.add_operator("join", Join())
+    app.add_stream("payments", source.payments, join.left)
+    in_a_row(app, others=Source(), balances=Balances())
+    app.add_stream("balances", app.operators[-1].operator.balances, join.right)
+    for stream in app.streams:
+        stream.locality = localities.get(stream.name)
     return app
 
 
 @faulty("`payments`: locality THREAD_LOCAL wants ... `others`, `balances` out")
 def two_inputs_together() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    other = app.add_operator("other", Source())
-    balances = app.add_operator("balances", Balances())
-    join = app.add_operator("join", Join())
-    app.add_stream("payments", source.payments, join.left, locality="THREAD_LOCAL")
-    app.add_stream("others", other.payments, balances.payments, locality="THREAD_LOCAL")
-    app.add_stream("balances", balances.balances, join.right, locality="THREAD_LOCAL")
-    return app
+    return joined(payments="THREAD_LOCAL", others="THREAD_LOCAL", balances="THREAD_LOCAL")
 
 
 @faulty("`payments`: locality THREAD_LOCAL wants ... locality of stream `payments` out")
 def input_that_would_wait() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    other = app.add_operator("other", Source())
-    balances = app.add_operator("balances", Balances())
-    join = app.add_operator("join", Join())
-    app.add_stream("payments", source.payments, join.left, locality="THREAD_LOCAL")
-    app.add_stream("others", other.payments, balances.payments)
-    app.add_stream("balances", balances.balances, join.right)
-    return app
+    return joined(payments="THREAD_LOCAL")
 
 
 @faulty("`valid`: locality CONTAINER_LOCAL wants ... locality of stream `valid` out")

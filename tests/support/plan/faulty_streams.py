@@ -21,9 +21,8 @@ faulty = Listing()
 )
 def nothing_connected() -> Application:
     app = Application("test")
-    app.add_operator("source", Source())
-    app.add_operator("check", Check())
-    app.add_operator("store", Store())
+    for name, operator in {"source": Source(), "check": Check(), "store": Store()}.items():
+        app.add_operator(name, operator)
     return app
 
 
@@ -136,12 +135,9 @@ def things_that_are_no_ports() -> Application:
 
 @faulty("`payments`: the stream goes from input port ... source.payments, check.payments)`")
 def source_and_sink_swapped() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    check = app.add_operator("check", Check())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", check.payments, source.payments)
-    app.add_stream("valid", check.valid, store.input)
+    app = in_a_row(Application("test"), source=Source(), check=Check(), store=Store())
+    swapped = app.streams[0]
+    swapped.name, swapped.source, swapped.sinks = "payments", *swapped.sinks, (swapped.source,)
     return app
 
 
@@ -171,10 +167,8 @@ def stream_without_sinks() -> Application:
 
 @faulty("`payments`: `store.input` is a sink of the stream twice; name it once")
 def sink_twice() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, store.input, store.input)
+    app = in_a_row(Application("test"), payments=Source(), store=Store())
+    app.streams[0].sinks *= 2
     return app
 
 
@@ -227,11 +221,13 @@ def roots_that_cannot_be() -> Application:
 
 @faulty("`check.processing_mode`: it is AT_MOST_ONCE, ... too, or this one AT_LEAST_ONCE")
 def at_most_once_upstream() -> Application:
+    modes = ("AT_MOST_ONCE", "at_most_once", "EXACTLY_ONCE")
+    first, second, third = ({"processing_mode": mode} for mode in modes)
     return in_a_row(
         Application("test"),
-        source=(Source(), {"processing_mode": "AT_MOST_ONCE"}),
-        check=(Check(), {"processing_mode": "at_most_once"}),
-        balances=(Balances(), {"processing_mode": "EXACTLY_ONCE"}),
+        source=(Source(), first),
+        check=(Check(), second),
+        balances=(Balances(), third),
         store=Store(),
     )
 
