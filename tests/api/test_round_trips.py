@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
-from hypothesis import assume, example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline import KeyedState, StateError, stable_hash
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import SchemaError
@@ -135,52 +133,3 @@ def test_rows_of_any_values_come_out_equal_or_are_refused_by_column(data: Any) -
     for came in found:
         assert [type(row) for row in came] == [kind] * len(rows)
         assert same(came, rows)
-
-
-KEYS = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(),
-        st.text(),
-        st.binary(),
-        st.decimals(allow_nan=False),
-        st.dates(),
-        st.datetimes(),
-    ),
-    lambda inner: st.lists(inner, max_size=2).map(tuple),
-    max_leaves=3,
-)
-
-
-@settings(deadline=None, max_examples=deep(60))  # each run draws others
-@example([(math.nan, 1), (float("nan"), 2), (-float("nan"), 3)])
-@example([(0.0, 1), (-0.0, 2), (0, 3), (False, 4), (Decimal(0), 5)])
-@example([((1, float("nan")), 1)])
-@given(st.lists(st.tuples(KEYS, st.integers()), max_size=6))
-def test_keys_of_a_state_are_the_same_one_by_one_in_batches_and_after_a_restart(
-    pairs: list[tuple[Any, int]],
-) -> None:
-    one, many, restored = (KeyedState(int, default=0).cell() for _ in range(3))
-    for cell in (one, many, restored):
-        cell.begin(0)
-    for key, value in pairs:
-        one[key] = value
-    many.put_many([key for key, _ in pairs], [value for _, value in pairs])
-    try:
-        change = one.changes()
-    except StateError as error:
-        assert "in which a NaN stands that equals no other" in str(error)  # noqa: PT017  either way is right
-        assume(False)
-    assert same(list(one.items()), list(many.items()))
-    restored.apply(pickle.loads(pickle.dumps(one.snapshot())))
-    restored.begin(1)
-    assert change is None or same(list(change[2].items()), list(one.items()))
-    for cell in (one, many, restored):
-        for key in list(one):
-            assert cell[key] == one[key]
-        for key, value in pairs:
-            cell[key] = value
-        assert len(cell) == len(many)
-    assert len({repr(key): stable_hash(key) for key in one}) <= len(one)

@@ -264,17 +264,6 @@ def test_a_worker_that_missed_a_window_still_knows_what_its_own_window_changed()
     assert dict(one.changed()) == {"a": 1, "b": 2}
 
 
-def test_a_cell_that_missed_a_window_still_knows_what_its_own_changed():
-    here, elsewhere = keyed(int), keyed(int)
-    here["a"] = 1
-    elsewhere.apply(here.changes())
-    elsewhere.begin(0)
-    elsewhere["b"] = 2
-    here.apply(elsewhere.changes())
-    here.begin(0)
-    assert list(here.changed()) == [("a", 1), ("b", 2)]
-
-
 def test_a_restored_cell_has_the_order_of_the_one_that_lived():
     lived = keyed(int)
     lived.put_many("abc", [1, 2, 3])

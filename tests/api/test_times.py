@@ -19,7 +19,6 @@ from ridgeline.api.times import (
     Times,
     check_timestamp,
     column_times,
-    joined_times,
     row_times,
     to_positions,
     to_times,
@@ -43,11 +42,6 @@ def pairs_of(times: Times | None, count: int) -> list[tuple[int, int]]:
         return [(NO_TIME, NO_TIME)] * count
     oldest = times.newest if times.oldest is None else times.oldest
     return list(zip(times.newest.tolist(), oldest.tolist(), strict=True))
-
-
-def test_nothing_joined_is_no_times():
-    assert joined_times([]) is None
-    assert joined_times([(3, None), (2, None)]) is None
 
 
 def test_a_span_for_many_takes_no_memory():

@@ -11,10 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, StateError
-from ridgeline.api.errors import OperatorError
-from ridgeline.testing import CollectorSink, ListInput, run_local
-from support.rows import in_a_row
+from ridgeline import KeyedState, ListState, StateError
 
 T = TypeVar("T")
 
@@ -133,58 +130,6 @@ def test_items_of_a_list_state_are_checked_at_the_end_of_the_window() -> None:
         r"convert it, or declare another type$",
     ):
         cell.changes()
-
-
-class Text(NamedTuple):
-    text: str
-
-
-class Counting(Operator):
-    texts = InputPort(Text)
-    out = OutputPort(Text)
-
-    counts = KeyedState(int, default=0)
-    recent = ListState(int)
-
-    @texts.process
-    def count(self, row: Text) -> None:
-        if row.text == "list":
-            self.recent.append(row.text)
-        else:
-            self.counts[row.text] = row.text
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "a",
-            (
-                "in `process of port texts`: StateError: `counts` holds values of type `int`; "
-                "got 'a', a `str`, for the key 'a'"
-            ),
-        ),
-        (
-            "list",
-            (
-                "in `end of state recent`: StateError: `recent` holds values of type `int`; "
-                "got 'list', a `str`; convert it"
-            ),
-        ),
-    ],
-)
-def test_the_error_names_operator_state_and_tuple(text: str, error: str) -> None:
-    app = in_a_row(
-        Application("typed", window="1s"),
-        source=ListInput(Text, [(text,)]),
-        counting=Counting(),
-        sink=CollectorSink(),
-    )
-    with pytest.raises(OperatorError) as caught:
-        run_local(app)
-    assert "operator `counting` (partition 0) of application `typed` failed in window 0 " + error in str(
-        caught.value
-    )
 
 
 @pytest.mark.parametrize("value", [np.datetime64(5, "ns"), np.timedelta64(5, "ns")])

@@ -1,11 +1,8 @@
-import pickle
 from typing import NamedTuple
 
-import cloudpickle
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, PartitionKeys
-from ridgeline.api.attributes import RecordingLevel
 from ridgeline.plan.container_spec import container_specs, overrides_committed
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import CollectorSink, ListInput
@@ -66,13 +63,6 @@ def test_partitions_are_containers_that_know_who_sends_to_them():
             )
 
 
-def test_routes_of_one_stream_share_their_codec_so_that_tuples_are_hashed_once():
-    source = specs(partitions=3)[0]
-    assert len({id(route.codec) for route in source.routes}) == 1
-    arrived = pickle.loads(cloudpickle.dumps(source))
-    assert len({id(route.codec) for route in arrived.routes}) == 1
-
-
 @pytest.mark.parametrize(("step", "wants"), [(Step, False), (Told, True)])
 def test_who_wants_to_hear_of_commits(step, wants):
     (spec,) = specs(step)
@@ -80,25 +70,3 @@ def test_who_wants_to_hear_of_commits(step, wants):
     assert [operator.name for operator in spec.operators if overrides_committed(operator)] == (
         ["step"] if wants else []
     )
-
-
-def test_specs_travel():
-    found = specs(partitions=2)
-    arrived = pickle.loads(cloudpickle.dumps(found))
-    assert [spec.incoming for spec in arrived] == [spec.incoming for spec in found]
-    assert [[operator.title for operator in spec.operators] for spec in arrived] == [
-        ["source"],
-        ["step[0]"],
-        ["step[1]"],
-        [operator.title for operator in found[-1].operators],
-    ]
-
-
-@pytest.mark.parametrize("level", ["OFF", "INFO", "TRACE"])
-def test_the_recording_level_is_the_application_s(level):
-    app = in_a_row(
-        Application("app", metrics_recording_level=level), source=ListInput(Item, []), sink=CollectorSink()
-    )
-    assert [spec.recording_level for spec in container_specs(plan_application(app))] == [
-        RecordingLevel(level)
-    ]

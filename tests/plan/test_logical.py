@@ -9,7 +9,7 @@ from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.plan import PortRef, validate
 from support.plan.faulty_operators import chain
-from support.plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store
+from support.plan.parts import Balance, Filter, Follow, Payment, Source, Store
 from support.rows import in_a_row
 
 
@@ -175,22 +175,3 @@ class Sink(Operator):
 def test_error_ports_need_not_be_connected() -> None:
     app = in_a_row(Application("test"), source=Source(), sink=Sink())
     validate(app)
-
-
-def test_an_error_port_is_connection_enough() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    check = app.add_operator("check", Check())
-    app.add_stream("payments", source.payments, check.payments)
-    app.add_stream("rejected", check.rejected, app.add_operator("store", Store()).input)
-    validate(app)
-
-
-def test_at_most_once_to_the_end() -> None:
-    app = chain(Application("test"), processing_mode="AT_MOST_ONCE")
-    validate(app, {}, {"store.processing_mode": "AT_MOST_ONCE"})
-
-
-def test_balances_is_one_partition_by_default() -> None:
-    app = in_a_row(Application("test"), source=Source(), balances=Balances(), store=Store())
-    assert validate(app).operator("balances").attributes["partitions"] == 1

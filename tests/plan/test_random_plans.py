@@ -13,7 +13,6 @@ from ridgeline.plan import (
     Plan,
     RoundRobin,
     plan_application,
-    plan_logical,
 )
 from ridgeline.plan.specification import edits_between
 from support.plan.random_applications import applications, many, plan_of
@@ -80,13 +79,6 @@ def test_every_tuple_arrives_where_it_must(app: Application, hashed: int, turn: 
                     assert len(takers) == 1
                 else:
                     assert takers == list(range(first.partitions))
-
-
-@many
-@given(applications())
-def test_the_same_plan_again(app: Application) -> None:
-    plan = plan_of(app)
-    assert plan_logical(plan.logical, version=3).execution == plan.execution
 
 
 def planned(app: Application, **given: Any) -> Plan | str:

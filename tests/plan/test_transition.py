@@ -301,10 +301,7 @@ def test_what_counts_from_the_start_of_a_run_is_refused() -> None:
 @pytest.mark.parametrize(
     ("edit", "what"),
     [
-        (
-            SetAttribute("check", "memory_mb", 512),
-            "`check.memory_mb`: its slots got what they have when they",
-        ),
+        (SetAttribute("check", "memory_mb", 512), "`check.memory_mb`: its slots got"),
         (SetAttribute("check", "vcores", 2), "`check.vcores`: its slots got"),
         (SetAttribute("check", "gpus", 1), "`check.gpus`: its slots got"),
         (SetAttribute("check", "locality_host", "alpha"), "`check.locality_host`: its slots got"),

@@ -98,10 +98,7 @@ def test_two_that_say_the_same():
     ("variable", "text"),
     [
         ("OPERATOR__SUMM__LIMIT_", "there is no operator `summ` (RIDGELINE__OPERATOR__SUMM__LIMIT_)"),
-        (
-            "OPERATOR__SUM__LIMIT",
-            "`Sum` has no property or attribute `limit` (RIDGELINE__",
-        ),
+        ("OPERATOR__SUM__LIMIT", "`Sum` has no property or attribute `limit`"),
         ("OPERATOR", "`operator` names no value (RIDGELINE__OPERATOR)"),
         ("", "there is no key `` in a configuration (RIDGELINE__)"),
         ("__", "there is no key `` in a configuration"),

@@ -269,45 +269,21 @@ def test_a_key_that_names_nothing(key):
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        (
-            "operatr.source.maximum",
-            1,
-            "there is no key `operatr` in a configuration (c.yaml); did you mean `operator`?",
-        ),
+        ("operatr.source.maximum", 1, "`operatr` in a configuration (c.yaml); did you mean `operator`?"),
         ("operator", 5, "`operator` names no value (c.yaml); write `operator.NAME.PROPERTY`"),
         ("operator.source", 5, "`operator.source` names no value (c.yaml)"),
         ("operator..maximum", 5, "`operator..maximum` names no value (c.yaml)"),
         ("application.dice.window.x", 5, "`application.dice.window.x` says nothing of application `dice`"),
-        (
-            "operator.source.maximun",
-            5,
-            "`source` has no property or attribute `maximun` (c.yaml); did you mean `maximum`?",
-        ),
-        (
-            "operator.source.partitons",
-            5,
-            "no property or attribute `partitons` (c.yaml); did you mean `partitions`?",
-        ),
-        (
-            "operator.keep.port.dta.partition_parallel",
-            5,
-            "`keep` has no port `dta` (c.yaml); did you mean `data`?",
-        ),
-        (
-            "operator.keep.port.data.partition_paralel",
-            5,
-            "there is no attribute `partition_paralel` of input ports (c.yaml)",
-        ),
+        ("operator.source.maximun", 5, "property or attribute `maximun` (c.yaml); did you mean `maximum`?"),
+        ("operator.source.partitons", 5, "or attribute `partitons` (c.yaml); did you mean `partitions`?"),
+        ("operator.keep.port.dta.partition_parallel", 5, "no port `dta` (c.yaml); did you mean `data`?"),
+        ("operator.keep.port.data.partition_paralel", 5, "no attribute `partition_paralel`"),
         ("operator.keep.unifier.data.memory_mb", 5, "`keep` has no output port `data` (c.yaml)"),
         ("operator.keep.template", "t", "there is no template `t` (c.yaml); there are none"),
         ("template.t.match_name", "(a", "`(a` is no regular expression that is supported"),
         ("template.t.match_name", 5, "5 is no regular expression (c.yaml)"),
         ("operator.source.maximum", "much", "property `maximum` of `RandomEventGenerator` is 'much'"),
-        (
-            "operator.source.maximum",
-            {"$import": "os.system"},
-            "`$import` names code, which a configuration may not",
-        ),
+        ("operator.source.maximum", {"$import": "os.system"}, "`$import` names code"),
         ("operator.source.maximum", {"$env": "NO"}, "`NO` is not in the environment (c.yaml)"),
         ("operator.source.partitions", 0, "attribute `partitions` must be at least 1; got 0 (c.yaml)"),
         ("operator.*.partitions", 0, "attribute `partitions` must be at least 1; got 0 (c.yaml)"),
@@ -381,13 +357,6 @@ def test_random_layers_against_a_naive_model(layers):
 def test_a_package_cannot_say_how_it_is_run():
     (fault,) = faults(dice(), layer({"run.master": "local"}, "package"))
     assert "a package cannot say how it is run" in fault
-
-
-def test_ten_thousand_keys_that_are_wrong_come_as_as_many_faults():
-    values = {f"operator.keep.memory_mb{number}": 1 for number in range(10_000)}
-    resolved = resolve(dice(), [layer(values)], {})
-    assert len(resolved.faults) == 10_000
-    assert resolved.faults[7].remedy == "did you mean `memory_mb`?"
 
 
 def test_more_templates_with_expressions_than_are_matched():

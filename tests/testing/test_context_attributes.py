@@ -8,7 +8,6 @@ import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, ProcessingMode
 from ridgeline.testing import CollectorSink, ListInput, run_local
-from support.rows import in_a_row
 
 
 class Tell(Operator):
@@ -32,15 +31,3 @@ def test_an_operator_reads_its_attributes() -> None:
     app.add_stream("asked", source.output, tell.data)
     app.add_stream("told", tell.told, sink.input)
     assert run_local(app).collected("sink") == [(7, 5), ProcessingMode.EXACTLY_ONCE]
-
-
-def test_attributes_cannot_be_changed_by_an_operator() -> None:
-    class Change(Tell):
-        def setup(self, context: Any) -> None:
-            context.attributes["partitions"] = 3
-
-    app = in_a_row(
-        Application("app"), source=ListInput(object, []), change=Change(), sink=CollectorSink(object)
-    )
-    with pytest.raises(Exception, match="does not support item assignment"):
-        run_local(app)

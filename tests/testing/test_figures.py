@@ -2,15 +2,12 @@
 
 import pytest
 
-from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import Clock
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.latency.window import assemble
-from ridgeline.measure.measurement import Measurement
 from ridgeline.testing import SteppingClock, run_local
 from support.measure.simulated_window import operator_latencies
-from support.rows import in_a_row
-from support.testing.diamond import A, Busy, diamond
+from support.testing.diamond import diamond
 
 
 class SkewedClock(Clock):
@@ -63,23 +60,6 @@ def uncorrected(run, window):
     events = [event for event in run.events if getattr(event, "window_id", None) == window]
     found = operator_latencies(topology, assemble(topology, events, ClockOffsets()))
     return {topology.by_id[number].title: 1000 * latency.latency for number, latency in found.items()}
-
-
-def test_a_run_that_fails_says_so():
-    class Fails(Busy):
-        def end_window(self) -> None:
-            raise RidgelineError("no")
-
-    app = in_a_row(Application("fails"), A=A(), fails=(Fails(), {"recovery_attempts": 0}))
-    seen = []
-    original = Measurement.apply
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Measurement, "apply", lambda self, event: (seen.append(event), original(self, event)))
-        with pytest.raises(RidgelineError):
-            run_local(app)
-
-    assert seen[-1].outcome == "failed"
-    assert "operator `fails` (partition 0)" in seen[-1].reason
 
 
 def test_tables_of_unknown_operators_and_windows():

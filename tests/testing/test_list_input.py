@@ -24,11 +24,6 @@ class Point:
     y: int
 
 
-def test_it_names_the_column_that_holds_the_times():
-    assert ListInput(Pair, []).timestamp_of("output") is None
-    assert ListInput(Pair, [], timestamp="b").timestamp_of("output") == "b"
-
-
 @pytest.mark.parametrize(
     ("schema", "items", "made"),
     [
@@ -50,12 +45,6 @@ def test_marks_are_themselves_everywhere(mark):
     assert pickle.loads(pickle.dumps(mark)) is mark
     assert copy.deepcopy([mark]) == [mark]
     assert repr(mark) in ("END_WINDOW", "ABORT", "EOF")
-
-
-def test_progress_counts_items():
-    source = ListInput(Pair, [(1, "x"), END_WINDOW, (2, "y")])
-    source.position = 2
-    assert source.progress() == (2.0, 1.0)
 
 
 @pytest.mark.parametrize("schema", [Pair, Point, pa.schema([("x", pa.int64()), ("y", pa.int64())])])

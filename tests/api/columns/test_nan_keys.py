@@ -6,21 +6,17 @@ import math
 import pickle
 from collections import Counter
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, stable_hash
+from ridgeline import KeyedState, stable_hash
 from ridgeline.api.codec import hash_column
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import StateError
-from ridgeline.operators import SumKeyVal
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.testing.shares import share
 
 ODD = np.frombuffer(b"\x01\x00\x00\x00\x00\x00\xf8\xff")[0]
 NANS = [
@@ -121,73 +117,6 @@ def test_a_nan_in_a_tuple_that_equals_no_other_is_refused_at_the_end_of_the_wind
         cell.changes()
 
 
-class RowSums(Operator):
-    readings = InputPort(Reading, key="key")
-    sums = OutputPort(Reading)
-
-    totals = KeyedState(int, default=0)
-
-    @readings.process
-    def add(self, reading: Reading) -> None:
-        self.totals[reading.key] += reading.amount
-
-    def end_window(self) -> None:
-        for key, total in self.totals.changed():
-            self.sums.emit(Reading(key, total))
-
-
-class BatchSums(Operator):
-    readings = InputPort(Reading, key="key")
-    sums = OutputPort(Reading)
-
-    totals = KeyedState(int, default=0)
-
-    @readings.process_batch
-    def add(self, batch: pa.RecordBatch) -> None:
-        sums = pa.table(batch).group_by("key").aggregate([("amount", "sum")])
-        keys, added = sums["key"].combine_chunks(), sums["amount_sum"].combine_chunks()
-        for key, amount in zip(keys, added, strict=True):  # Arrow's groups may separate -0.0 and 0.0
-            one = pa.array([key.as_py()])
-            self.totals.put_many(one, self.totals.get_many(one) + amount.as_py())
-
-    def end_window(self) -> None:
-        for key, total in self.totals.changed():
-            self.sums.emit(Reading(key, total))
-
-
-KEYS = [float("nan"), 0.0, -0.0, float("nan"), 1.0, float(ODD), math.inf]
-
-
-@pytest.mark.parametrize(("kind", "partitions"), share(2, [RowSums, BatchSums, "SumKeyVal"], [1, 2, 3, 5]))
-def test_sums_by_a_key_that_may_be_nan_do_not_depend_on_form_partitions_or_restarts(
-    kind: Any, partitions: int, tmp_path: Path
-):
-    windows = [[Reading(key, 10**n) for n, key in enumerate(KEYS)]] * 3
-    items = [item for window in windows for item in (*window, END_WINDOW)]
-
-    def run(stop: int | None) -> dict[float, int]:
-        app = Application("nans", window="1s")
-        source = app.add_operator("source", ListInput(Reading, items))
-        summing = SumKeyVal(cumulative=True) if kind == "SumKeyVal" else kind()
-        app.add_operator("sums", summing, partitions=partitions)
-        sink = app.add_operator("sink", CollectorSink())
-        app.add_stream("in", source.output, summing.data if kind == "SumKeyVal" else summing.readings)
-        app.add_stream("out", summing.sum if kind == "SumKeyVal" else summing.sums, sink.input)
-        done = run_local(app, windows=stop, checkpoint=tmp_path)
-        last = done.collected("sink", max(done.window_ids))
-        named = [
-            ("nan" if math.isnan(row[0]) else row[0] + 0.0, row[1])
-            for row in (tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in last)
-        ]
-        assert len(dict(named)) == len(named)
-        return dict(named)
-
-    once = {"nan": 10**0 + 10**3 + 10**5, 0.0: 10**1 + 10**2, 1.0: 10**4, math.inf: 10**6}
-    assert run(1) == once
-    assert run(1) == {key: 2 * total for key, total in once.items()}
-    assert run(1) == {key: 3 * total for key, total in once.items()}
-
-
 def test_equal_keys_of_other_types_are_one_key():
     cell = KeyedState(int, default=0).cell()
     cell.begin(0)
@@ -195,14 +124,3 @@ def test_equal_keys_of_other_types_are_one_key():
         cell[key] += 1
     assert list(cell.items()) == [(1, 6)]
     assert len({stable_hash(key) for key in (1, 1.0, True, Decimal(1), np.int64(1), np.float32(1))}) == 1
-
-
-def test_lone_surrogates_and_zero_characters_are_keys():
-    assert stable_hash("\ud800") == stable_hash("\ud800")
-    assert stable_hash("a\x00") != stable_hash("a")
-    cell = KeyedState(int).cell()
-    cell.begin(0)
-    cell["\ud800"] = 1
-    other = KeyedState(int).cell()
-    other.apply(pickle.loads(pickle.dumps(cell.changes())))
-    assert other["\ud800"] == 1

@@ -11,9 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputOperator, Operator, OperatorError, OutputPort, SchemaError
-from ridgeline.testing import CollectorSink, run_local
-from support.rows import in_a_row
+from ridgeline import Operator, OutputPort, SchemaError
 
 Columns = dict[str, list[Any]]
 Form = Callable[[Columns], Any]
@@ -101,16 +99,6 @@ def test_none_goes_through_where_the_type_allows_it(form: Form, schema: Any) -> 
     assert emitted(schema, batch) == [(1, None, "a"), (None, 2.5, None)]
 
 
-@pytest.mark.parametrize("schema", [Strict, Lenient, NULLABLE])
-@pytest.mark.parametrize("library", ["RecordBatch", "Table", "chunks", "pandas, Arrow", "polars", "pandas"])
-def test_a_nan_in_a_column_of_floats_stays_nan(library: str, schema: Any) -> None:
-    form = FORMS.get(library, pd.DataFrame)
-    batch = form({"number": [1, 2], "amount": [1.5, math.nan], "text": ["a", "b"]})
-    _, (_, amount, _) = emitted(schema, batch)
-    assert amount is not None
-    assert math.isnan(amount)
-
-
 def test_what_pandas_marks_missing_by_nan_is_none_where_there_are_no_floats() -> None:
     frame = pd.DataFrame({"number": [1, None], "amount": [1, 2], "text": ["a", math.nan]})
     assert frame["number"].dtype == float
@@ -159,21 +147,6 @@ def test_single_tuples_take_and_refuse_what_batches_do() -> None:
     point.emit(Strict(1, None, "a"))  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match=r"`amount` must be double; got None .*such as `float \| None`"):
         point.drain()
-
-
-class Source(InputOperator):
-    out = OutputPort(Strict)
-
-    def emit_tuples(self) -> None:
-        self.out.emit_batch(pa.table({**WHOLE, "text": [None, "a", "b"]}))
-
-
-def test_the_error_of_a_run_names_operator_port_and_column() -> None:
-    app = in_a_row(Application("app"), source=Source(), sink=CollectorSink())
-    with pytest.raises(
-        OperatorError, match=r"`source`.*column `text` of a batch emitted on `out` is null in"
-    ):
-        run_local(app)
 
 
 def test_a_stream_that_nobody_reads_is_not_checked() -> None:

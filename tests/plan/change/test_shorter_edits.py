@@ -67,7 +67,7 @@ def additions(draw: st.DrawFn, number: int, streams: list[str]) -> list[Edit]:
 def test_what_is_left_makes_the_same_plan(app: Application, data: st.DataObject) -> None:
     wanted: list[Any] = []
     streams = [stream.name for stream in app.streams]
-    for number, edit in enumerate(data.draw(edits(app, most=4, wrong=False))):
+    for number, edit in enumerate(data.draw(edits(app, most=4))):
         wanted.append(edit)
         wanted += data.draw(additions(number, streams))
         back = [one for earlier in wanted for one in undone(earlier)]

@@ -119,34 +119,16 @@ class Unlike:
 @pytest.mark.parametrize(
     ("app", "text"),
     [
-        (
-            with_step(Step(function=lambda x: x)),
-            "`step.function`: property `function` cannot be written: a lambda",
-        ),
-        (
-            with_source(Source(anything=Unlike())),
-            "`source.anything`: property `anything` cannot be written: a `Unl",
-        ),
+        (with_step(Step(function=lambda x: x)), "`step.function`: property `function` cannot be written:"),
+        (with_source(Source(anything=Unlike())), "`source.anything`: property `anything` cannot be"),
         (with_source(Source(anything=(1, 2))), "a `tuple` has no form in a specification; give plain values"),
         (with_source(Source(anything=float("nan"))), "a `float` has no form in a specification"),
         (with_source(Source(text="\ud800")), "a `str` has no form in a specification"),
-        (
-            with_source(Source(password="x")),
-            "it is a secret, which belongs into no file; leave it out, and write",
-        ),
+        (with_source(Source(password="x")), "it is a secret, which belongs into no file; leave it out"),
         (with_source(Source(secret=SecretStr("x"))), "property `secret` cannot be written: it is a secret"),
-        (
-            with_source(Source(options={"password": "x"})),
-            "property `options` cannot be written: it is a secret",
-        ),
-        (
-            with_step(Odd(5)),
-            "`step.start`: `start` is no property, but the operator was made with it; declare it",
-        ),
-        (
-            with_step(type("Local", (Operator,), {})()),
-            "its class `Local` cannot be imported by name; define it",
-        ),
+        (with_source(Source(options={"password": "x"})), "`options` cannot be written: it is a secret"),
+        (with_step(Odd(5)), "`start` is no property, but the operator was made with it; declare it"),
+        (with_step(type("Local", (Operator,), {})()), "`Local` cannot be imported by name; define it"),
     ],
 )
 def test_what_cannot_be_written_names_operator_and_property(app, text):

@@ -230,12 +230,6 @@ def test_what_does_not_start_says_what_it_printed_and_leaves_nothing(tmp_path, m
         _ = echo.folder
 
 
-def test_a_given_folder_stays(tmp_path):
-    with Echo(folder=tmp_path / "given") as echo:
-        assert echo.folder == tmp_path / "given"
-    assert (tmp_path / "given" / "output.log").exists()
-
-
 def test_all_tests_of_a_process_share_one_and_get_it_without_faults():
     first = shared(Echo)
     first.cut()
