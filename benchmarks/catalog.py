@@ -25,6 +25,7 @@ _NAMES = (
     "kafka",
     "delta_output",
     "catch_up",
+    "overload",
     "held_keys",
     "windowed",
     "aggregates",

@@ -35,6 +35,8 @@ _FIRST = 1_000
 _PARTS = 2
 _PER_SECOND, _SECONDS = 20_000, 15.0
 _SETTLED_SECONDS = 1.0
+_WHOLE = {"window_records": 2**46, "window_bytes": 2**46}
+"""More than all that waits."""
 _AT_ONCE = 65_536
 
 
@@ -175,8 +177,8 @@ class Sink(Operator):
         return Arrived()
 
 
-def _started(of_round: Round, source: Any, window: str) -> Any:
-    app = Application("catch-up", window=window)
+def _started(of_round: Round, source: Any, window: str, *, bounded: bool) -> Any:
+    app = Application("catch-up", window=window, window_work=None if bounded else "1h")
     sums = app.read("rows", source, partitions=_PARTS).process("sums", Sum())
     sums.write("sink", Sink())
     return app.start(spark.MASTER, port=None, quiet=True, checkpoint=str(of_round.folder / "checkpoint"))
@@ -191,10 +193,10 @@ def _rate(of_round: Round, wanted: int) -> Figures:
     return {RATE: [(wanted - Arrived.counts[0]) / seconds]}
 
 
-def memory(of_round: Round, **properties: Any) -> Figures:
+def memory(of_round: Round, *, bounded: bool) -> Figures:
     """A backlog in memory."""
     count = 1_000_000 if of_round.quick else _ROWS
-    with _started(of_round, MemoryInput(count // _PARTS, **properties), "10ms") as handle:
+    with _started(of_round, MemoryInput(count // _PARTS, **_WHOLE), "10ms", bounded=bounded) as handle:
         handle.wait()
     return _rate(of_round, count + _PARTS * _FIRST)
 
@@ -209,14 +211,14 @@ def prepare(of_round: Round) -> None:
     pyarrow.csv.write_csv(rows_of(0, _FIRST, 0.0, 0), of_round.data / "first.csv")
 
 
-def files(of_round: Round, **properties: Any) -> Figures:
+def files(of_round: Round, *, bounded: bool) -> Figures:
     """Files that appear once a first one is read."""
     count = _FILES * (50_000 if of_round.quick else _FILE_ROWS)
     folder = of_round.folder / "read"
     folder.mkdir()
     shutil.copy(of_round.data / "first.csv", folder)
-    source = FileInput(str(folder), ROW, format="csv", settle=0, discover_every=0.02, **properties)
-    with _started(of_round, source, "10ms") as handle:
+    source = FileInput(str(folder), ROW, format="csv", settle=0, discover_every=0.02, **_WHOLE)
+    with _started(of_round, source, "10ms", bounded=bounded) as handle:
         _await(1)
         for file in sorted(Path(of_round.data / "files").iterdir()):
             (folder / file.name).hardlink_to(file)
@@ -237,7 +239,7 @@ def ages(of_round: Round, *, backlog: int) -> Figures:
     seconds = 4.0 if of_round.quick else _SECONDS
     backlog = min(backlog, 1_000_000) if of_round.quick else backlog
     source = MemoryInput(backlog // _PARTS, seconds=seconds)
-    with _started(of_round, source, "10ms") as handle:
+    with _started(of_round, source, "10ms", bounded=True) as handle:
         handle.wait()
     moments, created, counts = (np.array(one) for one in (Arrived.moments, Arrived.created, Arrived.counts))
     waited = moments - created
@@ -250,17 +252,15 @@ def ages(of_round: Round, *, backlog: int) -> Figures:
     return {P50: [float(p50)], P99: [float(p99)]}
 
 
-_WHOLE = 2**46
-"""A 64th of it, as the first windows have, is more than all that waits."""
 BENCHMARKS = (
     Benchmark(
         name="catch-up",
         title="catch-up: a backlog in windows that adapt, beside one window for all of it",
         contestants={
-            "memory": partial(memory),
-            "memory, one window": partial(memory, window_records=_WHOLE, window_bytes=_WHOLE),
-            "files": partial(files),
-            "files, one window": partial(files, window_records=_WHOLE, window_bytes=_WHOLE),
+            "memory": partial(memory, bounded=True),
+            "memory, one window": partial(memory, bounded=False),
+            "files": partial(files, bounded=True),
+            "files, one window": partial(files, bounded=False),
         },
         goals=[
             Goal(figure=RATE, of="memory", against="memory, one window", at_least=0.9),

@@ -1,4 +1,4 @@
-"""A Flink of our own on this machine: one JobManager, one TaskManager, and the job `apps/Rescale.java`.
+"""A Flink of our own on this machine: one JobManager, one TaskManager, and a job of `apps`.
 
 Its jars come with the package `apache-flink-libraries`; `javac` of a JDK compiles the job.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-_SOURCE = Path(__file__).resolve().parent / "apps" / "Rescale.java"
+_SOURCES = Path(__file__).resolve().parent / "apps"
 OPENS = (
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
     "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
@@ -65,8 +65,9 @@ def home() -> Path:
 class Flink:
     """A session cluster in a folder. `jobs` end with it."""
 
-    def __init__(self, folder: Path, slots: int, scheduler: str) -> None:
+    def __init__(self, folder: Path, slots: int, scheduler: str, job: str = "Rescale") -> None:
         self._folder = folder
+        self._job = job
         self._port = _free_port()
         self._jars = ":".join(map(str, sorted((home() / "lib").glob("*.jar"))))
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -114,9 +115,9 @@ class Flink:
         return "--configDir", str(self._folder / "conf")
 
     def _compiled(self) -> Path:
-        classes = self._folder / "classes"
-        subprocess.run(["javac", "-cp", self._jars, "-d", str(classes), str(_SOURCE)], check=True)
-        jar = self._folder / "rescale.jar"
+        classes, source = self._folder / "classes", str(_SOURCES / f"{self._job}.java")
+        subprocess.run(["javac", "-cp", self._jars, "-d", str(classes), source], check=True)
+        jar = self._folder / "job.jar"
         subprocess.run(["jar", "cf", str(jar), "-C", str(classes), "."], check=True)
         return jar
 
@@ -133,11 +134,11 @@ class Flink:
             raise RuntimeError(done.stderr[-2000:])
         return done.stdout
 
-    def submit(self, per_second: int, keys: int, **settings: object) -> str:
-        """Start the job, as a user's client does; returns its id."""
+    def submit(self, *arguments: object, **settings: object) -> str:
+        """Start the job with these arguments, as a user's client does; returns its id."""
         given = [f"{name}={value}" for name, value in {**_PROMPT, **settings}.items()]
         cluster = "127.0.0.1", str(self._port), str(self._jar)
-        return self._java((), "Rescale", str(per_second), str(keys), *cluster, *given).split()[-1]
+        return self._java((), self._job, *map(str, arguments), *cluster, *given).split()[-1]
 
     def get(self, path: str) -> Any:
         """What REST answers; {} with a count of 0 while nobody does."""

@@ -333,7 +333,7 @@ _ALL = (
         float,
         None,
         "seconds of work that a window has at most while inputs are behind: what is more waits for the next "
-        "one; default: the width of windows, half a second at least",
+        "one; an hour or more: no bound; default: the width of windows, half a second at least",
     ),
     Attribute(
         "speculation",

@@ -22,6 +22,8 @@ FIRST_RECORDS = 1_000.0
 """What is read in the first window: nothing is known of the work that a record makes."""
 LEAST_SECONDS = 0.5
 """The work of a window is bounded to no less by itself: each window costs something, however narrow."""
+UNBOUNDED_SECONDS = 3_600.0
+"""Windows that may have so much work have no bound."""
 _GROWTH = 16.0
 """A short window that took all it might is followed by one that is larger by so much at most."""
 _CAUTION = 4.0
@@ -47,6 +49,7 @@ class Budgets:
         """
         asked = plan.logical.attributes["window_work"]
         least = max(LEAST_SECONDS, plan.logical.window_seconds) if asked is None else float(asked)
+        bounded = bounded and least < UNBOUNDED_SECONDS
         self.target = least if bounded else math.inf
         """The seconds of work that a window may have."""
         self._depth = 1
