@@ -1,14 +1,25 @@
 import copy
 import pickle
-from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import cloudpickle
 import pytest
 from pydantic import Field
 
-from ridgeline import InputOperator, InputPort, KeyedState, Operator, OutputPort, State, StateError
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Operator,
+    OutputPort,
+    State,
+    StateError,
+)
 from ridgeline.api.operator import REQUIRED, SparkSource, is_stateless, operator_type, port_schema
 from ridgeline.api.support.properties import check_properties, property_types
+from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.rows import in_a_row
 
 
 class Pair(NamedTuple):
@@ -292,3 +303,78 @@ def test_a_typed_dict_as_a_property_is_checked():
     )
     assert check_properties(Limited(limits={"high": [1]}))[1][0][0] == "limits.low"
     assert check_properties(Limited(limits={"low": "x"}))[1][0][0] == "limits.low"
+
+
+T = TypeVar("T", int, str)
+
+
+class Greater(Operator, Generic[T]):
+    """Lets values through that are greater than a limit."""
+
+    values = InputPort(object)
+    greater = OutputPort(object)
+
+    limit: T
+
+    @values.process
+    def take(self, value: T) -> None:
+        """Emit the value if it is greater."""
+        if value > self.limit:
+            self.greater.emit(value)
+
+
+class GreaterNumber(Greater[int]):
+    """The same for numbers: a class of its own, with more."""
+
+    step: int = 1
+
+
+@pytest.mark.guide("004", "Templates")
+@pytest.mark.parametrize(
+    ("operator", "values", "expected"),
+    [
+        (Greater[int](limit=2), [1, 5], [5]),
+        (Greater[str](limit="b"), ["a", "c"], ["c"]),
+        (GreaterNumber(limit=4), [1, 5], [5]),
+    ],
+)
+def test_a_generic_operator_is_for_several_types(operator, values, expected):
+    app = in_a_row(
+        Application("templates"),
+        source=ListInput(object, values),
+        greater=operator,
+        sink=CollectorSink(object),
+    )
+    assert run_local(app).collected("sink") == expected
+
+
+class Pass(Operator):
+    data = InputPort(object)
+    out = OutputPort(object)
+
+
+@pytest.mark.guide("002", "Application API")
+def test_an_application_keeps_what_it_is_reported_and_checks_nothing():
+    app = Application("app", window="1s", windows_kept=3)
+    first = app.add_operator("first", Pass(), partitions=2)
+    same = app.add_operator("first", first, nonsense=True)
+    app.add_stream("s", first.out, same.data, locality="NODE_LOCAL")
+    app.add_stream("nothing", None)
+    assert same is first
+    assert (app.name, app.window, app.attributes) == ("app", "1s", {"windows_kept": 3})
+    assert [(added.name, added.attributes) for added in app.operators] == [
+        ("first", {"partitions": 2}),
+        ("first", {"nonsense": True}),
+    ]
+    assert app.streams[0].source is first.out
+    assert app.streams[0].sinks == (first.data,)
+    assert (app.streams[0].locality, app.streams[1].sinks) == ("NODE_LOCAL", ())
+
+
+@pytest.mark.guide("004", "API")
+def test_the_public_names_are_those_of_the_api():
+    import ridgeline
+    import ridgeline.api
+
+    assert ridgeline.__all__ == ["Outputs", "Stream", *ridgeline.api.__all__]
+    assert all(hasattr(ridgeline, name) for name in ridgeline.__all__)

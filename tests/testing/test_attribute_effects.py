@@ -16,6 +16,7 @@ from ridgeline import (
     Operator,
     OperatorError,
     OutputPort,
+    ProcessingMode,
     RoundRobinPartitioner,
     State,
 )
@@ -28,6 +29,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import StateCompacted, WindowCommitted, WindowStarted
 from ridgeline.plan import describe, plan_application, to_dict, validate
 from ridgeline.plan.execution import Plan
+from ridgeline.stram.budget import Budgets
 from ridgeline.stram.placement import most_slots, place
 from ridgeline.stram.slot_resources import NEEDS, needs_of
 from ridgeline.stram.straggler import Overdue
@@ -231,6 +233,9 @@ EFFECTS: dict[str, Effect] = {
         0,
         3,
     ),
+    "window_work": planned(
+        {"window_work": "2"}, lambda plan: Budgets(plan, {}, bounded=True).target, 0.5, 2.0
+    ),
     "on_error": Effect({"sum.on_error": "SKIP"}, partial(results, NEGATIVE), "failed", 3),
     "processing_mode": Effect(
         {"sum.processing_mode": "AT_MOST_ONCE", "sink.processing_mode": "AT_MOST_ONCE"},
@@ -341,3 +346,26 @@ def test_the_outside_gives_it_in_each_of_its_scopes(scope: Scope, name: str, val
     checked, rule = ATTRIBUTES[name].check(value)
     assert rule is None
     assert found[name] == checked
+
+
+class Tell(Operator):
+    data = InputPort(object)
+    told = OutputPort(object)
+
+    @data.process
+    def tell(self, value: Any) -> None:
+        context = self.context
+        self.told.emit((context.attributes[value], context.port_attributes["data"]["queue_capacity"]))
+        self.told.emit(context.processing_mode)
+
+
+@pytest.mark.guide("002", "Attributes")
+def test_an_operator_reads_its_attributes() -> None:
+    app = Application("app", recovery_attempts=7)
+    source = app.add_operator("source", ListInput(object, ["recovery_attempts"]))
+    tell = app.add_operator("tell", Tell(), processing_mode="EXACTLY_ONCE")
+    sink = app.add_operator("sink", CollectorSink(object))
+    app.set_attribute(tell.data, queue_capacity=5)
+    app.add_stream("asked", source.output, tell.data)
+    app.add_stream("told", tell.told, sink.input)
+    assert run_local(app).collected("sink") == [(7, 5), ProcessingMode.EXACTLY_ONCE]

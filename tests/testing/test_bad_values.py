@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Operator,
+    OutputPort,
+    RidgelineError,
+    State,
+)
 from ridgeline.api.errors import OperatorError
-from ridgeline.operators import Filter, Map, RandomEventGenerator, SparkInput
+from ridgeline.operators import FileReplayInput, Filter, Map, RandomEventGenerator, SparkInput
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.rows import in_a_row
 
@@ -301,3 +312,71 @@ def test_a_batch_that_python_cannot_hold_is_refused_where_it_is_read_tuple_by_tu
         "column `t` of Moment(t: timestamp[us, tz=UTC]) has a value that Python's types cannot hold"
         in str(caught.value)
     )
+
+
+DAY = 86_400_000_000
+
+
+class Opens(NamedTuple):
+    at: time | None
+
+
+class Week(NamedTuple):
+    at: list[time]
+
+
+class Shops(NamedTuple):
+    at: dict[str, time]
+
+
+class Date(NamedTuple):
+    at: date
+
+
+def emitted(kind: Any, array: pa.Array) -> list[Any]:
+    class Source(InputOperator):
+        out = OutputPort(kind)
+
+        def emit_tuples(self) -> None:
+            self.out.emit_batch(pa.record_batch({"at": array}))
+            self.finish()
+
+    return collected(Source(), "out", kind)
+
+
+def collected(operator: Any, port: str, kind: Any) -> list[Any]:
+    app = Application("times")
+    source = app.add_operator("source", operator)
+    sink = app.add_operator("sink", CollectorSink(kind))
+    app.add_stream("times", getattr(source, port), sink.input)
+    return run_local(app).collected("sink")
+
+
+def times(kind: Any, *values: int | None, unit: str = "us") -> pa.Array:
+    of = pa.time64(unit) if unit in ("us", "ns") else pa.time32(unit)
+    flat = pa.array(values, of)
+    if kind is Week:
+        return pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)
+    if kind is Shops:
+        names = pa.array([str(number) for number in range(len(flat))])
+        return pa.MapArray.from_arrays(pa.array([0, len(flat)], pa.int32()), names, flat)
+    return flat
+
+
+@pytest.mark.parametrize("kind", [Opens, Week, Shops])
+@pytest.mark.parametrize(("value", "unit"), [(DAY, "us"), (-1, "us"), (86_400, "s"), (DAY * 1000, "ns")])
+def test_a_time_beyond_its_day_is_refused(kind: Any, value: int, unit: str) -> None:
+    with pytest.raises(RidgelineError, match=r"`at.*` has a time of day that is not within a day"):
+        emitted(kind, times(kind, 0, value, unit=unit))
+
+
+@pytest.mark.parametrize("kind", [Opens, Week, Shops])
+def test_in_parquet_files_too(kind: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"at": times(kind, DAY)}), tmp_path / "a.parquet")
+    with pytest.raises(RidgelineError, match="not within a day"):
+        collected(FileReplayInput(path=tmp_path, format="parquet", schema=kind), "output", kind)
+
+
+def test_a_date_that_python_does_not_have_is_told() -> None:
+    with pytest.raises(OverflowError, match=r"column `at` of Date.* not between the years 1 and 9999"):
+        emitted(Date, pa.array([2**30], pa.date32()))

@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ridgeline import SystemClock
 from ridgeline.testing import SteppingClock
 
 
@@ -30,3 +31,21 @@ def test_waiting_ends_when_stopped():
     stop.set()
     assert clock.wait(1, stop) is True
     assert clock.monotonic() == 1.0
+
+
+def test_the_system_s_clock():
+    clock = SystemClock()
+    before = clock.monotonic()
+    assert clock.wait(0.002) is False
+    assert clock.monotonic() - before >= 0.002
+    assert clock.wait(-1) is False
+    assert clock.now().tzinfo is UTC
+    assert abs(clock.now().timestamp() - clock.wall()) < 5
+
+
+def test_waiting_for_the_system_s_clock_ends_when_stopped():
+    stop = threading.Event()
+    assert SystemClock().wait(0.001, stop) is False
+    stop.set()
+    assert SystemClock().wait(60, stop) is True
+    assert SystemClock().wait(-1, stop) is True

@@ -9,6 +9,8 @@ import pytest
 
 from ridgeline.testing import services
 from ridgeline.testing.services.__main__ import main
+from support.docs import pages
+from support.paths import ROOT
 
 COMMAND = [sys.executable, "-m", "ridgeline.testing.services"]
 
@@ -54,3 +56,19 @@ def test_what_cannot_be_had_is_said_with_the_reason_and_the_remedy(monkeypatch, 
     assert main(["kafka"]) == 1
     printed = capsys.readouterr()
     assert "error: kafka: there is no `java`" in printed.err
+
+
+PAGE = ROOT / "docs" / "services.md"
+
+
+@pytest.mark.crash
+def test_the_blocks_run(tmp_path, monkeypatch):
+    if reason := services.postgres.available():
+        pytest.skip(reason)
+    monkeypatch.chdir(tmp_path)
+    pages.run(PAGE, having={"services"})
+
+
+def test_it_has_all_services():
+    rows = [line.split("`")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert rows[: len(services.SERVICES)] == list(services.SERVICES)
