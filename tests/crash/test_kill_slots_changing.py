@@ -4,13 +4,12 @@ import time
 
 import pytest
 
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import WindowCommitted
-from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing.sinks import collected
 from support.crash.in_slots import InSlots
 from support.depth import deep
+from support.engine.on_spark import planner_of
 from support.testing.edited import RandomEdits, application, by_hand, unlike
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -39,10 +38,7 @@ class Watched(InSlots):
 def test_changes_with_slots_killed_around_them(spark_context, tmp_path, chance, changes, killed):
     edits, watched, made, kills = RandomEdits(chance.randrange(2**32)), Watched(), {}, 0
     app = application(1_000_000, partitions=2, recovery_attempts=1000)
-    planner = Planner(
-        lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {}
-    )
-    with watched.running(app, spark_context, tmp_path / "checkpoint", planner=planner):
+    with watched.running(app, spark_context, tmp_path / "checkpoint", planner=planner_of(app)):
         watched.wait(lambda: watched.last > 0, "the first windows")
         for number in range(changes):
             change = tuple(edits.change())

@@ -1,49 +1,71 @@
-"""Changes of the plan in slots that are real processes; only Spark is not there."""
+"""Changes of the plan in slots, of processes alone and of Spark."""
 
 import pytest
 
 from ridgeline.measure.events import SlotJoined, SlotLost
-from ridgeline.plan.edits import (
-    Repartition,
-)
+from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition
+from ridgeline.stram.changes import EditPlan
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
+from support.engine.on_spark import planner_of, run_on_spark
 from support.engine.slot_platform import kill, run_in_processes
 from support.engine.staying import staying
 from support.service.live import application
 
+ON_SPARK = pytest.param(None, id="spark", marks=pytest.mark.spark)
+
 
 @pytest.fixture
-def run(tmp_path):
-    """`run(app, changes, **options)`: as `run_in_processes`, until some windows after the last change."""
+def run(request, tmp_path):
+    """`run(app, *changes, places, **options)`: each change is asked for once the one before is decided.
 
-    def run(app, changes, each=None, **options):
-        until = UntilDecided(len(changes), each)
-        folder = tmp_path / "checkpoint"
-        found = run_in_processes(app, folder, changes=changes, each=until, stop=until.stop, **options)
+    It ends some windows after the last one. `places`: of processes; None: on Spark.
+    """
+
+    def run(app, *changes, places, each=None, **options):
+        left = list(changes)
+
+        def ask(found, event):
+            if left and event.window_id > 3 and all(asked.done.is_set() for asked in found.asked):
+                found.asked.append(found.run.changes.ask(EditPlan(tuple(left.pop(0))), "test"))
+            if each is not None:
+                each(found, event)
+
+        until, folder = UntilDecided(len(changes), ask), tmp_path / "checkpoint"
+        options |= {"each": until, "stop": until.stop}
+        if places is None:
+            context = request.getfixturevalue("spark_context")
+            found = run_on_spark(app, context, folder, planner=planner_of(app), **options)
+        else:
+            found = run_in_processes(app, folder, places=places, changes={}, **options)
         assert_nothing_lost(found)
         return found
 
     return run
 
 
-@pytest.mark.parametrize("places", [2, 6])
-def test_repartitions_lose_and_double_nothing(run, places):
-    parts = [3, 2, 4, 1]
-    changes = {5 + 15 * number: [Repartition("sums", count)] for number, count in enumerate(parts)}
-    found = run(application("10ms"), places=places, changes=changes)
-    assert states(found) == [APPLIED] * len(parts)
+def partitions(*counts):
+    return [[Repartition("sums", count)] for count in counts]
+
+
+@pytest.mark.parametrize("places", [2, 6, ON_SPARK])
+def test_repartitions_and_operators_that_come_and_go_lose_and_double_nothing(run, places):
+    audit = AddOperator("audit", {"class": "support.service.live.Audit"})
+    changes = partitions(3, 2, 5, 1)
+    changes[1] += [audit, AddSink("numbers", "audit.input")]
+    changes[2] += [RemoveOperator("audit")]
+    found = run(application("10ms"), *changes, places=places)
+    assert states(found) == [APPLIED] * len(changes)
     assert not found.retries
     assert not found.of_type(SlotLost)
 
 
 @pytest.mark.slow
 def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(run):
-    changes = {10 + 20 * number: [Repartition("sums", 3 - number % 2 * 2)] for number in range(8)}
     claimed = []
     found = run(
         application("10ms"),
+        *partitions(3, 1, 3, 1, 3, 1, 3, 1),
         places=6,
-        changes=changes,
         each=lambda found, _: claimed.append(found.platform.claimed),
     )
     assert states(found) == [APPLIED] * 8
@@ -54,12 +76,14 @@ def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(
 
 
 @pytest.mark.slow
-def test_what_a_change_does_not_touch_keeps_process_instance_and_connection(run, tmp_path):
+@pytest.mark.parametrize("places", [4, ON_SPARK])
+def test_what_20_changes_do_not_touch_keeps_process_instance_and_connection(run, tmp_path, places):
+    """New slots come, then there are no more cores and containers share them."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    changes = {5 + 10 * number: [Repartition("sums", 1 + number % 3)] for number in range(1, 21)}
-    found = run(staying(folder), places=4, changes=changes)
+    found = run(staying(folder), *partitions(*(1 + number % 5 for number in range(1, 21))), places=places)
     assert states(found) == [APPLIED] * 20
+    assert not found.of_type(SlotLost)
     assert len(list(folder.glob("setup-*"))) == len(list(folder.glob("teardown-*"))) == 1
     assert len(list(folder.glob("lives-*"))) == 1
 
@@ -72,7 +96,7 @@ def test_a_change_that_is_withdrawn_gives_its_slots_back(run):
             claimed.append(found.platform.claimed)
             found.run.changes.withdraw(found.asked[0].change.number)
 
-    found = run(application("10ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=seen)
+    found = run(application("10ms"), *partitions(4), places=6, seen=seen)
     assert states(found)[0][0] == "WITHDRAWN"
     assert claimed[0] == 6
     assert found.claimed[-1] == found.claimed[0]
@@ -82,24 +106,28 @@ def test_a_change_that_is_withdrawn_gives_its_slots_back(run):
 def test_a_new_slot_that_dies_before_the_change_costs_no_window(run):
     killed = []
 
-    def kill_new(found, event):
+    def kill_new(_found, event):
         if isinstance(event, SlotJoined) and event.containers == 0 and not killed:
             killed.append(event.pid)
             kill(event.pid)
 
-    found = run(application("10ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=kill_new)
+    found = run(application("10ms"), *partitions(4), places=6, seen=kill_new)
     assert states(found) == [APPLIED]
     assert killed
     assert not found.retries
 
 
-@pytest.mark.parametrize("which", ["one", "all"])
-def test_slots_that_die_while_a_change_is_under_way(run, which):
-    """Right after the change was asked for, and again with the commit that makes it official."""
-    killed = []
+@pytest.mark.parametrize(
+    ("which", "places"), [("one", 6), ("all", 6), pytest.param("one", None, marks=pytest.mark.spark)]
+)
+def test_slots_that_die_while_a_change_is_under_way(run, which, places):
+    """Right after each change was asked for, and with the commit that makes the first one official."""
+    asked, killed = [0], []
 
     def each(found, event):
-        if event.window_id in {10, 60} or (found.asked and found.asked[0].window == event.window_id):
+        now = len(found.asked)
+        if now > asked[-1] or (found.asked and found.asked[0].window == event.window_id):
+            asked.append(now)
             pids = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
             gone = {lost.pid for lost in found.of_type(SlotLost)} | set(killed)
             living = [pid for slot, pid in pids.items() if pid not in gone and slot < 3]
@@ -107,10 +135,6 @@ def test_slots_that_die_while_a_change_is_under_way(run, which):
             killed.extend(chosen)
             kill(*chosen)
 
-    found = run(
-        application("10ms"),
-        places=6,
-        changes={10: [Repartition("sums", 4)], 60: [Repartition("sums", 2)]},
-        each=each,
-    )
-    assert states(found) == [APPLIED, APPLIED]
+    found = run(application("10ms"), *partitions(4, 2, 3), places=places, each=each)
+    assert states(found) == [APPLIED] * 3
+    assert found.of_type(SlotLost)

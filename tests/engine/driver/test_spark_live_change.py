@@ -4,19 +4,13 @@ import threading
 
 import pytest
 
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
-from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan, Pause, Resume
-from support.engine.on_spark import run_on_spark
+from support.engine.on_spark import planner_of, run_on_spark
 from support.engine.spark_sources import rate_application
 
 pytestmark = pytest.mark.spark
-
-
-def planner(app):
-    return Planner(lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {})
 
 
 def test_a_plan_changes_between_micro_batches(spark_context, tmp_path):
@@ -51,7 +45,7 @@ def test_a_plan_changes_between_micro_batches(spark_context, tmp_path):
         each=each,
         seen=seen,
         stop=stop,
-        planner=planner(app),
+        planner=planner_of(app),
     )
 
     states = [one.state for one in asked]

@@ -9,14 +9,12 @@ import pytest
 
 from ridgeline import Application, InputOperator, OutputPort, State, StickyPartitioner
 from ridgeline.api.balancing import BalancedPartitioner
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import Repartition
-from ridgeline.plan.planner import plan_application
 from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import CollectorSink
-from support.engine.on_spark import run_on_spark
+from support.engine.on_spark import planner_of, run_on_spark
 from support.plan.shared_words import SHARED, Count, Word, zipf
 
 pytestmark = pytest.mark.spark
@@ -65,10 +63,7 @@ def test_counts_are_exact_while_words_are_shared_and_slots_die(spark_context, tm
         if len(after) > _WINDOWS_AFTER:
             stop.set()
 
-    planner = Planner(
-        lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {}
-    )
-    run = run_on_spark(app, spark_context, tmp_path / "state", each=each, stop=stop, planner=planner)
+    run = run_on_spark(app, spark_context, tmp_path / "state", each=each, stop=stop, planner=planner_of(app))
     assert [(one.state, one.reason) for one in asked] == [("APPLIED", "")] * len(CHANGES)
     assert run.of_type(SlotLost)
     assert run.ids == list(range(len(run.ids)))

@@ -6,16 +6,14 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import Repartition
-from ridgeline.plan.planner import plan_application
 from ridgeline.service.queries import Queries, QueryRequest
 from ridgeline.stram.changes import EditPlan, StartRecording, StopRecording
 from ridgeline.testing import CollectorSink
 from support.engine.applications import payments_application
 from support.engine.footprint import footprint, growth
-from support.engine.on_spark import run_on_spark
+from support.engine.on_spark import planner_of, run_on_spark
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -66,10 +64,6 @@ def application(keys: int = 1) -> Application:
     return app
 
 
-def planner(app: Application) -> Planner:
-    return Planner(lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {})
-
-
 def check(seen, **allowed):
     """Fails if anything has grown from the middle to the end."""
     found = growth(seen)
@@ -111,7 +105,7 @@ def test_repartitions_leave_nothing(spark_context, tmp_path):
         each=each,
         seen=look,
         stop=stop,
-        planner=planner(app),
+        planner=planner_of(app),
     )
     assert [one.state for one in asked] == ["APPLIED"] * CHANGES, [one.reason for one in asked]
     # The keys take 11 MB: those of each change, left there, are 44 MB from the middle third to the last one.
@@ -185,7 +179,7 @@ def test_queries_leave_nothing(spark_context, tmp_path):
         checkpoint,
         each=each,
         stop=stop,
-        planner=planner(app),
+        planner=planner_of(app),
     )
     assert not failed
     check(seen)

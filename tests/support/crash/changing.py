@@ -7,13 +7,12 @@ they had. A driver goes on after the changes that the checkpoint has.
 import sys
 from pathlib import Path
 
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import SetProperty
-from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
+from support.engine.on_spark import planner_of
 from support.manifests import last_of
 from support.testing.edited import RandomEdits, application
 
@@ -35,9 +34,7 @@ def changes(seed, output):
 def drive(output, checkpoint, seed):
     """Run until the numbers are over, and ask for one change after the other."""
     app = application(WINDOWS, partitions=2, collector=collector(output), recovery_attempts=9)
-    planner = Planner(
-        lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {}
-    )
+    planner = planner_of(app)
     last = last_of(checkpoint) if Path(checkpoint, "run.json").exists() else None
     done = 0 if last is None else int(last.properties.values.get("numbers.mark", 0))
     left = changes(seed, output)[done:]

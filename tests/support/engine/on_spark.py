@@ -2,6 +2,7 @@
 
 import contextlib
 
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.planner import plan_application
@@ -13,6 +14,7 @@ class SparkRun:
     def __init__(self, plan):
         self.plan = plan
         self.events = []
+        self.asked = []  # by those that change the plan
         self.outcome = None
         self.run = None
 
@@ -104,6 +106,15 @@ def run_on_spark(
             planner=planner,
         )
     return (run, caught.value) if expect else run
+
+
+def planner_of(app, attributes=None, **options):
+    """What plans an application whose plan may change while it runs. `options`: more of a planner."""
+    return Planner(
+        lambda values, kept, edits: plan_application(app, values, attributes or {}, kept=kept, edits=edits),
+        {},
+        **options,
+    )
 
 
 @contextlib.contextmanager

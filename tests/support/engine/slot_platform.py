@@ -12,7 +12,6 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.run.triggers import Limits, TickTrigger
 from ridgeline.engine.driver.slots.executor import SlotExecutor
@@ -22,12 +21,11 @@ from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
-from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
 from ridgeline.stram.placement import HostCapacity
 from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
-from support.engine.on_spark import SparkRun, raises
+from support.engine.on_spark import SparkRun, planner_of, raises
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 _TRIES = 4
@@ -210,13 +208,6 @@ class ProcessSlots:
         return str(error)
 
 
-def _planner(app, attributes):
-    def make(kept, before, edits):
-        return plan_application(app, {}, attributes, kept=before, edits=edits)
-
-    return Planner(make, {})
-
-
 def run_in_processes(
     app,
     folder,
@@ -242,13 +233,13 @@ def run_in_processes(
     application. `stillborn`: no process ever becomes a slot. `batches`: what Spark has for each window.
     `hosts`: names for where slots run, those of `full` have no core. `started(run)` is called before the
     first. `heartbeats`: what takes those of the slots. `changes`: the edits that are asked for once a window
-    is committed, by window; `run.asked` has what became of them.
+    is committed, by window; `run.asked` has what became of them. Tests that ask themselves give none, `{}`.
     """
-    planner = _planner(app, attributes)
+    planner = planner_of(app, attributes)
     plan, stop = planner.settled(None), stop or threading.Event()
     asking = dict(changes or {})
     run, clock = SparkRun(plan), SystemClock()
-    run.asked, run.claimed = [], []
+    run.claimed = []
     checkpoint = Checkpoint(LocalStorage(str(folder)), plan.logical.application)
 
     def observe(event):
@@ -277,7 +268,7 @@ def run_in_processes(
 
     run.platform = ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot, plan)
     run.platform.hosts, run.platform.full = hosts, set(full)
-    if changes:
+    if changes is not None:
         run.platform.patience_seconds = PATIENCE_SECONDS  # new slots take a while to start
     executor = SlotExecutor(
         run.platform,

@@ -7,12 +7,10 @@ from collections import Counter
 import pytest
 
 from ridgeline import Application, CheckpointError
-from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import StateWarning
 from ridgeline.operators import FileOutput, SparkInput
-from ridgeline.plan.planner import plan_application
 from support.engine.applications import Number
-from support.engine.on_spark import run_on_spark
+from support.engine.on_spark import planner_of, run_on_spark
 from support.engine.spark_sources import odd
 from support.manifests import last_of
 
@@ -53,12 +51,7 @@ def warned(run):
 
 
 def back_to(app, window):
-    """What plans a run that is rewound to a window."""
-    return Planner(
-        lambda values, kept, edits: plan_application(app, values, kept=kept, edits=edits),
-        {},
-        resume={"from_window": window},
-    )
+    return planner_of(app, resume={"from_window": window})
 
 
 @pytest.mark.parametrize("of", [rates, files])
