@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+import re
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +17,10 @@ import pytest
 
 from ridgeline.api import RidgelineError
 from ridgeline.api.columns.schema import Schema
-from ridgeline.operators import FileReplayInput
-from support.operators.harness import Driven
+from ridgeline.operators import FileOutput, FileReplayInput
+from support.operators.harness import Driven, Published
+from support.operators.replayed import Everything, replay, write
+from support.operators.replayed import Nested as NestedTimes
 from support.testing.shares import share
 
 
@@ -347,3 +352,88 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     found = path.stat().st_size
     assert f"file `{path}` has {found} bytes, it had " in str(caught.value)
     assert "when the replay began; bring it back, or start on a fresh checkpoint" in str(caught.value)
+
+
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+TOOK, MONEY = timedelta(seconds=1.5), Decimal("1.5")
+ROW = Everything(1, 0.5, 'ä "quoted"', True, b"\x00\xff", DAY, DAY.date(), time(1, 2, 3), TOOK, MONEY)
+
+
+@pytest.mark.parametrize(
+    ("schema", "row", "format"),
+    share(
+        2,
+        [(Everything, ROW), (NestedTimes, NestedTimes([DAY], {5: Decimal("2.5")}, ROW))],
+        ["jsonl", "parquet"],
+        spread=True,
+    ),
+)
+def test_what_a_file_output_wrote_comes_back(tmp_path: Path, format: str, schema: type, row: Any) -> None:
+    output = FileOutput(path=tmp_path, format=format, roll_seconds=0)
+    rows = Schema(schema).encode([row, row])
+    Published(output, tmp_path).commit(0, Driven(output).window(rows)[1])
+    [[batch], _] = Driven(FileReplayInput(path=tmp_path, schema=schema, format=format)).window()
+    assert Schema(schema).decode(batch) == [row, row]
+
+
+def test_csv_columns_by_name_with_types_nulls_and_other_delimiters(tmp_path: Path) -> None:
+    schema = Schema(Everything).arrow
+    schema = schema.remove(schema.get_field_index("raw"))
+    fields = schema.names
+    (tmp_path / "a.csv").write_text(
+        "\ufeffnumber;extra;ratio;text;flag;at;day;hour;took;money\n"
+        '1;z;0.5;"a;""b""";true;2026-01-01T01:00:00+01:00;2026-01-01;01:02:03;1.5;1.50\n'
+        ';NA;-;"-";;2026-01-01;-;;;\n'
+        '2;;;";";0;2026-01-01 00:00:00.5;;;;\n',
+        encoding="utf-8",
+    )
+    part = Driven(
+        FileReplayInput(
+            path=tmp_path / "a.csv", schema=schema, format="csv", delimiter=";", null_values=["", "-"]
+        )
+    )
+    [[batch], _] = part.window()
+    first, second, third = batch.to_pylist()
+    assert first == {**{name: getattr(ROW, name) for name in fields}, "text": 'a;"b"'}
+    assert second == {**dict.fromkeys(fields), "text": "-", "at": DAY}
+    assert third == {
+        **dict.fromkeys(fields),
+        "number": 2,
+        "text": ";",
+        "flag": False,
+        "at": DAY + timedelta(seconds=0.5),
+    }
+
+
+def fails(operator: FileReplayInput, *words: str) -> None:
+    with pytest.raises(RidgelineError) as caught:
+        Driven(operator).rows(5)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_files_that_are_missing_or_corrupt(tmp_path: Path) -> None:
+    fails(replay(tmp_path / "no.csv", "csv"), f"`{tmp_path}/no.csv`: there is no such file; give the `path`")
+    fails(replay(f"{tmp_path}/*.csv", "csv"), f"`{tmp_path}/*.csv`: no file matches; give")
+    fails(replay(tmp_path, "csv"), f"`{tmp_path}`: the folder has no files; give")
+    path = tmp_path / "a.parquet"
+    path.write_text("this is not Parquet")
+    fails(replay(path, "parquet"), f"file `{path}` is no Parquet file or corrupt: ")
+    path = tmp_path / "a.text.gz"
+    path.write_bytes(gzip.compress(bytes(range(256)).hex().encode() * 10_000)[:-20])
+    fails(replay(path, "text"), f"file `{path}` is corrupt or cannot be read, after byte ")
+    path.write_bytes(b"not compressed")
+    fails(replay(path, "text"), f"file `{path}` is corrupt or cannot be read, after byte 0 of its text: ")
+    path = tmp_path / "000.text"
+    shrunk = f"file `{path}` has shrunk: it was read up to byte 10 before; bring it back, or start"
+    for change, words in (
+        (path.unlink, f"file `{path}` cannot be opened: "),
+        (lambda: path.write_text("1\n"), shrunk),
+    ):
+        write(tmp_path, "text", [list(range(10))])
+        part = Driven(replay(path, "text", rows_per_window=5), rotate=True)
+        part.window()
+        change()
+        with pytest.raises(RidgelineError, match=f"^{re.escape(words)}"):
+            part.window()

@@ -3,6 +3,7 @@
 import io
 import signal
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,12 +12,14 @@ from ridgeline import (
     Application,
     InputOperator,
     InputPort,
+    OperatorError,
     OutputPort,
     RidgelineError,
     ValidationError,
 )
-from ridgeline.operators import FileInput
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.operators import FileInput, FileOutput, from_iterable
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deeper
 
 
 class Number(NamedTuple):
@@ -99,3 +102,49 @@ def test_objects_and_faults() -> None:
 
     with pytest.raises(RidgelineError, match="within a module"):
         app.stream(Inner().input).preview()
+
+
+HUNDRED = [Number(n, f"t{n}" if n % 3 else None) for n in range(100)]
+
+
+def hundred(app: Application) -> Any:
+    rows: list[Any] = [item for row in HUNDRED for item in ((row, END_WINDOW) if row[0] % 7 == 0 else (row,))]
+    return app.read("hundred", ListInput(Number, rows))
+
+
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
+def test_all_tuples_and_nothing_else(tmp_path: Path, partitions: int) -> None:
+    app = Application("hundred")
+    source = hundred(app)
+    source.write("file", FileOutput(path=str(tmp_path / "out")))
+    source.filter("broken", "nothing > 1").write("console")
+    odd = source.filter("odd", lambda number: number.value % 2 == 1, partitions=partitions)
+    odd.write("odd_file", FileOutput(path=str(tmp_path / "odd")))
+    expected = [row for row in HUNDRED if row.value % 2]
+    assert sorted(odd.collect()) == sorted(expected)
+    assert odd.to_frame().sort("value").rows() == expected
+    assert len(source.collect(windows=2)) == 8
+    assert not list(tmp_path.iterdir())
+    assert [one.name for one in app.operators] == ["hundred", "file", "broken", "console", "odd", "odd_file"]
+
+
+def test_what_cannot_be_is_said(tmp_path: Path) -> None:
+    app = Application("hundred")
+    objects = app.read("words", from_iterable(["one", "two"]))
+    assert objects.collect() == ["one", "two"]
+    with pytest.raises(RidgelineError, match="a stream of `object` has no columns"):
+        objects.to_frame()
+    with pytest.raises(RidgelineError, match="makes frames of 'polars', 'arrow', 'pandas'; got 'excel'"):
+        objects.to_frame("excel")  # type: ignore[call-overload]
+    (tmp_path / "a.jsonl").write_text('{"value": 1, "text": null}\n')
+    endless = app.read("files", FileInput(str(tmp_path / "*.jsonl"), schema=Number))
+    with pytest.raises(RidgelineError, match=r"input `files` never ends.*`windows=`, or .*`until=\"end\"`"):
+        endless.collect()
+    ending = app.read("all", FileInput(str(tmp_path / "*.jsonl"), schema=Number, until="end"))
+    assert ending.collect() == [Number(1, None)]
+
+    def fail(number: Number) -> Number:
+        raise ValueError("no")
+
+    with pytest.raises(OperatorError, match="`broken`"):
+        hundred(Application("failing")).map("broken", fail).collect()

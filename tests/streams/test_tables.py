@@ -19,8 +19,11 @@ from ridgeline import (
     Stream,
     ValidationError,
 )
-from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, aggregate, rate, tumbling
+from ridgeline.operators import Deduplicate, rate, tumbling
+from ridgeline.operators import aggregate as agg
+from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.depth import deeper
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -47,22 +50,6 @@ def orders() -> ListInput[Order]:
 
 def customers() -> ListInput[Customer]:
     return ListInput(Customer, CUSTOMERS)
-
-
-def long() -> Application:
-    app = Application("shop")
-    source = app.add_operator("orders", orders())
-    once = app.add_operator("once", Deduplicate("id", "1h"), partitions=2)
-    app.add_stream("orders", source.output, once.input)
-    rows = app.add_operator("customers", customers())
-    latest = app.add_operator("by_id", LatestByKey("id", "gone"))
-    app.add_stream("customers", rows.output, latest.input)
-    known = app.add_operator("known", TableJoin({"customer": "id"}, "left", deleted="gone"))
-    app.add_stream("once", once.output, known.input)
-    app.add_stream("by_id", latest.output, known.table)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("known", known.output, sink.input)
-    return app
 
 
 def test_a_table_is_joined_by_its_key_unless_another_is_said() -> None:
@@ -101,20 +88,6 @@ def test_records_that_are_late_for_a_step_have_a_stream() -> None:
         assert [order.id for order in run.collected(name)] == [3]
     for name in ("within_late_right", "window_late_right", "as_of_late_right"):
         assert [order.id for order in run.collected(name)] == [13]
-
-
-LATE: dict[str, Callable[[Stream_], Any]] = {
-    "window": lambda s: s.group_by("customer").window(tumbling("1m")).aggregate("n", n=aggregate.count()),
-    "within": lambda s: s.join_within("n", one_late(s.app, "right", 10), on="customer", within="1s"),
-    "as_of": lambda s: s.join_as_of("n", one_late(s.app, "right", 10), on="customer"),
-    "sort": lambda s: s.sort_within("n"),
-}
-
-
-@pytest.mark.parametrize("step", LATE.values(), ids=LATE)
-def test_late_records_can_be_read_alone(step: Callable[[Stream_], Any]) -> None:
-    late = step(one_late(Application("shop"), "left", 0)).late
-    assert [row.id if isinstance(row, Order) else row["id"] for row in late.collect()] == [3]
 
 
 class Alert(NamedTuple):
@@ -210,3 +183,84 @@ def test_wrong_columns_are_faults_before_it_runs(
         streams[1].write("rest", CollectorSink())
     with pytest.raises(ValidationError, match=what):
         run_local(app)
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Click(NamedTuple):
+    user: str
+    page: str
+    time: datetime
+
+
+def at(minute: float) -> datetime:
+    return NOON + timedelta(minutes=minute)
+
+
+CLICKS = [
+    Click("ann", "/", at(0)),
+    Click("bob", "/", at(0.5)),
+    Click("ann", "/a", at(1)),
+    Click("ann", "/", at(40)),
+]
+
+
+def source(items: list[Any] | None = None) -> ListInput:
+    return ListInput(Click, CLICKS if items is None else items, "time", lateness="5s")
+
+
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3, pytest.param(5, marks=deeper)])
+def test_windows_without_a_key_have_all_records(partitions: int) -> None:
+    app = Application("clicks", window="1s")
+    items = [item for click in CLICKS for item in (click, END_WINDOW)]
+    hours = app.read("clicks", source(items), partitions=2).window(tumbling("1h"))
+    hours.aggregate("hours", clicks=agg.count(), last=agg.last("page"), partitions=partitions).write(
+        "sink", CollectorSink()
+    )
+    changes = {2: [Repartition("hours", partitions % 3 + 1)]} if partitions % 3 + 1 != partitions else {}
+    run = run_local(app, changes=changes)
+    assert [(row["clicks"], row["last"]) for row in run.collected("sink")] == [(4, "/")]
+
+
+class Count(Operator):
+    clicks = InputPort(Click, key="user")
+    output = OutputPort(Click)
+
+    @clicks.process
+    def note(self, click: Click) -> None:
+        self.output.emit(click)
+
+
+def test_an_operator_of_ones_own_must_have_the_key() -> None:
+    app = Application("clicks")
+    clicks = app.read("clicks", source())
+    clicks.group_by("user").process("count", Count(), partitions=2).write("sink", CollectorSink(Click))
+    assert len(run_local(app).collected("sink")) == 4
+    with pytest.raises(RidgelineError, match=r"port `clicks` has key='user'; declare it as .*key='page'"):
+        clicks.group_by("page").process("other", Count())
+    with pytest.raises(TypeError, match="no operator"):
+        clicks.group_by("page").process("other", Count)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({}, "step `counts` has no aggregate"),
+        ({"partitions": 2}, "step `counts` has no aggregate"),
+        (
+            {"n": agg.count(), "close_after": "10s"},
+            r"it is an option of the windows: `window\(\.\.\., close_after=\.\.\.\)`",
+        ),
+        ({"n": agg.count}, r"`n` of step `counts` is a function; call it: `n=agg.count\(...\)`"),
+    ],
+)
+def test_what_is_no_aggregate_is_refused(given: dict[str, Any], fault: str) -> None:
+    clicks = Application("clicks").read("clicks", source())
+    with pytest.raises((RidgelineError, TypeError), match=fault):
+        clicks.group_by("user").window(tumbling("1m")).aggregate("counts", **given)
+
+
+def test_a_key_without_columns_is_refused() -> None:
+    with pytest.raises(RidgelineError, match="needs the columns"):
+        Application("clicks").read("clicks", source()).group_by()
