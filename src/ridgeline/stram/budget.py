@@ -1,8 +1,8 @@
 """How many records each input may read in the next window, so that no window has work for long.
 
 A window that took all that waits would take longer the more waits, and more waits the longer it takes. So the
-work of a window is bounded in time. How many records that are follows from the windows before: it is the rule
-of Spark's rate estimator and of Flink's debloated buffers, by our own measurements. Pure: no clock.
+work of a window is bounded in time. How many records that are follows from the windows before. It is the rule
+of Spark's rate estimator and of Flink's debloated buffers. Pure: no clock.
 """
 
 from __future__ import annotations
