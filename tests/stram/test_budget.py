@@ -1,14 +1,19 @@
 """Budgets of inputs: a plain model of slots says how long a window takes, as a clock would."""
 
+import math
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ridgeline import Application
+from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowReport, WindowRequest
 from ridgeline.stram.budget import FIRST_RECORDS, Budgets
 from ridgeline.stram.windows import InFlightWindow
+from ridgeline.testing import CollectorSink, ListInput
+from support.engine.applications import Number
 from support.stram.plans import container_window, plan
 
 TARGET = 0.5
@@ -53,6 +58,22 @@ class Model:
             took = OVERHEAD + sum(seconds.get(operators[one], 0.0) for one in container.operators)
             found.append(WindowReport(replace(window, pid=container.id, written=took)))
         return found
+
+
+@pytest.mark.parametrize(
+    ("window", "window_work", "target"),
+    [
+        ("5ms", None, 0.5),
+        ("60s", None, 60.0),
+        ("1s", "300ms", 0.3),
+        ("1s", "2s", 2.0),
+        ("1s", "1h", math.inf),
+    ],
+)
+def test_the_work_of_a_window_is_its_width_or_what_the_attribute_says(window, window_work, target):
+    app = Application("app", window=window, window_work=window_work)
+    app.read("numbers", ListInput(Number, [])).write("sink", CollectorSink())
+    assert Budgets(plan_application(app), {}, bounded=True).target == target
 
 
 def test_under_overload_each_window_has_the_work_of_the_target_and_does_not_swing():
