@@ -2,8 +2,7 @@
 
 import random
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import AffinityRule, Application
@@ -11,9 +10,10 @@ from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.following import place_following, place_spread, strict_rules_broken
-from ridgeline.stram.placement import HostCapacity, host_preferences, most_slots, place
+from ridgeline.stram.placement import HostCapacity, host_preferences, place
 from ridgeline.stram.rules import PlanRules, Rules
 from ridgeline.stram.slots import Member, RetireSlot, SendAssignments, Slots, StartSlot
+from support.depth import deep
 from support.stram.plans import Counter, Source
 
 
@@ -45,20 +45,54 @@ def homes(placement):
     return {container: slot for slot, hosted in enumerate(placement) for container in hosted}
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3])
-@pytest.mark.parametrize("fresh", [0, 1, 2])
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-def test_containers_that_stay_stay_where_they_are(slots, fresh, partitions):
-    app = application()
+def boxes_of(plan, name):
+    """The containers of an operator's partitions."""
+    of = {one.id for one in plan.physical.operators if one.name == name and not one.unifier}
+    return {box.id for box in plan.execution.containers if of.intersection(box.operators)}
+
+
+def partitions_by_slot(plan, placement, name):
+    """How many partitions of an operator each slot has, the fewest first."""
+    return sorted(len(boxes_of(plan, name).intersection(hosted)) for hosted in placement)
+
+
+@settings(max_examples=deep(25))
+@given(
+    st.integers(1, 9), st.integers(1, 9), st.integers(1, 6), st.integers(0, 3), st.booleans(), st.booleans()
+)
+def test_partitions_are_spread_evenly_by_a_change_as_by_a_restart(
+    partitions, more, slots, fresh, keeps, others
+):
+    app = application(partitions)
+    if others:
+        other = app.add_operator("other", Counter(), partitions=3)
+        app.add_stream("others", app.add_operator("other_source", Source()).out, other.data)
     old = plan_application(app)
-    before = place(old, min(slots, most_slots(old)))
-    new = changed(app, old, Repartition("step", partitions))
+    before = place(old, min(slots, len(old.execution.containers)))
+    number = partitions if keeps else partitions + more
+    new = changed(app, old, Repartition("step", number))
     after = place_following(new, before, range(len(before), len(before) + fresh))
     was, now = homes(before), homes(after)
     assert now.keys() == {container.id for container in new.execution.containers}
-    assert all(now[container] == slot for container, slot in was.items() if container in now)
-    sizes = [len(hosted) for slot, hosted in enumerate(after) if slot >= len(before)]
-    assert max(sizes, default=0) <= max(map(len, after))
+    moved = {one for one in was if now.get(one, was[one]) != was[one]}
+    assert moved <= (set() if keeps else boxes_of(new, "step"))
+    if not keeps and len(after) <= len(new.execution.containers):
+        even = [(number + slot) // len(after) for slot in range(len(after))]
+        for placement in (after, place(new, len(after))):
+            assert partitions_by_slot(new, placement, "step") == even
+
+
+@settings(max_examples=deep(25))
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 6))
+def test_containers_stay_where_they_are_if_there_are_fewer(partitions, fewer, slots):
+    app = application(partitions)
+    old = plan_application(app)
+    before = place(old, min(slots, len(old.execution.containers)))
+    new = changed(app, old, Repartition("step", max(1, partitions - fewer)))
+    was, now = homes(before), homes(after := place_following(new, before, []))
+    assert all(was[one] == now[one] for one in now if one in was)
+    spread = partitions_by_slot(new, after, "step")
+    assert spread[-1] - spread[0] <= 1
 
 
 def test_a_changed_plan_has_wishes_like_any_other():

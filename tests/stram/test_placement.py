@@ -59,11 +59,11 @@ def test_too_few_cores_say_how_many_are_needed():
         count_slots(containers=1, cores=3, held=2)
 
 
-def test_a_partition_of_successive_stages_lives_in_one_slot():
+def test_partitions_of_one_number_live_in_one_slot():
     two_stages = plan(inputs=2, partitions=2)
     first, second = two_stages.execution.stages
     assert [len(first.containers), len(second.containers)] == [2, 4]
-    assert place(two_stages, 2) == ((0, 2, 3), (1, 4, 5))
+    assert place(two_stages, 2) == ((0, 2, 4), (1, 3, 5))
 
 
 @settings(deadline=None)

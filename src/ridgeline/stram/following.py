@@ -1,4 +1,4 @@
-"""Where the containers of a plan live that follows another one: those that stay, stay where they are."""
+"""Where the containers of a plan live that follows another one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def place_following(
 ) -> Placement:
     """Place the containers of a new plan. `fresh`: slots beside those of now. `where`: the hosts of slots.
 
-    A new container goes to the slot that hosts the fewest, of several slots to one where it breaks no rule.
+    Those that stay, stay where they are, but for partitions of an operator that gets more of them: these are
+    spread evenly, as at a start.
     """
     present = {container.id for container in new.execution.containers}
     width = max([len(placement), *(slot + 1 for slot in fresh)])
@@ -27,7 +28,7 @@ def place_following(
     homes = {one for hosted in kept for one in hosted}
     added = tuple(one.id for one in new.execution.containers if one.id not in homes)
     usable = sorted({*fresh, *(slot for slot, hosted in enumerate(placement) if hosted)})
-    return PlanRules(new).move((*kept, added), usable, where)[:width]
+    return PlanRules(new).move((*kept, added), usable, where, even=True)[:width]
 
 
 def place_spread(plan: Plan, placement: Placement, fresh: Sequence[int]) -> Placement:

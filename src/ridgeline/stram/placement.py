@@ -5,11 +5,11 @@ No Spark, no sockets, no clock, no threads.
 
 from __future__ import annotations
 
-import bisect
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, groupby
 from types import MappingProxyType
 
 from ridgeline.api.attributes import Locality
@@ -120,6 +120,9 @@ RESERVED_CORES = 1
 Placement = tuple[tuple[int, ...], ...]
 """The containers of each slot, by slot number."""
 
+Against = Callable[[Sequence[int], int], int]
+"""How much speaks against these containers in a slot: localities, rules."""
+
 _NOBODY: Mapping[int, str] = MappingProxyType({})
 _ONE_HOST = frozenset({Locality.NODE_LOCAL})
 _ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
@@ -170,23 +173,112 @@ def most_slots(plan: Plan) -> int:
     return containers if most is None else min(most, containers)
 
 
-def place(plan: Plan, slots: int) -> Placement:
-    """Which containers live in which slot: an even number each.
+class Spread:
+    """Gives containers of a plan to slots, at the start and while it runs; `hosted`: what each slot has.
 
-    Containers at the same position of successive stages are neighbours. So a hop between partitions of one
-    number stays within a slot where that is possible. Containers that must be on one host come one after the
-    other, and slots begin between such groups where that leaves none empty.
+    A container goes where least speaks against it, then where the fewest partitions of its operators are,
+    then where the fewest containers are. So the slots' numbers of partitions differ by one at most for each
+    operator, and so do their numbers of containers, unless localities or rules have it otherwise.
     """
-    positions = {
-        container.id: ((index + 0.5) / len(stage.containers), stage.index, container.id)
-        for stage in plan.execution.stages
-        for index, container in enumerate(stage.containers)
-    }
-    groups = [sorted(group, key=positions.__getitem__) for group in _containers_on_one(_ONE_HOST, plan)]
-    groups.sort(key=lambda group: positions[group[0]])
+
+    def __init__(self, plan: Plan, hosted: Mapping[int, Sequence[int]]) -> None:
+        operators = {one.id: (one.name, one.port) for one in plan.physical.operators}
+        self._kinds = {
+            box.id: tuple(sorted({operators[one] for one in box.operators}, key=str))
+            for box in plan.execution.containers
+        }
+        self._order: dict[object, tuple[int, int]] = {}
+        for container in plan.execution.containers:
+            self._order.setdefault(self._kinds[container.id], (container.stage, container.id))
+        self._crowds: dict[object, Counter[int]] = {}
+        self.hosted: dict[int, list[int]] = {slot: [] for slot in hosted}
+        for slot, boxes in hosted.items():
+            for box in boxes:
+                self._put(box, slot)
+
+    def add(self, units: Iterable[Sequence[int]], against: Against | None = None) -> None:
+        """Give each unit, of one container or of several, to a slot; units of one kind follow each other."""
+        for kinds, alike in groupby(units, lambda unit: [self._kinds[box] for box in unit]):
+            costs = [self._cost(kinds, place, slot) for place, slot in enumerate(self.hosted)]
+            heapq.heapify(costs)
+            for unit in alike:
+                best = (
+                    costs[0] if against is None else min(costs, key=lambda one: (against(unit, one[-1]), one))
+                )
+                for box in unit:
+                    self._put(box, best[-1])
+                changed = self._cost(kinds, *best[2:])
+                if against is None:
+                    heapq.heapreplace(costs, changed)
+                else:
+                    costs[costs.index(best)] = changed
+
+    def even(self, boxes: Iterable[int], against: Against | None = None) -> None:
+        """Move what is of one kind with these, if a slot has two more than another."""
+        for kind in {self._kinds[box] for box in boxes}:
+            while True:
+                of_slot = {
+                    slot: [box for box in there if self._kinds[box] == kind]
+                    for slot, there in self.hosted.items()
+                }
+                most = max(of_slot, key=lambda slot: len(of_slot[slot]))
+                least = min(of_slot, key=lambda slot: (len(of_slot[slot]), len(self.hosted[slot])))
+                if len(of_slot[most]) - len(of_slot[least]) <= 1:
+                    break
+                box = of_slot[most][-1]
+                self._take(box, most)
+                if against is not None and against((box,), least) > against((box,), most):
+                    self._put(box, most)
+                    break
+                self._put(box, least)
+
+    def in_order(self, boxes: Iterable[int]) -> list[int]:
+        """Containers by stage, those of one kind together."""
+        return sorted(boxes, key=lambda box: (*self._order[self._kinds[box]], box))
+
+    def _cost(self, kinds: Iterable[Sequence[object]], place: int, slot: int) -> tuple[int, int, int, int]:
+        crowd = sum(self._crowds[one][slot] for kind in kinds for one in kind if one in self._crowds)
+        return crowd, len(self.hosted[slot]), place, slot
+
+    def _put(self, box: int, slot: int) -> None:
+        self.hosted[slot].append(box)
+        for one in self._kinds[box]:
+            self._crowds.setdefault(one, Counter())[slot] += 1
+
+    def _take(self, box: int, slot: int) -> None:
+        self.hosted[slot].remove(box)
+        for one in self._kinds[box]:
+            self._crowds[one][slot] -= 1
+
+
+def place(plan: Plan, slots: int) -> Placement:
+    """Which containers live in which slot, see `Spread`.
+
+    Containers that must be on one host go to one slot, if an even share of a slot has room for them.
+    """
+    groups = _containers_on_one(_ONE_HOST, plan)
     classes = _classes(plan, groups, slots)
-    shares = _slots_of(classes, slots)
-    return tuple(slot for groups, share in zip(classes, shares, strict=True) for slot in _cut(groups, share))
+    placement: list[tuple[int, ...]] = []
+    for some, share in zip(classes, _slots_of(classes, slots), strict=True):
+        spread = Spread(plan, dict.fromkeys(range(share), ()))
+        room = sum(map(len, some)) // share
+        whole = sorted((group for group in some if 1 < len(group) <= room), key=lambda group: -len(group))
+        single = [box for group in some if len(group) == 1 or len(group) > room for box in group]
+        near = {box: number for number, group in enumerate(some) if len(group) > 1 for box in group}
+        units = [*whole, *((box,) for box in spread.in_order(single))]
+        spread.add(units, _beside_others(near, spread.hosted) if near else None)
+        placement += (tuple(sorted(boxes)) for boxes in spread.hosted.values())
+    return tuple(placement)
+
+
+def _beside_others(near: Mapping[int, int], hosted: Mapping[int, Sequence[int]]) -> Against:
+    """Against a slot speak groups that must be on one host each: with them there, all must be on one."""
+
+    def others(unit: Sequence[int], slot: int) -> int:
+        own = near.get(unit[0])
+        return 0 if own is None else len({near[box] for box in hosted[slot] if box in near} - {own})
+
+    return others
 
 
 def _classes(plan: Plan, groups: list[list[int]], slots: int) -> list[list[list[int]]]:
@@ -230,23 +322,6 @@ def _slots_of(classes: Sequence[Sequence[Sequence[int]]], slots: int) -> Sequenc
     for _ in range(slots - len(classes)):
         shares[max(range(len(classes)), key=lambda number: sizes[number] / shares[number])] += 1
     return shares
-
-
-def _cut(groups: Sequence[Sequence[int]], slots: int) -> Placement:
-    """Cut groups that follow each other into so many slots, evenly, between groups where that is possible."""
-    containers = [container for group in groups for container in group]
-    starts = [0]
-    for group in groups:
-        starts.append(starts[-1] + len(group))
-    bounds = [0]
-    for slot in range(1, slots):
-        even = len(containers) * slot // slots
-        after = bisect.bisect_left(starts, even)
-        near = min(starts[max(0, after - 1) : after + 1], key=lambda start: abs(start - even))
-        fits = bounds[-1] < near <= len(containers) - (slots - slot)
-        bounds.append(near if fits else max(even, bounds[-1] + 1))
-    bounds.append(len(containers))
-    return tuple(tuple(sorted(containers[bounds[slot] : bounds[slot + 1]])) for slot in range(slots))
 
 
 def host_preferences(

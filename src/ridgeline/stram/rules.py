@@ -14,7 +14,15 @@ from ridgeline.api.errors import listed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.anti_affinity import broken, containers_apart, containers_of
-from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, host_preferences, place
+from ridgeline.stram.placement import (
+    Against,
+    HostCapacities,
+    HostPreference,
+    Placement,
+    Spread,
+    host_preferences,
+    place,
+)
 
 _HOSTS = (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
 
@@ -75,31 +83,50 @@ class PlanRules(Rules):
         hosts = {box: where[slot] for slot, hosted in enumerate(placement) if slot in where for box in hosted}
         return broken(self._plan, hosts, {host: offer.rack for host, offer in capacities.items()})
 
-    def move(self, placement: Placement, kept: Sequence[int], where: Mapping[int, str]) -> Placement:
-        """As `Rules.move`; of several slots one on a host where the container breaks the fewest rules."""
-        rules = self._plan.logical.affinity
-        if not rules:
-            return super().move(placement, kept, where)
+    def move(
+        self, placement: Placement, kept: Sequence[int], where: Mapping[int, str], *, even: bool = False
+    ) -> Placement:
+        """As `Rules.move`, see `Spread`; of several slots one where the container breaks the fewest rules.
+
+        `even`: operators that get a slot have others moved, if they would be uneven.
+        """
+        spread = Spread(self._plan, {slot: placement[slot] for slot in kept})
+        orphans = spread.in_order(_orphans(placement, kept))
+        against = None
+        if self._plan.logical.affinity:
+            foes = self._foes()
+            against = self._against(foes, where, spread.hosted)
+            orphans.sort(key=lambda one: -sum(foes.get(one, Counter()).values()))
+        spread.add(((one,) for one in orphans), against)
+        if even:
+            spread.even(orphans, against)
+        return _filled(placement, spread.hosted)
+
+    def _foes(self) -> Mapping[int, Counter[int]]:
+        """By container, those that rules want elsewhere, and how much."""
         foes: dict[int, Counter[int]] = {}
         for weight, relaxed in ((1_000, False), (1, True)):
-            some = [rule for rule in rules if rule.relax is relaxed]
+            some = [rule for rule in self._plan.logical.affinity if rule.relax is relaxed]
             for one, other in containers_apart(self._plan, _HOSTS, some):
                 foes.setdefault(one, Counter())[other] += weight
                 foes.setdefault(other, Counter())[one] += weight
-        hosted = {slot: list(placement[slot]) for slot in kept}
-        at = {slot: where.get(slot, f"slot {slot}") for slot in kept}
-        orphans = _orphans(placement, kept)
-        for container in sorted(orphans, key=lambda one: (-sum(foes.get(one, Counter()).values()), one)):
-            beside: Counter[str] = Counter()
-            for slot, inside in hosted.items():
-                beside[at[slot]] += (
-                    sum(foes[container][other] for other in inside) if container in foes else 0
-                )
-            for host in beside:
-                beside[host] += self._unfit(container, host)
-            best = min(hosted, key=lambda slot: (beside[at[slot]], len(hosted[slot])))
-            hosted[best].append(container)
-        return _filled(placement, hosted)
+        return foes
+
+    def _against(
+        self,
+        foes: Mapping[int, Counter[int]],
+        where: Mapping[int, str],
+        hosted: Mapping[int, Sequence[int]],
+    ) -> Against:
+        """How much rules speak against a container in a slot, by what its host has."""
+        at = {slot: where.get(slot, f"slot {slot}") for slot in hosted}
+
+        def against(unit: Sequence[int], slot: int) -> int:
+            enemies = foes.get(unit[0], Counter())
+            there = (box for other, boxes in hosted.items() if at[other] == at[slot] for box in boxes)
+            return self._unfit(unit[0], at[slot]) + (sum(enemies[box] for box in there) if enemies else 0)
+
+        return against
 
     def _unfit(self, container: int, host: str) -> int:
         """How much rules of hosts speak against a container on a host; those of racks are left out."""
