@@ -30,19 +30,9 @@ def test_nothing_is_known_before_the_plan():
 def test_before_the_first_window_all_is_null_or_zero():
     measurement = measured()
     info = measurement.info(3.0)
-    assert {
-        name: info[name]
-        for name in ("id", "name", "user", "state", "windowSeconds", "elapsedTime", "master", "checkpoint")
-    } == {
-        "id": "app-1",
-        "name": "app",
-        "user": "ann",
-        "state": "RUNNING",
-        "windowSeconds": 1.0,
-        "elapsedTime": 3.0,
-        "master": "local",
-        "checkpoint": "/c",
-    }
+    wanted = {"id": "app-1", "name": "app", "user": "ann", "state": "RUNNING", "windowSeconds": 1.0}
+    wanted |= {"elapsedTime": 3.0, "master": "local", "checkpoint": "/c"}
+    assert wanted.items() <= info.items()
     assert info["stats"]["recoveryWindowId"] is info["stats"]["windowLatency"] is None
     assert [row["status"] for row in measurement.operators(3.0)] == ["PENDING"] * 3
     assert [row["state"] for row in measurement.containers(3.0)] == ["PENDING"] * 3
@@ -107,14 +97,6 @@ def test_operators_and_the_application_after_three_windows():
         "processCpuSeconds": None,
         "garbageCollections": None,
     }
-
-
-def test_tasks_that_spark_repeated_are_counted():
-    *before, commit = burst(1)
-    measurement = measured(*windows(1), *begin(1), *before, dataclasses.replace(commit, tasks_retried=3))
-
-    assert measurement.info(2.0)["stats"]["tasksRetried"] == 3
-    assert measurement.info(2.0)["stats"]["windowsRetried"] == 0
 
 
 def test_attempts_that_failed_leave_counts_only():
@@ -219,11 +201,6 @@ def test_a_host_whose_clock_is_ahead_is_corrected_and_the_own_one_is_never():
     assert Measurement("here")._clocks.own_host == "here"
 
 
-def test_heartbeats_are_samples_of_the_clock_too():
-    measurement = measured(*begin(0), heartbeat(5.0, -1, 1, "running", host="other", sent=4.0))
-    assert measurement.info(5.0)["stats"]["clockSkew"] == {"other": pytest.approx(1000.0)}
-
-
 def test_sparks_account_of_a_window_comes_after_it_and_changes_its_head():
     measurement = measured(*windows(3))
     assert measurement.windows()[1]["latencyMs"] == pytest.approx(550.0)
@@ -309,18 +286,6 @@ def test_a_new_plan_forgets_operators_that_vanished_and_keeps_the_others():
         measurement.record_age(4.0, "sum")
 
 
-def test_off_means_counts_only():
-    measurement = measured(*windows(3, ages=(age("emit"),)), metrics_recording_level="OFF")
-    assert measurement.operator(3.0, 2)["totalTuplesProcessed"] == 30
-    assert measurement.info(3.0)["stats"]["windowsCommitted"] == 3
-    assert (
-        measurement.latency(3.0)["operators"]
-        == measurement.windows()
-        == measurement.record_age(3.0)["operators"]
-        == []
-    )
-
-
 def test_what_does_not_exist_is_named_with_what_does():
     measurement = measured(*windows(2))
     with pytest.raises(KeyError, match="there is no operator 9; there are 1, 2, 3"):
@@ -346,18 +311,3 @@ def test_errors_drops_and_state_are_kept_per_operator():
     row = measured(*map(spoil, windows(2)), *windows(3)[-8:]).operator(3.0, 2)
     assert (row["errors"], row["errorTuples"], row["droppedWindows"]) == (4, ["x"], 2)
     assert (row["stateBytes"], row["queueSizeMA"]) == (0, pytest.approx(8 / 3))
-
-
-def test_streams_name_both_ends():
-    assert measured().streams() == [
-        {
-            "logicalName": "s1",
-            "source": {"operatorId": 1, "portName": "output"},
-            "sinks": [{"operatorId": 2, "portName": "input"}],
-        },
-        {
-            "logicalName": "s2",
-            "source": {"operatorId": 2, "portName": "output"},
-            "sinks": [{"operatorId": 3, "portName": "input"}],
-        },
-    ]

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted, WindowRetried
+from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.topology import Topology
 from support.cli.windows import make_plan, planned, run_window, window
 
 PLAN = make_plan()
@@ -47,27 +46,6 @@ def test_tuples_are_summed_over_partitions_and_time_is_the_slowest(run):
     assert double["windows"] == 2
 
 
-def test_unifiers_have_a_row_of_their_own(run):
-    assert list(rows(run)) == ["source", "double", "double.output#unifier", "sink"]
-
-
-def test_a_plan_that_comes_again_changes_nothing(run):
-    begun(run)  # as after a restart
-    assert [(row["operator"], row["partitions"]) for row in rows(run).values()][:2] == [
-        ("source", 1),
-        ("double", 2),
-    ]
-    assert run_window(run, PLAN)["tuplesIn"] == 100
-
-
-def test_an_operator_that_a_new_plan_has_not_keeps_its_totals(run):
-    run_window(run, PLAN)
-    event = planned(PLAN)
-    rest = tuple(node for node in event.topology.operators if node.name != "sink")
-    run.apply(replace(event, topology=Topology(rest, ())))
-    assert (rows(run)["sink"]["partitions"], rows(run)["sink"]["tuplesIn"]) == (0, 100)
-
-
 def test_a_windows_tuples_go_in_at_the_inputs_and_out_at_the_leaves(run):
     found = run_window(run, PLAN, 7, 100, seconds=0.04)
     assert {**found, "seconds": round(found["seconds"], 6)} == {
@@ -85,20 +63,6 @@ def test_the_first_window_is_kept_apart(run):
     assert summary["firstSeconds"] == pytest.approx(3.0)
     assert summary["medianSeconds"] == summary["p90Seconds"] == pytest.approx(0.1)
     assert (summary["startedAt"], summary["committedAt"]) == (5.0, pytest.approx(8.1))
-
-
-def test_the_median_and_the_90th_percentile_of_windows(run):
-    for number in range(11):
-        run_window(run, PLAN, number, at=float(number), seconds=0.05 + 0.001 * number)
-    summary = run.summary()
-    assert summary["medianSeconds"] == pytest.approx(0.0555)
-    assert summary["p90Seconds"] == pytest.approx(0.06)
-
-
-def test_failed_attempts_are_counted_but_not_the_last_window_run_again(run):
-    run.apply(WindowRetried(0.0, 3, 1, "a worker died"))
-    run.apply(WindowRetried(0.0, 4, 1, "", final=True))
-    assert run.summary()["retries"] == 1
 
 
 def test_tasks_that_spark_began_again_are_counted(run):
@@ -146,10 +110,3 @@ def test_it_is_counted_where_nothing_else_is_recorded():
     run = begun(Measurement(), metrics_recording_level="OFF")
     assert run_window(run, PLAN)["tuplesIn"] == 100
     assert run.windows() == []
-
-
-def test_answers_do_not_change_afterwards(run):
-    run_window(run, PLAN)
-    summary = run.summary()
-    run_window(run, PLAN, 1)
-    assert (summary["windows"], summary["operators"][0]["windows"]) == (1, 1)

@@ -1,8 +1,5 @@
 """One application watched from several threads."""
 
-import json
-import threading
-
 import pytest
 
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
@@ -10,7 +7,7 @@ from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import chain
 from ridgeline.observe.watch import Watch
 from support.depth import deeper
-from support.measure.story import begin, burst, planned, windows
+from support.measure.story import begin, planned, windows
 
 
 def watched(*events, now=lambda: 3.0):
@@ -18,19 +15,6 @@ def watched(*events, now=lambda: 3.0):
     for event in (planned(), *events):
         watch.observe(event)
     return watch
-
-
-def test_every_answer_is_plain_json():
-    watch = watched(*windows(2), *begin(2))
-    answers = [
-        watch.overview(),
-        watch.containers(),
-        watch.streams(),
-        watch.throughput(),
-        watch.windows(),
-        watch.window(1),
-    ]
-    assert json.loads(json.dumps(answers, allow_nan=False)) == answers
 
 
 def test_a_frame_is_of_one_moment():
@@ -101,35 +85,6 @@ def test_a_subscriber_that_raises_is_dropped_and_the_others_go_on():
     assert watch.subscribers_dropped == 1
 
 
-def test_events_of_several_threads_reach_everybody_in_the_same_order():
-    watch, heard = watched(), ([], [])
-    for own in heard:
-        watch.subscribe(own.append)
-
-    def observe(first):
-        for window in range(first, first + 200, 2):
-            for event in [*begin(window), *burst(window)]:
-                watch.observe(event)
-
-    asked = threading.Event()
-
-    def ask():
-        while not asked.is_set():
-            overview = watch.overview()
-            assert overview["windowId"] is None or overview["info"]["stats"]["numOperators"] == 3
-
-    threads = [threading.Thread(target=observe, args=(first,)) for first in (0, 1)]
-    reader = threading.Thread(target=ask)
-    for thread in (*threads, reader):
-        thread.start()
-    for thread in threads:
-        thread.join()
-    asked.set()
-    reader.join()
-    assert heard[0] == heard[1]
-    assert len(heard[0]) == 200 * len([*begin(0), *burst(0)])
-
-
 def test_who_subscribes_from_a_callback_hears_of_the_next_event():
     watch, heard = watched(), []
     watch.subscribe(lambda _event: watch.subscribe(heard.append) if not heard else None)
@@ -138,19 +93,6 @@ def test_who_subscribes_from_a_callback_hears_of_the_next_event():
     assert heard == []
     watch.observe(second)
     assert heard == [second]
-
-
-def test_unknown_names_ids_and_windows_are_key_errors():
-    watch = watched(*windows(2))
-    for ask in (
-        lambda: watch.operator(9),
-        lambda: watch.container(9),
-        lambda: watch.window(9),
-        lambda: watch.latency(9),
-        lambda: watch.record_age("x"),
-    ):
-        with pytest.raises(KeyError, match=r"there (is|are)|known"):
-            ask()
 
 
 def test_a_scrape_holds_frame_containers_and_sums():

@@ -45,14 +45,6 @@ def test_what_is_below_a_tenth_of_a_millisecond_is_read_as_zero():
     assert histogram.buckets()[0] == (0, 3)
 
 
-@settings(deadline=None, max_examples=deep(30))
-@given(VALUES, VALUES, VALUES)
-def test_merging_is_associative_and_commutative_and_the_same_as_adding(first, second, third):
-    a, b, c = holding(first), holding(second), holding(third)
-    assert (a + b) + c == a + (b + c) == c + (b + a) == holding([*first, *second, *third])
-    assert a == holding(first)
-
-
 def test_it_never_takes_more_than_8_kib():
     spread = np.geomspace(1e-4, 1e300, 100_000)
     histogram = holding(spread)

@@ -195,25 +195,6 @@ def test_a_sample_of_nothing_changes_nothing():
 # ------------------------------------------------------------------------------------------- totals and names
 
 
-def test_totals_are_a_prometheus_histogram_since_the_start():
-    ages = RecordAges()
-    for second in range(200):
-        ages.add(1, of_ages([-1000, 3000, 700_000, 40_000_000, 400_000_000_000]), NOW + second)
-    found = ages.totals(1, "emit")
-    below = dict(zip(AGE_BOUNDS_SECONDS, found.counts, strict=False))
-    assert [below[bound] for bound in (0.005, 0.5, 1.0, 30.0, 60.0, 86400.0)] == [
-        400,
-        400,
-        600,
-        600,
-        800,
-        800,
-    ]
-    assert (found.counts[-1], found.count) == (1000, 1000)
-    assert found.sum_seconds == pytest.approx(200 * (-0.001 + 0.003 + 0.7 + 40 + 400_000))
-    assert ages.totals(1, "source") is None
-
-
 def test_names_of_kip_613():
     assert [kip_613_name(name) for name in ("minimum", "maximum", "average")] == [
         "record-e2e-latency-min",

@@ -74,15 +74,6 @@ def test_sums_and_rates_are_those_of_the_run():
     assert figures.window_latency.count == 20
 
 
-def test_a_shorter_period_has_the_last_windows_only():
-    run = run_local(application(windows=40))
-    figures = watched(run.events)
-    short = figures.for_seconds(1.0)
-    assert 5 <= short.windows < figures.windows == 40
-    assert short.operators["odd"].tuples_in == short.windows * 6
-    assert figures.operators["odd"].for_seconds(1.0).tuples_in == short.windows * 6
-
-
 def test_nothing_is_known_before_the_first_window():
     run = run_local(application(windows=1))
     figures = watched(run.events[:1])

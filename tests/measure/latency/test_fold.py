@@ -1,14 +1,10 @@
-import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.latency.fold import LatencyFold
-from support.depth import deep
-from support.measure.simulated_window import BASE, SEED_MS, graph, run, seed_graph, wild_windows
+from support.measure.simulated_window import BASE, SEED_MS, graph, run, seed_graph
 
 TASKS = {3: "t", 5: "t", 4: "u"}
 
@@ -215,32 +211,12 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
     topology = graph(places, streams, unifiers={"u"}, names={"p[0]": "p", "p[1]": "p", "u": "p"})
     fold = LatencyFold()
     fold.add(topology, run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2}))
-    assert fold.latency()["logical"] == [
-        {
-            "operator": "p",
-            "latencyMs": close(35),
-            "averageMs": close(35),
-            "p50Ms": pytest.approx(35, rel=0.01),
-            "p99Ms": pytest.approx(35, rel=0.01),
-            "computeMs": close(35),
-            "cpuMs": None,
-            "waitMs": 0.0,
-            "transferMs": close(0),
-            "estimated": False,
-        },
-        {
-            "operator": "S",
-            "latencyMs": close(2),
-            "averageMs": close(2),
-            "p50Ms": pytest.approx(2, rel=0.01),
-            "p99Ms": pytest.approx(2, rel=0.01),
-            "computeMs": close(2),
-            "cpuMs": None,
-            "waitMs": 0.0,
-            "transferMs": close(0),
-            "estimated": False,
-        },
-    ]
+    rows = fold.latency()["logical"]
+    assert [found["operator"] for found in rows] == ["p", "S"]
+    for found, ms in zip(rows, (35, 2), strict=True):
+        assert [found[name] for name in ("latencyMs", "averageMs", "computeMs")] == [close(ms)] * 3
+        assert [found[name] for name in ("p50Ms", "p99Ms")] == [pytest.approx(ms, rel=0.01)] * 2
+        assert (found["waitMs"], found["transferMs"], found["estimated"]) == (0.0, close(0), False)
 
 
 def test_an_operator_that_did_not_report_is_null():
@@ -252,11 +228,7 @@ def test_an_operator_that_did_not_report_is_null():
     fold = LatencyFold()
     fold.add(topology, without)
     found = row(fold.latency(), "D")
-    assert {key: found[key] for key in ("latencyMs", "averageMs", "p50Ms")} == {
-        "latencyMs": None,
-        "averageMs": None,
-        "p50Ms": None,
-    }
+    assert [found[key] for key in ("latencyMs", "averageMs", "p50Ms")] == [None] * 3
     assert row(fold.latency(), "D", "logical")["latencyMs"] is None
     fold.add(topology, run(topology, SEED_MS, window_id=1))
     assert row(fold.latency(), "D")["averageMs"] == close(125)
@@ -290,13 +262,3 @@ def test_clocks_that_disagree_are_counted():
 def test_the_average_needs_history():
     with pytest.raises(ValueError, match="`average_windows` must lie between 1 and `history`; got 20 and 10"):
         LatencyFold(average_windows=20, history=10)
-
-
-@settings(deadline=None, max_examples=deep(25))
-@given(wild_windows(), st.integers(1, 3))
-def test_all_answers_are_json_whatever_the_clocks_say(case, count):
-    topology, times = case
-    fold = LatencyFold()
-    for window_id in range(count):
-        fold.add(topology, replace(times, window_id=window_id))
-    json.dumps([fold.latency(), fold.critical_path(), fold.windows(), fold.window(0)], allow_nan=False)

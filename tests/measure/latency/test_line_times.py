@@ -37,11 +37,3 @@ def test_partitions_are_added_and_old_messages_left_out() -> None:
         of_path = 0.8 if one["operator"] == "parse" else 0.0
         assert sum(row["ofPath"] for row in one["lines"]) == pytest.approx(of_path)
     assert [one["operator"] for one in times.answer(199.0, {}, "book")["operators"]] == ["book"]
-
-
-def test_all_messages_of_the_last_minute_count_however_many_processes_send_them() -> None:
-    times = LineTimes()
-    for message in range(120 * 200):  # of 1,000 processes, every 5 seconds
-        times.add(message / 200, [LineTime(0, "f.py", 1, "f", "text", 0.5)], TOPOLOGY)
-    (parse,) = times.answer(119.0, {})["operators"]
-    assert parse["seconds"] == pytest.approx(0.5 * 200 * 61)

@@ -1,4 +1,3 @@
-import json
 import math
 from dataclasses import replace
 
@@ -7,8 +6,6 @@ import pytest
 from ridgeline.measure.events import ApplicationPlanned, SparkTrigger, WindowPlanned
 from ridgeline.measure.latency.window_phases import WindowPhases, phase_table
 from support.measure.simulated_window import BASE, graph, reported, run
-from support.measure.story import TOPOLOGY as CHAIN
-from support.measure.story import windows as story
 
 TOPOLOGY = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
 OVERHEAD = {
@@ -53,18 +50,6 @@ def test_the_phases_of_a_run_add_up_and_are_explained():
     assert (user.median, user.mean, user.p95, user.first) == pytest.approx(
         (0.0345, 0.0345, 0.039, 0.030), abs=1e-6
     )
-
-
-def test_phases_that_cannot_occur_are_left_out():
-    found = by_phase(phase_table([planned(), *events_of(times_of(0))]))
-    assert not found.keys() & {
-        "trigger",
-        "offset log",
-        "commit log",
-        "worker start",
-        "earlier attempts",
-        "unexplained",
-    }
 
 
 def test_what_has_no_name_is_reported():
@@ -123,20 +108,3 @@ def test_clocks_of_hosts_are_corrected():
     ]
     assert phase_table([planned(), *events]).explained > 0.95
     assert by_phase(phase_table([planned(), *events]))["user code"].median == pytest.approx(0.030, abs=1e-3)
-
-
-def test_the_table_is_plain_data():
-    data = json.loads(
-        json.dumps(phase_table([planned(), *(event for event in events_of(times_of(0)))]).as_dict())
-    )
-    assert (data["windows"], data["everyMs"], data["explained"]) == (1, None, 1.0)
-    shuffle = next(phase for phase in data["phases"] if phase["phase"] == "shuffle")
-    assert (shuffle["medianMs"], shuffle["what"]) == (
-        pytest.approx(5, abs=1e-3),
-        "messages on their way from a container to the next one",
-    )
-    assert sum(phase["meanMs"] for phase in data["phases"]) == pytest.approx(data["window"]["meanMs"])
-
-
-def test_a_topology_does_where_no_plan_is_reported():
-    assert phase_table(story(3), CHAIN, warm_up=1).windows == 2

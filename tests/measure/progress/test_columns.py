@@ -1,5 +1,6 @@
 """The progress of many operators at once is that of one after the other, over random plans and events."""
 
+import json
 import math
 
 from hypothesis import given, settings
@@ -122,6 +123,18 @@ def same(one, other, path=""):
         assert one == other, path
 
 
+def figures(value):
+    """All numbers in an answer, but for times of records."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from figures(item) if name != "oldestInFlight" else ()
+    elif isinstance(value, list):
+        for item in value:
+            yield from figures(item)
+    elif isinstance(value, (int, float)):
+        yield value
+
+
 @settings(deadline=None, max_examples=deep(10))
 @given(stories())
 def test_all_at_once_says_what_one_by_one_says(story):
@@ -135,3 +148,4 @@ def test_all_at_once_says_what_one_by_one_says(story):
         at = event[0].at if isinstance(event, list) else event.at
         one, other = (fold.progress(at + 0.25) for fold in folds)
         same(one, other, name)
+        assert all(0 <= number < math.inf for number in figures(json.loads(json.dumps(one, allow_nan=False))))

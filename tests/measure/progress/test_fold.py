@@ -1,9 +1,7 @@
 import json
-import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import (
@@ -19,7 +17,6 @@ from ridgeline.measure.events import (
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
-from support.depth import deep
 from support.measure.simulated_window import operator_ended
 
 
@@ -501,36 +498,3 @@ events = st.one_of(
     ),
     st.builds(WindowCommitted, times, ids, *[st.just(1)], *[times] * 7),
 )
-
-
-def figures(value):
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from figures(item) if name != "oldestInFlight" else ()
-    elif isinstance(value, list):
-        for item in value:
-            yield from figures(item)
-    elif isinstance(value, (int, float)):
-        yield value
-
-
-PLANNED = WindowPlanned(0.0, 3, 0, 0.0)
-ENDED = OperatorWindow(0.0, 3, 0, 1, 0, "h", 0.0, 0.0, 0.0, 0.0, 0.0, {}, {})
-
-
-@settings(deadline=None, max_examples=deep(30))
-@given(st.lists(events, max_size=30), times)
-@example([PLANNED, replace(ENDED, tuples_in={"input": -1})], 0.0)
-def test_whatever_happens_the_figures_are_numbers_and_not_negative(given_events, now):
-    fold = made(chain("read", "split", "write", stages=[0, 0, 1]))
-    handlers = {
-        WindowPlanned: fold.window_planned,
-        WindowStarted: fold.window_started,
-        ContainerHeartbeat: fold.heartbeat,
-        OperatorWindow: lambda event: fold.operators_ended([event]),
-        SourceProgress: fold.source,
-        WindowCommitted: fold.window_committed,
-    }
-    for event in given_events:
-        handlers[type(event)](event)
-        assert all(0 <= number < math.inf for number in figures(strict(fold, now)))

@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import RunningOperator
@@ -9,7 +8,6 @@ from ridgeline.measure.progress import formulas
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate
 from ridgeline.measure.progress.formulas import History, even_shares, window_progress
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
-from support.depth import deep
 
 ESTIMATED, EXACT, LOWER = Basis.ESTIMATED, Basis.EXACT, Basis.LOWER_BOUND
 
@@ -318,39 +316,3 @@ operators = st.builds(
     st.none() | st.tuples(numbers, averages),
     st.dictionaries(st.sampled_from(["out"]), numbers),
 )
-histories = st.builds(
-    History,
-    averages,
-    st.dictionaries(st.sampled_from(["out"]), numbers),
-    averages,
-    averages,
-    averages,
-    averages,
-)
-
-
-@settings(deadline=None, max_examples=deep(30))  # each run draws others
-@given(
-    st.lists(st.none() | operators, min_size=5, max_size=5),
-    st.lists(histories, min_size=5, max_size=5),
-    st.lists(st.integers(0, 2), min_size=5, max_size=5),
-    st.dictionaries(st.integers(0, 2), numbers),
-    numbers,
-)
-def test_no_figure_is_negative_or_nan_whatever_is_reported(said, averages, stages, ages, share):
-    nodes = tuple(node(one, "input" if one < 2 else "operator", stages[one], stages[one]) for one in range(5))
-    topology = Topology(nodes, (edge(0, 2), edge(1, 2), edge(2, 3), edge(2, 4), edge(3, 4)))
-    running = {one: operator for one, operator in enumerate(said) if operator is not None}
-    result = window_progress(topology, running, dict(enumerate(averages)), {edge(2, 3): known(share)}, ages)
-    estimates = [result.cpu_seconds, result.wall_seconds, *result.containers.values()]
-    for found in result.operators.values():
-        assert 0 <= found.seconds_spent < math.inf
-        estimates += [
-            found.buffered,
-            found.input_remaining,
-            found.remaining_seconds,
-            found.active_fraction,
-            found.seconds_per_element,
-        ]
-        estimates += found.output_remaining.values()
-    assert all(one.value is None or one.value >= 0 for one in estimates)
