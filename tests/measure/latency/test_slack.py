@@ -10,20 +10,6 @@ from support.measure.simulated_window import graph, ids, seed_graph
 SEED = {"A": 0.0, "B": 0.005, "C": 0.1, "D": 0.03, "E": 0.02, "F": 0.002}
 
 
-def played(topology, own):
-    """How long a window takes if each container has a processor and runs its operators in turn."""
-    ended = {}
-    for container in sorted(topology.containers, key=lambda one: (topology.stage_of[one], one)):
-        reads = {
-            topology.by_id[source].container
-            for operator in topology.containers[container]
-            for source in topology.upstream[operator]
-        } - {container}
-        begins = max((ended[one] for one in reads), default=0.0)
-        ended[container] = begins + sum(own[operator] for operator in topology.containers[container])
-    return max(ended.values())
-
-
 def test_it_is_how_much_slower_an_operator_may_become():
     topology = seed_graph()
     found = slack(topology, {node.id: SEED[node.title] for node in topology.operators})

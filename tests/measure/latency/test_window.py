@@ -22,21 +22,8 @@ def container(number, host="h", at=2.0, window_id=3):
 
 
 def operator(number, where, host="h", at=2.2, window_id=3):
-    return OperatorWindow(
-        9.0,
-        window_id,
-        1,
-        number,
-        where,
-        host,
-        at,
-        at + 0.7,
-        0.5,
-        0.0,
-        0.2,
-        {"a": 4, "b": 3},
-        {"x": 2, "y": 1},
-    )
+    spent, counts = (at, at + 0.7, 0.5, 0.0, 0.2), ({"a": 4, "b": 3}, {"x": 2, "y": 1})
+    return OperatorWindow(9.0, window_id, 1, number, where, host, *spent, *counts)
 
 
 def two():
@@ -44,15 +31,8 @@ def two():
 
 
 def test_the_events_of_a_window_become_its_times():
-    events = [
-        WindowPlanned(1.0, 3, 0, 0.6),
-        container(0),
-        operator(1, 0),
-        container(1, at=4.0),
-        operator(2, 1, at=4.2),
-        COMMITTED,
-    ]
-    times = assemble(two(), events, ClockOffsets())
+    reports = [container(0), operator(1, 0), container(1, at=4.0), operator(2, 1, at=4.2)]
+    times = assemble(two(), [WindowPlanned(1.0, 3, 0, 0.6), *reports, COMMITTED], ClockOffsets())
     assert (times.window_id, times.attempts, times.due, times.published) == (3, 2, 0.6, 9.0)
     assert times.late_seconds == pytest.approx(0.4)
     assert times.latency_seconds == pytest.approx(7.5)
@@ -73,15 +53,8 @@ def test_a_window_that_spark_triggered_begins_at_the_trigger():
 
 
 def test_other_windows_and_unknown_operators_are_left_out():
-    events = [
-        container(0, window_id=2),
-        operator(1, 0, window_id=2),
-        container(9),
-        operator(9, 9),
-        WindowRetried(1.0, 3, 1, "x"),
-        COMMITTED,
-    ]
-    times = assemble(two(), events, ClockOffsets())
+    others = [container(0, window_id=2), operator(1, 0, window_id=2), container(9), operator(9, 9)]
+    times = assemble(two(), [*others, WindowRetried(1.0, 3, 1, "x"), COMMITTED], ClockOffsets())
     assert not times.containers
     assert not times.operators
 

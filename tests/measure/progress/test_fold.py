@@ -2,11 +2,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import strategies as st
 
 from ridgeline.measure.events import (
     ContainerHeartbeat,
-    OperatorWindow,
     OutputAsked,
     RunningOperator,
     SourceProgress,
@@ -240,20 +238,8 @@ def test_a_container_that_is_not_heard_of_is_silent_unless_its_process_has_gone_
 
 def partitioned(stage=0):
     def counter(partition):
-        return OperatorNode(
-            2 + partition,
-            "count",
-            f"count[{partition}]",
-            "Count",
-            partition,
-            2,
-            False,
-            "output",
-            False,
-            partition,
-            stage,
-            ("in",),
-        )
+        shape = (partition, 2, False, "output", False, partition, stage)
+        return OperatorNode(2 + partition, "count", f"count[{partition}]", "Count", *shape, ("in",))
 
     read = OperatorNode(1, "read", "read", "Read", 0, 1, False, "input", False, 2, 0, (), ("out",))
     return Topology(
@@ -432,69 +418,3 @@ def test_a_source_is_stuck_without_heartbeats_unless_the_first_window_runs(windo
     begin(fold, windows, 100.0)
     report(fold, 100.2, windows, 1, 10.0, 60.0, whole=True)
     assert strict(fold, 130.0)["sources"][0]["verdict"] == verdict
-
-
-# Robustness -------------------------------------------------------------------------------------------------
-
-times = st.floats(0, 100)
-ids = st.integers(0, 4)
-counts = st.dictionaries(st.sampled_from(["input", "output"]), st.integers(-3, 10**20), max_size=2)
-numbers = st.floats()
-operators = st.builds(
-    RunningOperator,
-    ids,
-    st.sampled_from(["waiting", "running", "done"]),
-    numbers,
-    counts,
-    counts,
-    st.integers(),
-    counts,
-    counts,
-    st.dictionaries(st.just("output"), numbers),
-    st.none() | st.tuples(numbers, st.none() | numbers),
-    st.dictionaries(st.just("output"), numbers),
-)
-events = st.one_of(
-    st.builds(WindowPlanned, times, ids, st.just(0), times),
-    st.builds(WindowStarted, times, ids, st.integers(0, 2)),
-    st.builds(
-        ContainerHeartbeat,
-        times,
-        st.integers(-1, 3),
-        st.just("h"),
-        ids,
-        times,
-        ids,
-        st.integers(0, 2),
-        times,
-        st.lists(operators).map(tuple),
-    ),
-    st.builds(
-        OperatorWindow,
-        times,
-        ids,
-        ids,
-        ids,
-        ids,
-        st.just("h"),
-        times,
-        times,
-        times,
-        times,
-        times,
-        counts,
-        counts,
-    ),
-    st.builds(
-        SourceProgress,
-        times,
-        ids,
-        ids,
-        st.none() | numbers,
-        st.none() | numbers,
-        st.just("records"),
-        st.none() | numbers,
-        st.booleans(),
-    ),
-    st.builds(WindowCommitted, times, ids, *[st.just(1)], *[times] * 7),
-)

@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from hypothesis import strategies as st
 
 from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress import formulas
@@ -27,21 +26,8 @@ def node(
     container = identity if container is None else container
     name = name or f"o{identity}"
     inputs = () if kind == "input" else ("in",)
-    return OperatorNode(
-        identity,
-        name,
-        name,
-        "Operator",
-        partition,
-        partitions,
-        unifier,
-        kind,
-        False,
-        container,
-        stage,
-        inputs,
-        tuple(outputs),
-    )
+    shape = (partition, partitions, unifier, kind, False, container, stage)
+    return OperatorNode(identity, name, name, "Operator", *shape, inputs, tuple(outputs))
 
 
 def edge(source, sink, source_port="out", sink_port="in"):
@@ -294,25 +280,3 @@ def test_a_tentative_watermark_is_the_lowest_in_flight_here_and_before():
     assert window_progress(topology, running).operators[2].oldest_in_flight == {"output": 90.0}
     running[1] = RunningOperator(1, "done", 1.0, oldest_in_flight={"output": 90.0})
     assert window_progress(topology, running).operators[2].oldest_in_flight == {"output": 100.0}
-
-
-# Properties -------------------------------------------------------------------------------------------------
-
-
-counts = st.dictionaries(st.sampled_from(["in", "out", "other"]), st.integers(), max_size=3)
-numbers = st.floats() | st.integers(-5, 5).map(float)
-averages = st.none() | numbers
-operators = st.builds(
-    RunningOperator,
-    st.integers(0, 4),
-    st.sampled_from(["waiting", "running", "done"]),
-    numbers,
-    counts,
-    counts,
-    st.integers(),
-    counts,
-    counts,
-    st.dictionaries(st.sampled_from(["out", "other"]), numbers, max_size=2),
-    st.none() | st.tuples(numbers, averages),
-    st.dictionaries(st.sampled_from(["out"]), numbers),
-)

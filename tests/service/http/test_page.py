@@ -1,9 +1,6 @@
 """What the page is served as: files, headers, sessions, the live stream."""
 
-import http.client
-import json
 import re
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,6 @@ import pytest
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.service import page
 from support.service.watched import BASE, serving, watched
-from support.waiting import PATIENCE_SECONDS
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
@@ -59,28 +55,6 @@ def test_the_page_may_load_nothing_from_elsewhere_and_be_framed_by_nobody(client
         headers = client.ask(path)[1]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
-
-
-@contextmanager
-def stream(client, every=100):
-    """The events of the live stream: name and data."""
-    connection = http.client.HTTPConnection(client.host, client.port, timeout=PATIENCE_SECONDS)
-    connection.request("GET", f"{BASE}/live?every={every}")
-    response = connection.getresponse()
-    assert response.status == 200, response.read()
-
-    def events():
-        name = ""
-        while line := response.readline().decode():
-            if line.startswith("event: "):
-                name = line[7:].strip()
-            elif line.startswith("data: "):
-                yield name, json.loads(line[6:])
-
-    try:
-        yield events()
-    finally:
-        connection.close()
 
 
 def test_what_a_window_waited_for_has_the_same_names_as_in_the_terminal():

@@ -121,41 +121,18 @@ def window(number, version, start):
         for node in members:
             end = begin + seconds[node.title]
             over = max(over, end)
-            tuples = share if node.label == "count" else TUPLES
+            tuples, wrong = (share, 1) if node.label == "count" else (TUPLES, 0)
+            times, spent = (begin, begin, begin, end, end, end), (begin, end, seconds[node.title], 0.0, 0.0)
             reports += [
-                ContainerWindow(
-                    0.0,
-                    number,
-                    0,
-                    node.container,
-                    "driver",
-                    7,
-                    f"t{node.id}",
-                    begin,
-                    begin,
-                    begin,
-                    end,
-                    end,
-                    end,
-                ),
+                ContainerWindow(0.0, number, 0, node.container, "driver", 7, f"t{node.id}", *times),
                 OperatorWindow(
-                    0.0,
-                    number,
-                    0,
-                    node.id,
-                    node.container,
-                    "driver",
-                    begin,
-                    end,
-                    seconds[node.title],
-                    0.0,
-                    0.0,
+                    *(0.0, number, 0, node.id, node.container, "driver", *spent),
                     {"input": tuples} if node.inputs else {},
                     {"output": tuples} if node.outputs else {},
-                    errors=int(node.label == "count"),
+                    errors=wrong,
                     ages=_ages(node, end),
                     watermark=WatermarkReading(round(start * 1e6), round(start * 1e6)),
-                    late=int(node.label == "count"),
+                    late=wrong,
                 ),
             ]
         begin = over

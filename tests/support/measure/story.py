@@ -36,47 +36,13 @@ def burst(window, *, topology=TOPOLOGY, busy=0.1, host="driver", offset=0.0, age
     for number, node in enumerate(topology.operators):
         start = window + 0.1 + number * busy + offset
         end = start + busy
-        events.append(
-            ContainerWindow(
-                window + 0.6,
-                window,
-                0,
-                node.container,
-                host,
-                7,
-                f"t{number}",
-                start,
-                start,
-                start,
-                end,
-                end,
-                end - offset,
-                5,
-            )
-        )
-        inputs, outputs = (
-            ({"input": tuples} if node.inputs else {}),
-            ({"output": tuples} if node.outputs else {}),
-        )
+        of, times = (window + 0.6, window, 0), (start, start, start, end, end, end - offset)
+        events.append(ContainerWindow(*of, node.container, host, 7, f"t{number}", *times, 5))
+        inputs = {"input": tuples} if node.inputs else {}
+        outputs = {"output": tuples} if node.outputs else {}
         found = ages if node.kind == "output" else ()
-        events.append(
-            OperatorWindow(
-                window + 0.6,
-                window,
-                0,
-                node.id,
-                node.container,
-                host,
-                start,
-                end,
-                busy,
-                0.0,
-                0.0,
-                inputs,
-                outputs,
-                ages=found,
-            )
-        )
+        spent = (start, end, busy, 0.0, 0.0)
+        events.append(OperatorWindow(*of, node.id, node.container, host, *spent, inputs, outputs, ages=found))
     return [*events, committed(window)]
 
 
@@ -99,18 +65,8 @@ def windows(count, **more):
 
 
 def heartbeat(at, container, operator, state, *, window=3, attempt=0, host="driver", sent=None, stack=""):
-    return ContainerHeartbeat(
-        at,
-        container,
-        host,
-        7 + container,
-        at if sent is None else sent,
-        window,
-        attempt,
-        3.0,
-        (RunningOperator(operator, state),),
-        stack,
-    )
+    sent, running = at if sent is None else sent, (RunningOperator(operator, state),)
+    return ContainerHeartbeat(at, container, host, 7 + container, sent, window, attempt, 3.0, running, stack)
 
 
 def age(place):

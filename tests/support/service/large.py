@@ -9,22 +9,8 @@ from ridgeline.observe.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.service.watched import Balances, Now, Payment, Payments, events_of, feed
 
-TIMES = {
-    "at",
-    "due",
-    "began",
-    "ended",
-    "task_began",
-    "restored",
-    "ran",
-    "written",
-    "received",
-    "planned",
-    "launched",
-    "returned",
-    "staged",
-}
-TIMES |= {"committed", "published"}
+TIMES = {"at", "due", "began", "ended", "task_began", "restored", "ran", "written", "received"}
+TIMES |= {"planned", "launched", "returned", "staged", "committed", "published"}
 
 
 def wide(partitions=249) -> Application:
