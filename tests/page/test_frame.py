@@ -10,12 +10,22 @@ from ridgeline.measure.wording import units
 from ridgeline.service.http import stream
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
+from ridgeline.service.tls.serving import ServedTls
 from support.page.browser import NARROW
 from support.page.shop import shop
 from support.page.troubled import committed
+from support.service.certificates import Authority
+from support.service.living import living
 from support.service.watched import feed, serving, watched
 
 pytestmark = pytest.mark.slow
+
+
+def rights(page):
+    """The role that a page has: it reads, and may write with more than `read`."""
+    found = page.evaluate("async () => await (await import('/page/api.js')).rights()")
+    assert (found["reads"], found["writes"], found["name"]) == (True, found["role"] != "read", "")
+    return found["role"]
 
 
 def row(page, operator):
@@ -124,12 +134,19 @@ def test_the_address_names_a_window_and_all_shows_it(application, open_page):
 
 
 def test_a_window_that_is_not_kept_is_said_to_be_gone(application, open_page):
-    opened = open_page
-    opened.expected.append("404")
-    page = opened(f"{application.server.url}/#/overview?window=987654321")
+    open_page.expected.append("404")
+    page = open_page(f"{application.server.url}/#/overview?window=987654321")
     page.get_by_text("window 987654321").first.wait_for()
     page.get_by_role("link", name="Back to the newest").click()
     row(page, "parse[1]").wait_for()
+    page.goto(f"{application.server.url}/#/graph?operator=parse&window=987654321")
+    panel = page.get_by_role("complementary", name="Operator parse")
+    panel.get_by_text("It has no figures in this window.").wait_for()
+    page.get_by_text("Of this window the critical path is not known.").wait_for()
+    page.goto(f"{application.server.url}/#/time?window=987654321")
+    page.get_by_text("Only the last 1,000 windows are kept").wait_for()
+    page.get_by_role("link", name="Show the newest").click()
+    page.get_by_role("heading", name=re.compile("The newest window, ")).wait_for()
 
 
 def test_the_address_that_is_printed_opens_the_page_with_the_right_to_change(application, open_page):
@@ -138,31 +155,15 @@ def test_the_address_that_is_printed_opens_the_page_with_the_right_to_change(app
     row(page, "parse[1]").wait_for()
     assert "code" not in page.url
     assert page.evaluate("history.length") <= 2
-    rights = "(await (await import('/page/api.js')).rights())"
-    assert page.evaluate(f"async () => {rights}") == {
-        "reads": True,
-        "writes": True,
-        "role": "admin",
-        "name": "",
-    }
+    assert rights(page) == "admin"
     page.reload()
     row(page, "parse[1]").wait_for()
-    assert page.evaluate(f"async () => {rights}") == {
-        "reads": True,
-        "writes": True,
-        "role": "admin",
-        "name": "",
-    }
+    assert rights(page) == "admin"
     open_page.expected.append("403")  # the code was used
     other = open_page(address)
     row(other, "parse[1]").wait_for()
     other.get_by_role("alert").get_by_text("this address was used already").wait_for()
-    assert other.evaluate(f"async () => {rights}") == {
-        "reads": True,
-        "writes": False,
-        "role": "read",
-        "name": "",
-    }
+    assert rights(other) == "read"
 
 
 def test_an_open_tab_takes_the_printed_address_a_cut_link_and_texts_with_odd_ends_of_lines(open_page):
@@ -173,13 +174,7 @@ def test_an_open_tab_takes_the_printed_address_a_cut_link_and_texts_with_odd_end
         page.goto(f"http://127.0.0.1:{client.port}/#code={client.app.state.sessions.code()}")
         page.wait_for_url(lambda url: "code" not in url)
         row(page, "balances[1]").wait_for()
-        rights = "(await (await import('/page/api.js')).rights())"
-        assert page.evaluate(f"async () => {rights}") == {
-            "reads": True,
-            "writes": True,
-            "role": "admin",
-            "name": "",
-        }
+        assert rights(page) == "admin"
         feed(watch, now, ApplicationEnded(now.seconds, "failed", "no\u2028line"))
         page.get_by_text("ended, as of").wait_for()
 
@@ -250,15 +245,6 @@ def test_a_page_that_waits_says_for_what(open_page):
         page.get_by_text("Waiting for the first window").wait_for()
         page.goto(f"http://127.0.0.1:{client.port}/#/nowhere")
         page.get_by_text("There is no view nowhere").wait_for()
-
-
-def test_a_window_that_is_not_kept_has_no_figures(application, open_page):
-    open_page.expected.append("404")
-    page = open_page(f"{application.server.url}/#/graph?operator=parse&window=999999")
-    panel = page.get_by_role("complementary", name="Operator parse")
-    panel.get_by_text("It has no figures in this window.").wait_for()
-    page.get_by_text("Of this window the critical path is not known.").wait_for()
-    assert "committed" not in page.locator(".chosen").inner_text()
 
 
 def test_an_answer_is_shown_for_its_own_question_only(application, open_page):
@@ -363,3 +349,18 @@ def test_numbers_are_those_of_the_terminal(application, open_page):
         return numbers.map((one) => percent(one));
     }"""
     assert page.evaluate(script, numbers) == [f"{100 * number:.0f} %" for number in numbers]
+
+
+def test_by_tls_it_is_live_and_pauses_the_application(open_page, tmp_path):
+    signed = Authority(tmp_path).sign("web")
+    with living(tls=ServedTls(signed.certificate, signed.key_file)) as found:
+        page = open_page(found.server.page(), ignore_https_errors=True)
+        page.get_by_text("live, ").wait_for()
+        page.get_by_text("Run", exact=True).click()
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Confirm").click()
+        page.get_by_role("dialog").get_by_text("applied").wait_for()
+        assert found.run.paused
+        (cookie,) = page.context.cookies()
+        assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Strict")
+        page.close()

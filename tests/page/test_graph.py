@@ -7,6 +7,7 @@ from benchmarks.page_graph import many_application
 from playwright.sync_api import expect
 
 from ridgeline.engine.files.storage import LocalStorage
+from support.page.browser import confirm
 from support.page.orders import BRANCHES, orders_application
 from support.service.living import living
 
@@ -104,18 +105,14 @@ def test_tuples_are_recorded_by_clicks_and_the_recording_is_ended(orders, person
     expect(dialog).to_contain_text("ridgeline start-recording orders score output --windows 5000 --max-mb 3")
     known = {row["id"] for row in orders.run.recordings.rows()}
     accessible(page)
-    dialog.get_by_role("button", name="Confirm").click()
-    expect(dialog).to_contain_text("applied")
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
     (new,) = [row for row in orders.run.recordings.rows() if row["id"] not in known]
     assert (new["ports"], new["endWindow"] - new["firstWindow"]) == (["output"], 5000)
     screenshot(page, "page-recordings")
     page.get_by_role("button", name=f"End recording {new['id']}").click()
     dialog = page.get_by_role("dialog", name=f"End recording {new['id']}")
     expect(dialog).to_contain_text(f"ridgeline stop-recording orders {new['id']}")
-    dialog.get_by_role("button", name="Confirm").click()
-    expect(dialog).to_contain_text("applied")
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
     row = page.get_by_role("table", name="Recordings").get_by_role("row").filter(has_text=new["id"])
     expect(row).to_contain_text("ended", timeout=PATIENCE_MS)
 
@@ -185,9 +182,7 @@ def test_a_property_is_changed_only_after_its_difference_was_seen(orders, person
     page.get_by_label("New value of microseconds").fill("500")
     page.keyboard.press("Enter")
     dialog.get_by_label("Note").fill("it's slow")
-    dialog.get_by_role("button", name="Confirm").click()
-    expect(dialog).to_contain_text("applied")
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
     person.sees(" by page, ")
     person.sees("it's slow")
 
@@ -201,9 +196,7 @@ def test_partitions_are_changed_by_clicks(orders, person):
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("score: 3 -> 4 partitions")
     expect(dialog).to_contain_text("ridgeline repartition orders score 4")
-    dialog.get_by_role("button", name="Confirm").click()
-    expect(dialog).to_contain_text("applied")
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
     person.sees("4 partitions")
     assert len(orders.run.plan.logical.operator("score").divided) == 4
 

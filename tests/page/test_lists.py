@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from support.page.browser import confirm
 from support.page.troubled import committed, troubled
 
 pytestmark = pytest.mark.slow
@@ -92,29 +93,10 @@ def test_it_is_paused_and_goes_on_by_clicks(page, application):
     dialog = page.get_by_role("dialog", name="Pause the application")
     dialog.get_by_text("No further window begins").wait_for()
     dialog.get_by_text("ridgeline pause numbers-1").wait_for()
-    dialog.get_by_role("button", name="Confirm").click()
-    dialog.get_by_text("applied").wait_for()
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
     assert application.run.paused
     page.get_by_text("Run", exact=True).click()
     page.get_by_role("button", name="Go on").click()
     page.get_by_role("button", name="Confirm").click()
     page.get_by_role("status").get_by_text("applied").wait_for()
     committed(application, application.watch.run()["windows"] + 2)
-
-
-VIEWS = "time sources sinks slots changes promises queries configuration checkpoints"
-SMALL = {"dark": True, "size": {"width": 390, "height": 844}}
-
-
-@pytest.mark.parametrize("look", [{}, SMALL], ids=["wide", "dark and small"])
-def test_the_views_keep_nobody_from_reading_them(application, open_page, look):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = open_page(f"{application.server.url}/#/time", **look)
-    for name in VIEWS.split():
-        page.evaluate("name => (location.hash = `#/${name}`)", name)
-        page.locator(f".{name}, .split, .empty").first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-        found = axe.run(page).response["violations"]
-        faults = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found]
-        assert not faults, name

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ridgeline.service.registry import own_entry, register
+from support.page.browser import confirm
 from support.page.shop import shop
 from support.service.living import living
 
@@ -58,9 +59,7 @@ def test_an_operator_and_its_stream_are_added_together_and_removed_again(
     assert "copy" not in names(application)
     accessible(page)
     dialog.get_by_label("Note").fill("for the audit")
-    dialog.get_by_role("button", name="Confirm").click()
-    expect(dialog).to_contain_text("applied")
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
     page.wait_for_url(lambda url: "edit=" not in url)
     assert "copy" in names(application)
     page.get_by_role("cell", name="for the audit").wait_for()
@@ -154,9 +153,7 @@ def test_an_operator_may_have_the_name_of_what_all_objects_have(page, applicatio
     page.get_by_label("Edits", exact=True).fill(json.dumps([add, sink]))
     page.get_by_role("button", name="See what would change").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("button", name="Confirm").click()
-    expect(dialog).to_contain_text("applied")
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
     page.get_by_role("link", name="Graph", exact=True).click()
     page.locator('[data-node="__proto__"]').click()
     page.wait_for_url("**operator=__proto__*")

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from ridgeline import Application, InputPort, Operator, OperatorError, OutputPort
 from ridgeline.testing import CollectorSink
+from support.page.browser import confirm
 from support.service.regions import Number, Numbers, PassOn
 from support.waiting import PATIENCE_SECONDS
 
@@ -51,9 +52,7 @@ def set_note(page, text, note):
     expect(dialog).to_contain_text("post.note")
     expect(dialog).to_contain_text(f"ridgeline set-operator-property fan post note {text}")
     dialog.get_by_label("Note", exact=True).fill(note)
-    dialog.get_by_role("button", name="Confirm").click()
-    expect(dialog).to_contain_text("applied", timeout=PATIENCE_MS)
-    dialog.get_by_role("button", name="Close").last.click()
+    confirm(dialog)
 
 
 def test_an_operator_of_another_region_is_changed_by_clicks(spark_context, tmp_path, open_page, accessible):
@@ -81,9 +80,7 @@ def test_an_operator_of_another_region_is_changed_by_clicks(spark_context, tmp_p
         page.get_by_role("button", name="See what would change").click()
         dialog = page.get_by_role("dialog")
         expect(dialog).to_contain_text("post: 1 -> 2 partitions")
-        dialog.get_by_role("button", name="Confirm").click()
-        expect(dialog).to_contain_text("applied", timeout=PATIENCE_MS)
-        dialog.get_by_role("button", name="Close").last.click()
+        confirm(dialog)
         page.get_by_role("complementary").get_by_text("2 partitions", exact=True).wait_for()
 
         page.get_by_role("link", name="Changes", exact=True).click()

@@ -5,9 +5,7 @@ import re
 
 import pytest
 
-from ridgeline.testing.services.processes import Ports
 from support.page.troubled import FAILED, troubled
-from support.services.network import Proxy
 
 pytestmark = pytest.mark.slow
 MOST_BYTES = 1_500_000  # of a moving picture
@@ -89,42 +87,6 @@ def test_a_window_is_chosen_by_keys_and_by_dragging_and_live_goes_back(applicati
     page.wait_for_function("Number(/window=(\\d+)/.exec(location.hash)?.[1]) > 5")
     page.get_by_role("button", name="Live").click()
     page.wait_for_function("!location.hash.includes('window=')")
-
-
-def test_everything_shows_the_window_that_the_address_names(application, open_page):
-    page = open_page(f"{application.server.url}/#/time?window=3")
-    page.get_by_role("heading", name="Window 3: who waited for whom").wait_for()
-    page.get_by_role("link", name="Overview", exact=True).click()
-    page.get_by_text("Window 3, committed at").wait_for()
-
-
-def test_a_window_that_is_no_longer_kept_says_so(application, open_page):
-    open_page.expected.append("404")
-    page = open_page(f"{application.server.url}/#/time?window=999999999")
-    page.get_by_text("Only the last 1,000 windows are kept").wait_for()
-    page.get_by_role("link", name="Show the newest").click()
-    page.get_by_role("heading", name=re.compile("The newest window, ")).wait_for()
-
-
-def test_a_line_that_is_cut_is_stale_and_comes_back(application, open_page, tmp_path):
-    open_page.expected += ["ERR_", "Failed to load resource"]
-    ports = Ports()
-    port = ports.take()
-    proxy = Proxy({port: application.server.url.rpartition(":")[2]}, tmp_path)
-    try:
-        page = open_page(f"http://127.0.0.1:{port}/#/time")
-        page.get_by_text("live, ").wait_for()
-        newest = page.get_by_role("heading", name=re.compile("The newest window, "))
-        newest.wait_for()
-        proxy.cut(hang=False)
-        page.get_by_text(re.compile(r"^stale since \d")).wait_for()
-        page.get_by_role("alert").get_by_text("The line is cut").wait_for()
-        newest.wait_for()  # it shows the last
-        proxy.mend()
-        page.get_by_text("live, ").wait_for()
-    finally:
-        proxy.close()
-        ports.release()
 
 
 def test_the_turn_of_latency_is_found_where_it_is_and_only_there(application, open_page):

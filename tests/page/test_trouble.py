@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from ridgeline.measure.events import WindowRetried
 from ridgeline.plan.edits import RenameOperator, SetProperty
 from ridgeline.stram.changes import EditPlan
+from support.page.browser import confirm
 from support.page.shop import shop
 from support.service.living import living
 from support.service.watched import payments, serving, watched
@@ -65,15 +66,11 @@ def test_two_who_change_the_same_see_what_the_other_has_done(open_page):
             pages.append(page)
         first, second = (page.get_by_role("dialog") for page in pages)
         first.get_by_label("Note").fill("<i>mine</i>")
-        first.get_by_role("button", name="Confirm").click()
-        expect(first).to_contain_text("applied")
-        first.get_by_role("button", name="Close").last.click()
+        confirm(first)
         expect(second).to_contain_text("The plan has changed meanwhile")
         expect(second.locator(".change-lines")).to_contain_text("0.001")
         expect(second.locator(".change-lines")).not_to_contain_text("0.0005")
-        second.get_by_role("button", name="Confirm").click()
-        expect(second).to_contain_text("applied")
-        second.get_by_role("button", name="Close").last.click()
+        confirm(second)
         for page in pages:
             expect(page.get_by_role("row", name=re.compile("^pause"))).to_contain_text("0.002")
             page.evaluate("location.hash = '#/changes'")

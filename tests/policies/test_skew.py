@@ -74,10 +74,6 @@ def test_moves_keys_once_and_results_are_exact():
     assert "imbalance of `count` from 1.8" in decision["expected"]
 
 
-def test_skew_that_does_not_matter_stays():
-    assert not seen(on_one_partition(8_000), SkewPolicy(cooldown=0, min_windows=2, busy=1.0, worth_it=1.0))
-
-
 def test_what_cannot_be_evened_out_is_not_tried():
     pages = ["home" if number % 10 else f"page {number}" for number in range(8_000)]
     assert not seen(pages, eager(may_share=False))

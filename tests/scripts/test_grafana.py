@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from grafana import OWN_ROW, dashboard
+from grafana import dashboard
 from grafana_rows import ROWS, Query
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, METRICS
@@ -51,21 +51,6 @@ def test_panels_do_not_overlap():
         }
         assert not cells & taken
         taken |= cells
-
-
-def test_rows_are_those_that_users_expect():
-    assert list(ROWS) == [
-        "Verdict",
-        "Critical path",
-        "Operators",
-        "Record age",
-        "Watermarks",
-        "Backlog",
-        "Queues",
-        "Checkpoints",
-        "Hosts",
-    ]
-    assert [panel["title"] for panel in PANELS if panel["type"] == "row"] == [*ROWS, OWN_ROW]
 
 
 def test_every_metric_is_shown_and_no_other():
@@ -122,24 +107,3 @@ def test_brackets_of_queries_match():
 )
 def test_queries_by_kind(query, expression):
     assert query.expression().replace("$__rate_interval", "5m") == expression
-
-
-def test_declared_metrics_have_a_panel_each():
-    counter, gauge = PANELS[-2:]
-    assert [panel["repeat"] for panel in (counter, gauge)] == ["counter", "gauge"]
-    assert counter["targets"][0]["expr"] == (
-        "sum by (operator, partition) (rate(${counter}"
-        '{application="$application", operator=~"$operator"}[$__rate_interval]))'
-    )
-    names = {variable["name"]: variable for variable in dashboard()["templating"]["list"]}
-    assert names["gauge"]["definition"] == (
-        'label_values({__name__=~"ridgeline_metric_.+", application="$application", '
-        '__name__!~".+_total"}, __name__)'
-    )
-
-
-def test_changes_of_the_plan_are_marks():
-    [mark] = dashboard()["annotations"]["list"]
-    assert mark["expr"] == (
-        'changes(ridgeline_plan_version{application="$application"}[$__rate_interval]) > 0'
-    )

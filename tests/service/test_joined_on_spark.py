@@ -83,19 +83,6 @@ def queue(rest: Rest) -> Any:
     return row
 
 
-def test_those_after_a_stopped_region_wait_for_it(fan, wait_until):
-    handle, rest = fan
-    wait_until(lambda: len(handle.collected("slow")) >= 50, "some at the sink")
-    assert rest.post("/regions/numbers/stop")["state"] == "STOPPED"
-    wait_until(lambda: len(handle.collected("slow")) == len(handle.collected("fast")), "all that was queued")
-    assert rest.post("/regions/gate/stop")["state"] == "STOPPED"
-    seen = len(handle.collected("slow"))
-    assert handle.is_running
-    assert rest.post("/regions/numbers/start")["state"] == "RUNNING"
-    assert rest.post("/regions/gate/start")["state"] == "RUNNING"
-    wait_until(lambda: len(handle.collected("slow")) > seen + 50, "more at the sink")
-
-
 def test_a_region_is_stopped_and_started(fan, wait_until, tmp_path):
     handle, rest = fan
     wait_until(lambda: len(handle.collected("slow")) >= 50, "some at the sink")

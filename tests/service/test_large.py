@@ -22,7 +22,6 @@ PATHS = [
     *("/physicalPlan/operators/2", "/physicalPlan/containers", "/physicalPlan/streams", "/latency"),
     *("/criticalPath", "/recordAge", "/progress", "/windows", "/throughput"),
 ]
-WINDOWS = 20
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.events import ApplicationPlanned, OperatorWindow, WindowCommitted
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
-from ridgeline.service import event_log, measured, registry
+from ridgeline.service import measured, registry
 from ridgeline.service.event_log import read_event_log
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.master import Master
@@ -74,21 +74,6 @@ def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     _, again, _ = run(ServiceOptions(port=None), windows=None)
     assert again[-1].outcome == "finished"
     assert again[0].application_id != events[0].application_id  # another run of the same checkpoint
-
-
-def test_a_log_whose_disk_is_full_is_reported_once_and_the_run_goes_on(run, tmp_path, monkeypatch):
-    def full(_self, _event):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(event_log._Lines, "write", full)
-    monkeypatch.setattr(event_log, "RETRY_SECONDS", 3600.0)  # a slow machine may take longer than it has
-    log = tmp_path / "log.jsonl"
-    outcome, _, printed = run(ServiceOptions(port=None, event_log=str(log)))
-    assert outcome.windows_committed == 3
-    assert printed == (
-        f"event log `{log}` cannot be written: No space left on device; the run continues, and events are "
-        "left out until it can be\n"
-    )
 
 
 def test_figures_that_fail_are_reported_once_and_the_run_goes_on(run, monkeypatch):

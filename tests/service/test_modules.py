@@ -15,7 +15,6 @@ from ridgeline import (
     State,
 )
 from ridgeline.operators import Filter
-from ridgeline.plan import describe, plan_application
 from ridgeline.testing import CollectorSink, run_local
 from support.service.watched import serving, watched
 
@@ -114,11 +113,3 @@ def test_lists_play_inputs_in_modules():
     assert sorted(run_local(nested()).collected("sink")) == [Number(0), Number(1), Number(1)]
     assert run.tuples_in("outer.halve") == 2
     assert {name.partition("[")[0] for name in run.latency()["operator"].to_pylist()} >= NAMES
-
-
-def test_plans_are_shown_folded_and_unfolded():
-    plan = plan_application(nested())
-    logical, physical = describe(plan).split("physical plan")
-    assert "outer.inner" not in logical
-    assert "outer.inner.count" in physical
-    assert "outer.inner.count" in describe(plan, unfold=True).split("physical plan")[0]

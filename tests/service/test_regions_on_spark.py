@@ -63,30 +63,6 @@ def test_a_slow_region_holds_no_other_up(spark_context, tmp_path, wait_until):
         assert list(read_event_log(str(tmp_path / f"log-{region}.jsonl")))
 
 
-def test_a_stopped_application_continues_in_each_region(spark_context, tmp_path, wait_until):
-    (tmp_path / "open").touch()
-    app, checkpoint = application(tmp_path, most=-1), str(tmp_path / "checkpoint")
-    found: dict[str, list[int]] = {"fast": [], "slow": []}
-    for _ in range(3):
-        handle = app.start(context=spark_context, checkpoint=checkpoint, port=None, quiet=True)
-        wait_until(lambda: len(handle.collected("slow")) >= 50 or not handle.is_running, "some at the sink")  # noqa: B023
-        handle.stop(PATIENCE_SECONDS)
-        for sink, values in found.items():
-            values += [number.value for number in handle.collected(sink)]
-    for values in found.values():
-        assert values == list(range(len(values)))
-
-
-def test_windows_are_of_regions_that_read_no_queue(spark_context, tmp_path):
-    (tmp_path / "open").touch()
-    handle = application(tmp_path, most=-1).start(
-        context=spark_context, checkpoint=str(tmp_path / "checkpoint"), port=None, quiet=True, windows=3
-    )
-    assert not handle.wait(PATIENCE_SECONDS).ended
-    assert [number.value for number in handle.collected("fast")] == list(range(30))
-    assert [number.value for number in handle.collected("slow")] == list(range(30))
-
-
 def test_a_region_that_fails_ends_no_other(spark_context, tmp_path, wait_until, capsys):
     (tmp_path / "open").touch()
     (tmp_path / "broken").touch()

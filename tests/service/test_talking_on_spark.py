@@ -1,13 +1,10 @@
 """An application on Spark as others see it: in Spark's own UI, and by what its operators say."""
 
 import json
-import re
 import urllib.request
 
 import pytest
-from typer.testing import CliRunner
 
-from ridgeline.cli.main import app as command
 from ridgeline.service import registry
 from support.crash.processes import Driver
 from support.ports import free_port
@@ -59,19 +56,3 @@ def test_its_jobs_name_the_page_in_sparks_ui(url, spark_port):
     for slot in (1, 2, 3):
         begins, ends = f"talking: slot {slot} of 3 (", f"), page {url}"
         assert any(one.startswith(begins) and one.endswith(ends) for one in jobs())
-
-
-def test_what_operators_print_and_log_is_shown_without_secrets(url):
-    def said(*arguments):
-        result = CliRunner().invoke(command, ["logs", url, "--operator", "talks", *arguments])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    wait_until(lambda: "[talks:0]" in (shown := said()) and "[talks:1]" in shown, "lines of both partitions")
-    shown = said("-n", "1000")
-    assert re.search(r"Z \[talks:[01]\] number \d+00, known to \*\*\*\n", shown)
-    assert re.search(r"Z \[talks:[01]\] WARNING talks: hundreds: \d+00\\x1b\[2J\n", shown)
-    assert talking.TOKEN not in shown
-    line = json.loads(said("--json", "--partition", "1", "-n", "1"))
-    assert (line["partition"], line["leftOut"]) == (1, 0)
-    assert line["windowId"] >= 0
