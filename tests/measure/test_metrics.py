@@ -1,18 +1,27 @@
-"""The registry of metrics keeps Prometheus' rules."""
+"""The registries of metrics keep Prometheus' rules, and each row is shown where it says."""
 
+import ast
+import inspect
 import re
 
 import pytest
 
+from ridgeline.cli.views import lists
+from ridgeline.measure import tables
+from ridgeline.measure.answers import operators
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
+from ridgeline.measure.registry.operator_metric import arranged
+from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
+from ridgeline.service.http.answers import AGGREGATED
+
+pytestmark = pytest.mark.lint
 
 LABELS = set(
     "container host id level master operator partition port position promise reason stage state".split()  # noqa: SIM905
 ) | {"stream", "user", "verdict", "version", "what"}
 UNITS = {"seconds", "bytes", "records", "windows", "tasks"}
 OTHER_UNITS = ("milli", "micro", "nano", "_ms", "minutes", "hours", "kilo", "mega", "percent")
-pytestmark = pytest.mark.lint
 
 
 def test_names_are_unique_and_all_metrics_are_in_a_group():
@@ -69,3 +78,41 @@ def test_kip_613_names_are_known():
     aliases = " ".join(alias for metric in METRICS for alias in metric.aliases)
     assert all(f"`record-e2e-latency-{statistic}`" in aliases for statistic in ("min", "max", "avg"))
     assert "Apex `latencyMA`" in aliases
+
+
+# The table of operators' metrics: every row is read in one way, and shown wherever it says ------------------
+
+
+def test_items_follow_those_that_they_name() -> None:
+    entries = [("c", "b", 3), ("a", "", 1), ("d", "", 4), ("b", "a", 2)]
+    assert arranged(entries) == [1, 2, 3, 4]
+
+
+def test_each_is_read_in_one_way_and_shown_where_it_says() -> None:
+    for row in OPERATOR_METRICS:
+        assert [row.last, row.count, row.read].count(None) == 2
+        assert row.name in operators.OperatorAnswer.__annotations__
+        if row.metric is not None:
+            assert row.metric in METRICS
+        if row.aggregate is not None:
+            assert row.name in {name for name, _, _ in AGGREGATED}
+        if row.column is not None:
+            assert (row.name, row.column) in lists._OPERATOR_COLUMNS
+        if row.graph is not None:
+            assert row.metric is not None, "a line of the dashboard needs a metric"
+
+
+def test_arrow_tables_of_latencies_have_a_column_for_each_row_that_is_in_their_answer() -> None:
+    assert {row.name for row in LATENCY_METRICS} <= {field for _, field, _ in tables._LATENCY}
+
+
+def test_type_checkers_know_the_types_of_rows_that_are_read_by_name() -> None:
+    types = {row.name: row.type for row in OPERATOR_METRICS}
+    (declared,) = (
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(operators)))
+        if isinstance(node, ast.ClassDef) and node.name == "OperatorMetricsAnswer"
+    )
+    for field in declared.body:
+        if isinstance(field, ast.AnnAssign):
+            assert eval(ast.unparse(field.annotation)) == types[field.target.id]

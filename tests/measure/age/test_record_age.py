@@ -1,7 +1,19 @@
+"""The ages of records: samples, figures, clocks that are off, when readers see them, and old data."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import NamedTuple
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ridgeline import Application
 from ridgeline.api.times import NO_TIME
+from ridgeline.cli.views.screen import sink_lines
+from ridgeline.measure.age.fold import PENDING_SAMPLES
 from ridgeline.measure.age.histogram import TRANSPORT_BITS, Histogram, bucket, lower_bounds
 from ridgeline.measure.age.record_age import (
     AGE_BOUNDS_SECONDS,
@@ -10,7 +22,10 @@ from ridgeline.measure.age.record_age import (
     kip_613_name,
     sample,
 )
-from ridgeline.measure.events import AgeSample
+from ridgeline.measure.events import AgeSample, OutputPublished
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock, run_local
+from support.depth import deep
+from support.measure.story import age, begin, burst, measured
 
 NOW = 1_700_000_000
 NOW_US = NOW * 1_000_000
@@ -205,3 +220,166 @@ def test_names_of_kip_613():
         ValueError, match="KIP-613 has no `p99`; did you mean one of minimum, maximum, average"
     ):
         kip_613_name("p99")
+
+
+# Record ages of hosts whose clocks are off, against a computation record by record --------------------------
+
+
+READ_AT = 1_700_000_000.0
+QUANTILES = {"p50": "0.5", "p90": "0.9", "p99": "0.99", "p999": "0.999"}
+
+
+def exact_rank(values, quantile):
+    return sorted(values)[max(1, math.ceil(Fraction(quantile) * len(values))) - 1]
+
+
+def times_of(true_ages):
+    """The times of records of that age at READ_AT, in microseconds."""
+    return np.round((READ_AT - np.array(true_ages)) * 1e6).astype(np.int64)
+
+
+def figures(true_ages, skew, windows=1):
+    """The figures of records of that age, from a host whose clock is `skew` ahead, once that is known."""
+    ages = RecordAges()
+    for part in np.array_split(times_of(true_ages), windows):
+        found = sample("emit", "INFO", [part], None, READ_AT + skew)
+        if found is not None:
+            ages.add(1, found, READ_AT, -skew)
+    return ages.figures(1, "emit", READ_AT)
+
+
+def test_percentiles_do_not_collapse_on_a_host_whose_clock_is_behind():
+    """1,000 records of 0.5 to 2.5 s on a host that is 10 s behind: all ages are negative there."""
+    true_ages = np.linspace(0.5, 2.5, 1000)
+    found = figures(true_ages, -10.0)
+    assert found.negative == 0
+    assert (found.p50, found.p99) == (pytest.approx(1.5, rel=0.01), pytest.approx(2.48, rel=0.01))
+
+
+@settings(deadline=None, max_examples=deep(30))  # each run draws others
+@given(
+    st.lists(
+        st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 0.01), st.floats(0.0, 1e5)), min_size=1, max_size=60
+    ),
+    st.floats(-10.0, 10.0),
+    st.integers(1, 3),
+)
+def test_percentiles_are_within_one_percent_whatever_the_clock_says(true_ages, skew, windows):
+    found = figures(true_ages, skew, windows)
+    assert found.count == len(true_ages)
+    for name, quantile in QUANTILES.items():
+        assert getattr(found, name) == pytest.approx(exact_rank(true_ages, quantile), rel=0.01, abs=2.2e-4), (
+            name
+        )
+    assert found.minimum == pytest.approx(min(true_ages), abs=2e-6)
+    assert found.maximum == pytest.approx(max(true_ages), abs=2e-6)
+
+
+# How old records are when readers may see them: the place `publish` -----------------------------------------
+
+
+def held_back(windows, published):
+    """Windows with two records each, one and three seconds old at the end.
+
+    `published`: by window, the event that follows its reports.
+    """
+    for window in range(windows):
+        *reports, commit = burst(window, ages=(age("commit"),))
+        yield from begin(window)
+        yield from reports
+        if window in published:
+            yield OutputPublished(window + 0.6, "write", published[window])
+        yield commit
+
+
+def age_at(measurement, place, now):
+    rows = {row["at"]: row for row in measurement.record_age(now)["operators"]}
+    return rows.get(place)
+
+
+def test_records_of_an_output_that_publishes_each_window_are_seen_right_after_the_commit():
+    measurement = measured(*held_back(5, {window: window for window in range(5)}))
+    commit, publish = age_at(measurement, "commit", 5.0), age_at(measurement, "publish", 5.0)
+    assert publish["count"] == commit["count"] == 10
+    assert publish["minMs"] - commit["minMs"] == pytest.approx(50.0)  # committed at 0.55 s, published at 0.6
+    assert publish["p99Ms"] == pytest.approx(commit["p99Ms"] + 50.0, rel=0.01)
+
+
+def test_records_that_an_output_holds_back_are_older():
+    measurement = measured(*held_back(10, {9: 9}))
+    publish = age_at(measurement, "publish", 10.0)
+    assert publish["count"] == 20
+    assert publish["minMs"] == pytest.approx(1200.0)
+    assert publish["maxMs"] == pytest.approx(9_000 + 3_200.0)
+    assert publish["p50Ms"] == pytest.approx(6_200, rel=0.02)
+
+
+def test_what_is_published_between_windows_counts_then():
+    measurement = measured(*held_back(3, {}))
+    assert age_at(measurement, "publish", 3.0) is None
+    measurement.apply(OutputPublished(20.0, "write", 1))
+    publish = age_at(measurement, "publish", 20.0)
+    assert (publish["count"], publish["maxMs"]) == (
+        4,
+        pytest.approx((20.0 - 0.45 + 3.0 - 0.0) * 1000, abs=100),
+    )
+    measurement.apply(OutputPublished(30.0, "write", 2))
+    assert age_at(measurement, "publish", 30.0)["count"] == 6
+
+
+def test_pending_samples_are_bounded():
+    measurement = measured(*held_back(PENDING_SAMPLES + 100, {}))
+    assert measurement._ages._publish.pending <= PENDING_SAMPLES + 1
+
+
+# Ages from the newest record, of old data that is replayed, beside what follows by hand ---------------------
+
+
+OLD = timedelta(days=269)
+
+
+class Reading(NamedTuple):
+    time: datetime
+    value: int
+
+
+def ages_of_old(windows, **attributes):
+    """The ages in each window's readings: seconds before `OLD` ago."""
+    clock = SteppingClock()
+    begin = datetime.fromtimestamp(clock.wall(), tz=UTC) - OLD
+    items = []
+    for window in windows:
+        items += [Reading(begin - timedelta(seconds=before), 0) for before in window] + [END_WINDOW]
+    app = Application("ages", **attributes)
+    source = app.add_operator("readings", ListInput(Reading, items, timestamp="time"))
+    sink = app.add_operator("sink", CollectorSink(Reading))
+    app.add_stream("readings", source.output, sink.input)
+    return run_local(app, clock=clock).watch.record_age()
+
+
+def rows_of(answer):
+    return {(row["operator"], row["at"]): row for row in answer["operators"]}
+
+
+def test_each_window_has_a_newest_record_of_its_own():
+    answer = ages_of_old([(10, 13), (100, 101)], ages_from_newest_record=True)
+    for row in rows_of(answer).values():
+        assert row["maxMs"] == pytest.approx(3000, abs=0.01)
+        assert row["avgMs"] == pytest.approx(1000, abs=0.01)
+
+
+def test_without_the_attribute_ages_are_by_the_clock():
+    answer = ages_of_old([(1, 2, 6)])
+    assert answer["fromNewestRecord"] is False
+    for row in rows_of(answer).values():
+        assert row["minMs"] == OLD.total_seconds() * 1000 + 1000
+    assert "record age at sink" in sink_lines(answer)[0].plain
+
+
+def test_records_of_the_future_are_less_ahead():
+    answer = ages_of_old(
+        [(-OLD.total_seconds() - 60, -OLD.total_seconds() - 50)], ages_from_newest_record=True
+    )
+    for row in rows_of(answer).values():
+        assert row["maxMs"] == pytest.approx(10_000, abs=0.01)
+        assert row["negative"] == 0

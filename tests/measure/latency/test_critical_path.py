@@ -1,13 +1,21 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.latency.critical_path import CriticalPath, PathHistory, critical_path
+from ridgeline.measure.latency.critical_path import (
+    CriticalPath,
+    PathHistory,
+    critical_path,
+    held_results,
+    slack,
+    slack_of_figures,
+)
 from ridgeline.measure.topology import Topology, chain
 from support.depth import deep
-from support.measure.simulated_window import graph, graphs, ids, seed_graph
+from support.measure.simulated_window import graph, graphs, ids, run, seed_graph
 
 SEED = {"A": 0.0, "B": 0.005, "C": 0.1, "D": 0.03, "E": 0.02, "F": 0.002}
 
@@ -109,3 +117,83 @@ def test_the_share_is_over_the_last_windows():
         number["C"]: 0.5,
         number["E"]: 0.5,
     }
+
+
+# Who holds whose results: of windows whose times are chosen -------------------------------------------------
+
+
+def held(topology, compute_ms, **more):
+    found = held_results(topology, run(topology, compute_ms, **more))
+    return [(one.output, one.by, round(1000 * one.seconds)) for one in found]
+
+
+def test_a_fast_reader_waits_for_a_slow_one_of_the_same_stream():
+    places = {"source": (0, 0), "fast": (1, 1), "slow": (2, 1)}
+    topology = graph(places, [("source", "fast"), ("source", "slow")])
+    assert held(topology, {"source": 3, "fast": 2, "slow": 1000}) == [("fast", "slow", 998)]
+    assert held(topology, {"source": 3, "fast": 5, "slow": 5}) == []
+
+
+def test_what_an_output_reads_itself_holds_it_not():
+    topology = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
+    assert held(topology, {"A": 500, "B": 1}) == []
+
+
+def test_the_longest_wait_comes_first_and_names_who_took_most():
+    topology = seed_graph()  # C and E take 120 ms; D and F begin with E, and are done before it
+    assert held(topology, {"A": 0, "B": 5, "C": 100, "D": 4, "E": 20, "F": 2}) == [
+        ("F", "E", 18),
+        ("D", "E", 16),
+    ]
+
+
+def test_an_output_is_done_once_all_its_partitions_are():
+    places = {"A": (0, 0), "x": (1, 1), "y": (2, 1), "slow": (3, 1)}
+    topology = graph(places, ["Ax", "Ay", ("A", "slow")], names={"x": "out", "y": "out"})
+    assert held(topology, {"A": 1, "x": 2, "y": 40, "slow": 100}) == [("out", "slow", 60)]
+
+
+def test_who_did_not_report_holds_nobody():
+    topology = seed_graph()
+    times = run(topology, {"A": 0, "B": 5, "C": 100, "D": 4, "E": 20, "F": 2})
+    del times.containers[topology.by_id[ids(topology)["D"]].container]
+    assert [one.output for one in held_results(topology, times)] == ["F"]
+    assert held_results(topology, times)[0].seconds == pytest.approx(0.018, abs=1e-6)
+
+
+# Slack, against a window that is played: containers begin when all that they read from are over -------------
+
+
+def test_it_is_how_much_slower_an_operator_may_become():
+    topology = seed_graph()
+    found = slack(topology, {node.id: SEED[node.title] for node in topology.operators})
+    expected = {"A": 0, "B": 0.085, "C": 0, "D": 0.085, "E": 0, "F": 0.018}
+    assert {node.title: found[node.id] for node in topology.operators} == pytest.approx(expected)
+
+
+def test_no_operators_no_slack():
+    assert slack(Topology((), ()), {}) == {}
+
+
+def test_a_sibling_that_others_wait_for_has_none():
+    places = {"feed": (0, 0), "light": (0, 0), "work": (1, 1)}
+    topology = graph(places, [("feed", "light"), ("feed", "work")])
+    number = ids(topology)
+    found = slack(topology, {number["feed"]: 0.0, number["light"]: 0.01, number["work"]: 0.05})
+    assert found == dict.fromkeys(topology.by_id, 0.0)
+
+
+def test_the_way_to_a_container_counts_once_whoever_reads_there():
+    topology = graph({"A": (0, 0), "B": (1, 1), "C": (1, 1), "D": (2, 1)}, ["AB", "AC", "AD"])
+    number = ids(topology)
+    own = {number["A"]: 1.0, number["B"]: 3.0, number["C"]: 4.0, number["D"]: 7.0}
+    turns = {number["A"]: 1.0, number["B"]: 1.0, number["C"]: 2.0, number["D"]: 7.0}
+    found = slack(topology, own, turns)  # B and C wait 2 s together, then run for 3 s
+    assert found == {number["A"]: 0.0, number["B"]: 2.0, number["C"]: 2.0, number["D"]: 0.0}
+
+
+def test_containers_of_one_stage_may_read_from_each_other():
+    topology = graph({"A": (0, 0), "B": (1, 0), "C": (2, 0)}, ["AB", "BC"])
+    figures = np.zeros((6, 3))
+    figures[1] = figures[4] = [1.0, 2.0, 3.0]
+    assert set(slack_of_figures(topology, figures).values()) == {0.0}

@@ -1,10 +1,13 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from ridgeline.measure.events import SparkTrigger
-from ridgeline.measure.latency.fold import LatencyFold
+from ridgeline.measure.age.histogram import Histogram
+from ridgeline.measure.events import SparkTrigger, WindowPlanned
+from ridgeline.measure.latency.fold import TURN, LatencyFold, PendingLatencies
 from support.measure.simulated_window import BASE, SEED_MS, graph, run, seed_graph
+from support.measure.story import TOPOLOGY, begin, burst, measured
 
 TASKS = {3: "t", 5: "t", 4: "u"}
 
@@ -262,3 +265,51 @@ def test_clocks_that_disagree_are_counted():
 def test_the_average_needs_history():
     with pytest.raises(ValueError, match="`average_windows` must lie between 1 and `history`; got 20 and 10"):
         LatencyFold(average_windows=20, history=10)
+
+
+# Pending ----------------------------------------------------------------------------------------------------
+
+
+TITLES = ["p0", "p1", "u", "S"]
+
+
+@pytest.mark.parametrize("windows", [1, TURN - 1, TURN, TURN + 1, 3 * TURN + 7])
+@pytest.mark.parametrize("asked_every", [1000, 100])
+def test_each_latency_is_counted_once_whenever_somebody_asks(windows, asked_every):
+    places = {title: (number, 0) for number, title in enumerate(TITLES)}
+    topology = graph(
+        places, [("p0", "u"), ("p1", "u"), ("u", "S")], unifiers={"u"}, names=dict.fromkeys(TITLES[:3], "P")
+    )
+    histograms, logical = [Histogram() for _ in TITLES], {name: Histogram() for name in topology.names}
+    pending = PendingLatencies(topology, histograms, logical)
+    latencies = np.random.default_rng(1).lognormal(-3, 1, (windows, len(TITLES)))
+    latencies[::5, 1] = np.nan
+    for number, row in enumerate(latencies):
+        pending.add(row)
+        if number % asked_every == 0:
+            pending.count()
+    pending.count()
+    slowest = np.fmax(latencies[:, 0], latencies[:, 1]) + latencies[:, 2]
+    expected = dict(zip(TITLES, latencies.T, strict=True)) | {"P": slowest}
+    found = dict(zip(TITLES, histograms, strict=True)) | {"P": logical["P"], "S": logical["S"]}
+    for title, histogram in found.items():
+        values = expected[title][~np.isnan(expected[title])]
+        assert histogram.count == len(values)
+        assert not len(values) or histogram.quantile(1.0) == pytest.approx(values.max(), rel=0.01)
+
+
+# Operators that have fallen out of the last windows ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("behind", "estimated"), [(5, False), (40, True)])
+def test_an_operator_further_behind_than_windows_are_kept_is_as_late_as_that(behind, estimated):
+    """Windows of a second; 20 are kept. The window ends `behind` windows after the schedule says."""
+    first, *rest = begin(0)
+    planned = WindowPlanned(first.at, 0, 0, first.at - behind - 1.0)
+    measurement = measured(planned, *rest, *burst(0), stats_max_allowable_windows_lag=20)
+    rows = {row["operator"]: row for row in measurement.latency(1.0)["operators"]}
+    assert not rows["read"]["estimated"]
+    for name in ("sum", "write"):
+        assert rows[name]["estimated"] == estimated
+        assert (rows[name]["latencyMs"] >= 1000.0 * (behind - 1)) == estimated
+    assert len(rows) == len(TOPOLOGY.operators)
