@@ -2,16 +2,22 @@
 
 import os
 import socket
+import threading
 from dataclasses import replace
 
 import pytest
 
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import OperatorError
+from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.watchdog import Hangs, Worker
 from ridgeline.engine.process import black_box
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SlotLost
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
-from support.engine.applications import sum_application
+from support.engine.applications import Number, Sum, sum_application
+from support.engine.in_slots import two_stages
+from support.engine.slot_platform import run_in_processes
 
 REQUEST = WindowRequest(7, 1, 3)
 CLOCK_ONLY = ContainerHeartbeat(0.0, -1, "worker-1", 11, 0.0)
@@ -207,3 +213,26 @@ def test_slots_are_not_blamed_for_what_the_driver_has_not_read_or_spark_has_not_
     assert looks_in_slots(made, lambda _: [], 400, 519) == [None] * 119
     made, _ = in_slots()
     assert looks_in_slots(made, lambda _: [], 101, 400, rows_come=True) == [None] * 299
+
+
+class StuckSum(Sum):
+    """Hangs in window 3, in each attempt."""
+
+    numbers = Sum.numbers
+
+    def end_window(self):
+        if self.context.window_id == 3 and self.context.partition == 0:
+            threading.Event().wait()
+        self.sums.emit(Number(self.total))
+
+
+def test_a_slot_that_is_stuck_again_and_again_fails_the_application(tmp_path):
+    app = two_stages(StuckSum(), count=100, recovery_attempts=1, callback_timeout="500ms")
+    heard = Heartbeats(lambda _event: None, SystemClock())
+    found, error = run_in_processes(
+        app, tmp_path / "checkpoint", heartbeats=heard, expect=OperatorError, heartbeat_interval="100ms"
+    )
+    assert (error.failure.operator, error.failure.window_id) == ("total", 3)
+    assert "the attribute `callback_timeout` allows 0.5 s" in error.failure.error
+    assert found.ids == [0, 1, 2]
+    assert len([event for event in found.events if isinstance(event, SlotLost)]) == 2

@@ -3,12 +3,14 @@
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
+from ridgeline.operators import SparkInput
 from support.engine.applications import Number, sink
 from support.engine.on_spark import run_on_spark
 
@@ -110,3 +112,46 @@ def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path
     assert (retried.window_id, retried.attempt) == (1, 1)
     assert re.search(r"a block of container [01] for port `\w+` \(stream `numbers`\) is lost", retried.reason)
     assert "ridgeline-blocks-" in retried.reason
+
+
+SPARK_PARTITIONS = 3
+
+
+class Row(NamedTuple):
+    key: int
+    value: int
+
+
+class Pass(Operator):
+    rows = InputPort(Row, key="key")
+    out = OutputPort(Row)
+
+    @rows.process
+    def one(self, row):
+        self.out.emit(row)
+
+
+def by_spark_partition(frame):
+    """The key is the number of the Spark partition: as a Kafka topic whose producer divides it by key."""
+    return frame.selectExpr(f"value % {SPARK_PARTITIONS} AS key", "value")
+
+
+def rows(app, *, partitions):
+    options = {"rowsPerBatch": 30, "numPartitions": SPARK_PARTITIONS}
+    source = SparkInput(format="rate-micro-batch", options=options, schema=Row, transform=by_spark_partition)
+    return app.add_operator("rows", source, partitions=partitions).output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 2, 5])
+def test_order_per_key_from_spark_to_the_sink(spark_context, tmp_path, partitions):
+    app = Application("order", window="1ms")
+    step = app.add_operator("step", Pass(), partitions=3)
+    app.add_stream("in", rows(app, partitions=partitions), step.rows)
+    app.add_stream("out", step.out, sink(app, "store", Row))
+
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=3)
+
+    found = run.collected("store")
+    for key in range(SPARK_PARTITIONS):
+        assert [row.value for row in found if row.key == key] == list(range(key, 90, SPARK_PARTITIONS))

@@ -4,17 +4,14 @@ from typing import NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputPort, Operator, OperatorContext, OutputPort, State
+from ridgeline import InputPort, Operator, OperatorContext, OutputPort, State
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.engine.operator import parts
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Inputs, Turn, TurnPart
-from ridgeline.engine.operator.runtime import OperatorRuntime
-from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
-from ridgeline.testing import CollectorSink, ListInput, SteppingClock
+from support.engine.one_operator import planned, runtime
 
 CALLS: list[str] = []
 
@@ -74,25 +71,6 @@ class Backwards(TurnPart):
         CALLS.append("void")
 
 
-def planned(operator: Operator) -> tuple[PhysicalOperator, OperatorContext]:
-    app = Application("app")
-    source = app.add_operator("source", ListInput(Item, []))
-    step = app.add_operator("step", operator)
-    app.add_stream("in", source.output, step.data)
-    app.add_stream("out", step.out, app.add_operator("sink", CollectorSink()).input)
-    spec = next(physical for physical in plan_application(app).physical.operators if physical.name == "step")
-    context = OperatorContext(
-        application="app",
-        name="step",
-        operator_id=spec.id,
-        partition=0,
-        partitions=1,
-        clock=SteppingClock(),
-        run_id="r",
-    )
-    return spec, context
-
-
 @pytest.fixture(autouse=True)
 def forget():
     CALLS.clear()
@@ -100,7 +78,7 @@ def forget():
 
 def test_a_part_that_is_added_has_its_hooks_called_in_their_order(monkeypatch):
     monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, Backwards))
-    step = OperatorRuntime(*planned(Step()))
+    step = runtime(Step())
     step.start()
     runs = [Tuples.of_rows(Schema(Item), [Item(key)]) for key in (1, 2)]
     step.run(WindowRequest(0, 0, 1), {"data": runs}, ())

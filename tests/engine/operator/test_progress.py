@@ -7,11 +7,9 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import (
-    Application,
     InputOperator,
     InputPort,
     Operator,
-    OperatorContext,
     OutputPort,
 )
 from ridgeline.api.columns.schema import Schema
@@ -19,9 +17,8 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import Times
 from ridgeline.engine.operator.runtime import OperatorRuntime
 from ridgeline.measure.events import RunningOperator, SourceProgress
-from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
-from ridgeline.testing import CollectorSink, ListInput, SteppingClock
+from support.engine.one_operator import runtime
 
 
 class Item(NamedTuple):
@@ -92,27 +89,8 @@ class Broken(Source):
         return super().progress()
 
 
-def runtime(operator: Operator) -> OperatorRuntime:
-    app = Application("app")
-    step = app.add_operator("step", operator)
-    if not isinstance(operator, InputOperator):
-        for port in ("data", "other"):
-            source = app.add_operator(port, ListInput(Item, []))
-            app.add_stream(port, source.output, getattr(step, port))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("out", step.out, sink.input)
-    spec = next(physical for physical in plan_application(app).physical.operators if physical.name == "step")
-    clock = SteppingClock()
-    context = OperatorContext(
-        application="app",
-        name="step",
-        operator_id=spec.id,
-        partition=0,
-        partitions=1,
-        clock=clock,
-        run_id="r",
-    )
-    made = OperatorRuntime(spec, context)
+def watched(operator: Operator) -> OperatorRuntime:
+    made = runtime(operator)
     made.start()
     SEEN.clear()
     RUNNING[:] = [made]
@@ -132,7 +110,7 @@ def figures(seen: RunningOperator) -> Any:
 
 
 def test_tuple_by_tuple_each_is_active_in_its_turn():
-    step = runtime(Twice())
+    step = watched(Twice())
     run(step, [1, 2], [3], others=4)
     assert [figures(seen) for seen in SEEN] == [
         (1.0, {"data": 0, "other": 0}, {"data": 2, "other": 4}, 1, {"out": 0}, {"out": 1}),
@@ -144,7 +122,7 @@ def test_tuple_by_tuple_each_is_active_in_its_turn():
 
 
 def test_batch_by_batch_all_of_a_batch_are_active():
-    step = runtime(TwiceBatch())
+    step = watched(TwiceBatch())
     run(step, [1, 2], [3])
     assert [figures(seen) for seen in SEEN] == [
         (1.0, {"data": 0, "other": 0}, {"data": 1, "other": 0}, 2, {"out": 0}, {"out": 2}),
@@ -157,7 +135,7 @@ def test_the_watermark_is_the_lowest_time_that_is_not_done_with():
     def timed(*seconds: int) -> Tuples:
         return Tuples.of_rows(Schema(Item), [Item(0)] * len(seconds), Times(np.array(seconds) * 1_000_000))
 
-    step = runtime(Twice())
+    step = watched(Twice())
     step.run(WindowRequest(0, 0, 1), {"data": [timed(3, 9, 5), timed(7)], "other": [timed(8)]}, ())
     assert [seen.oldest_in_flight for seen in SEEN] == [
         {"out": 3.0},
@@ -166,7 +144,7 @@ def test_the_watermark_is_the_lowest_time_that_is_not_done_with():
         {"out": 7.0},
         {},
     ]
-    step = runtime(TwiceBatch())
+    step = watched(TwiceBatch())
     step.run(WindowRequest(0, 0, 1), {"data": [timed(3, 9, 5), timed(7)], "other": [timed(1)]}, ())
     assert [seen.oldest_in_flight for seen in SEEN] == [{"out": 1.0}, {"out": 1.0}, {}]
     run(step, [1])
@@ -174,7 +152,7 @@ def test_the_watermark_is_the_lowest_time_that_is_not_done_with():
 
 
 def test_an_input_operator_is_one_active_element_with_work_of_its_own():
-    step = runtime(Source())
+    step = watched(Source())
     report, _ = run(step)
     (seen,) = SEEN
     assert figures(seen) == (2.0, {}, {}, 1, {}, {"out": 3})
@@ -183,7 +161,7 @@ def test_an_input_operator_is_one_active_element_with_work_of_its_own():
 
 
 def test_an_input_operator_that_cannot_tell_in_the_middle_tells_nothing():
-    step = runtime(Broken())
+    step = watched(Broken())
     report, _ = run(step)
     assert SEEN[0].work is None
     assert report.source == SourceProgress(0.0, 0, 1, 3.0, 7.0, unit=step.operator.progress_unit)
@@ -191,7 +169,7 @@ def test_an_input_operator_that_cannot_tell_in_the_middle_tells_nothing():
 
 @pytest.mark.parametrize("kind", [Twice, TwiceBatch])
 def test_what_is_done_keeps_its_counts_until_the_next_window(kind):
-    step = runtime(kind())
+    step = watched(kind())
     report, _ = run(step, [1, 2], [3], others=1)
     after = step.running.figures()
     assert after.state == "done"
@@ -210,3 +188,19 @@ def test_what_is_done_keeps_its_counts_until_the_next_window(kind):
         step.running.figures().consumed,
         step.running.figures().seconds,
     ) == ("waiting", {}, 0.0)
+
+
+class Telling(Twice):
+    """Says how many of its outputs are to come; nothing is known of earlier windows."""
+
+    @Twice.data.process
+    def take_telling(self, item: Item) -> None:
+        self.context.expect_outputs("out", 4)
+        for _ in range(4):
+            self.out.emit(item)
+            look()
+
+
+def test_an_operator_may_say_what_is_to_come():
+    run(watched(Telling()), [1])
+    assert [seen.active_remaining["out"] for seen in SEEN[:-1]] == [3.0, 2.0, 1.0, 0.0]

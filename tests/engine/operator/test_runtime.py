@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputPort, Operator, OperatorContext, OperatorError, OutputPort
+from ridgeline import InputPort, Operator, OperatorContext, OperatorError, OutputPort
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
@@ -14,9 +14,9 @@ from ridgeline.api.errors import ContainerAbortError
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.times import Times
 from ridgeline.engine.operator.runtime import OperatorRuntime
-from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
-from ridgeline.testing import CollectorSink, ListInput, SteppingClock
+from ridgeline.testing import ListInput, SteppingClock
+from support.engine.one_operator import runtime
 
 
 class Item(NamedTuple):
@@ -60,30 +60,6 @@ class Tracing(Operator):
 
 
 CLOCK = SteppingClock()
-
-
-def runtime(operator: Operator, *, more: bool = False, **attributes: Any) -> OperatorRuntime:
-    app = Application("app")
-    source = app.add_operator("source", ListInput(Item, []))
-    other = app.add_operator("other", ListInput(object, []))
-    step = app.add_operator("step", operator, **attributes)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, step.data)
-    app.add_stream("others", other.output, step.other)
-    app.add_stream("out", step.out, sink.input)
-    if more:
-        app.add_stream("more", step.more, app.add_operator("another", CollectorSink()).input)
-    spec = next(physical for physical in plan_application(app).physical.operators if physical.name == "step")
-    context = OperatorContext(
-        application="app",
-        name="step",
-        operator_id=spec.id,
-        partition=0,
-        partitions=1,
-        clock=CLOCK,
-        run_id="r",
-    )
-    return OperatorRuntime(spec, context)
 
 
 def rows(schema: Any, *values: Any) -> list[Tuples]:
@@ -228,15 +204,7 @@ def test_a_failed_window_emits_nothing_later():
 
 def test_inputs_that_have_finished_emit_no_more():
     source = ListInput(Item, [Item(1)])
-    app = Application("app")
-    app.add_operator("source", source)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, sink.input)
-    spec = plan_application(app).physical.operators[0]
-    context = OperatorContext(
-        application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r"
-    )
-    step = OperatorRuntime(spec, context)
+    step = runtime(source, clock=CLOCK)
     step.start()
     first, _ = step.run(WindowRequest(0, 0, 1), {}, ())
     assert (first.window.tuples_out, first.window.finished) == ({"output": 1}, True)
@@ -249,15 +217,7 @@ def test_inputs_that_have_finished_emit_no_more():
 def test_the_rows_of_spark_become_the_source_s_tuples():
     source = SparkSource()
     source.declare_schema("output", Item)
-    app = Application("app")
-    app.add_operator("source", source)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, sink.input)
-    spec = plan_application(app).physical.operators[0]
-    context = OperatorContext(
-        application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r"
-    )
-    step = OperatorRuntime(spec, context)
+    step = runtime(source, clock=CLOCK)
     step.start()
     batches = [pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int32())}) for keys in ([1, 2], [], [3])]
     report, emitted = step.run(WindowRequest(0, 0, 1), {}, batches)
@@ -315,15 +275,7 @@ def test_the_rows_of_spark_have_the_times_of_the_column_that_the_source_names():
 
     source = Timed()
     source.declare_schema("output", pa.schema([("key", pa.int64()), ("time", pa.timestamp("ms"))]))
-    app = Application("app")
-    app.add_operator("source", source)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, sink.input)
-    spec = plan_application(app).physical.operators[0]
-    context = OperatorContext(
-        application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r"
-    )
-    step = OperatorRuntime(spec, context)
+    step = runtime(source, clock=CLOCK)
     step.start()
     now = round(CLOCK.wall() * 1_000)
     batches = [
@@ -344,14 +296,4 @@ def test_the_rows_of_spark_have_the_times_of_the_column_that_the_source_names():
 
 
 def test_times_are_neither_kept_nor_asked_for_if_nothing_is_recorded():
-    spec = runtime(Latest()).spec
-    context = OperatorContext(
-        application="app",
-        name="step",
-        operator_id=spec.id,
-        partition=0,
-        partitions=1,
-        clock=CLOCK,
-        run_id="r",
-    )
-    assert ranges(OperatorRuntime(spec, context, RecordingLevel.OFF), 0, (5, 3)) == []
+    assert ranges(runtime(Latest(), level=RecordingLevel.OFF), 0, (5, 3)) == []

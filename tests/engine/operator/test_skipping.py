@@ -38,10 +38,10 @@ class Plain(Operator):
         refuse(number.value)
 
 
-def application(operator, items, *, partitions=1, **attributes):
+def application(operator, items):
     app = Application("skips", window="1ms")
     numbers = app.add_operator("numbers", ListInput(Number, items, timestamp="time"))
-    step = app.add_operator("step", operator, partitions=partitions, on_error="SKIP", **attributes)
+    step = app.add_operator("step", operator, on_error="SKIP")
     app.add_stream("numbers", numbers.output, step.input)
     app.add_stream("out", step.output, app.add_operator("store", CollectorSink(Out)).input)
     return app

@@ -1,5 +1,7 @@
 """Settings that depend on where Spark runs."""
 
+import os
+
 import pytest
 
 from ridgeline import RidgelineError
@@ -14,6 +16,9 @@ from ridgeline.engine.spark.cluster import (
     slots_to_come,
     socket_settings,
 )
+from ridgeline.engine.spark.cores import host_in, local_cores, with_retries
+from ridgeline.engine.spark.profiles import check_need, given_by, make_profile
+from ridgeline.stram.slot_resources import Need
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 LONG = "/scratch/" + "x" * 60
@@ -124,3 +129,82 @@ def test_lost_executors_of_months_do_not_end_an_application():
     assert failure_settings("spark://host:7077") == failure_settings("local[2]") == {}
     assert failure_settings("yarn") == failure_settings("k8s://https://host")
     assert int(failure_settings("yarn")["spark.executor.maxNumFailures"]) >= 1000
+
+
+ALL = len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [
+        ("local", 1),
+        ("local[3]", 3),
+        ("local[3,2]", 3),
+        ("local[*]", ALL),
+        ("local-cluster[2,1,512]", None),
+        ("spark://host:7077", None),
+    ],
+)
+def test_the_cores_of_local_spark(master, cores):
+    assert local_cores(master) == cores
+
+
+@pytest.mark.parametrize(
+    ("master", "extra", "started"),
+    [
+        ("local", 0, "local[1,4]"),
+        ("local[2]", 0, "local[2,4]"),
+        ("local[*]", 0, "local[*,4]"),
+        ("local[2,1]", 0, "local[2,1]"),
+        ("local[2]", 2, "local[4,4]"),
+        ("local[2,1]", 1, "local[3,1]"),
+        ("local[*]", 1, f"local[{ALL + 1},4]"),
+        ("yarn", 2, "yarn"),
+        ("local-cluster[2,1,512]", 2, "local-cluster[2,1,512]"),
+    ],
+)
+def test_local_spark_gets_retries_and_task_slots_for_slots(master, extra, started):
+    assert with_retries(master, extra) == started
+
+
+@pytest.mark.parametrize(
+    ("place", "host"),
+    [("h7:41000", "h7"), ("192.0.2.2", "192.0.2.2"), ("[::1]:41000", "[::1]"), ("[::1]", "[::1]")],
+)
+def test_an_executor_that_has_no_port_yet_has_its_host(place, host):
+    assert host_in(place) == host
+
+
+CLUSTER = "spark://host:7077"
+
+
+@pytest.mark.guide("002", "Resource Limits")
+def test_what_a_cluster_gives_depends_on_dynamic_allocation():
+    assert given_by("local[2]", DYNAMIC) == set()
+    assert given_by("yarn", {}) == {"vcores", "gpus"}
+    assert given_by(CLUSTER, DYNAMIC) == {"memory_mb", "vcores", "gpus"}
+
+
+def test_executors_that_are_too_small_are_an_error_that_says_what_to_give():
+    settings = {"spark.executor.cores": "2"}
+    check_need(Need(vcores=2), CLUSTER, settings)
+    check_need(Need(vcores=4, gpus=2), CLUSTER, DYNAMIC)
+    with pytest.raises(
+        RidgelineError, match=r"needs 4 cores .* have 2; give `--conf spark.executor.cores=4`"
+    ):
+        check_need(Need(vcores=4), CLUSTER, settings)
+    with pytest.raises(RidgelineError, match=r"needs 1 GPUs .* have 0; give"):
+        check_need(Need(gpus=1), CLUSTER, settings)
+
+
+@pytest.mark.spark
+def test_a_profile_is_of_the_task_alone_unless_spark_can_start_executors_for_it(spark_context):
+    assert make_profile(Need(), CLUSTER, DYNAMIC) is None
+    task = make_profile(Need(vcores=2, gpus=1), CLUSTER, {})
+    assert task.getClass().getSimpleName() == "TaskResourceProfile"
+    assert "gpu" in str(task.taskResources())
+    settings = {**DYNAMIC, "spark.executor.memory": "2g"}
+    executor = str(make_profile(Need(512, 2), CLUSTER, settings).executorResources())
+    assert "amount: 2560" in executor
+    assert "cores -> name: cores, amount: 2" in executor
+    assert "amount: 896" in str(make_profile(Need(512), "yarn", settings).executorResources())

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.spark.hadoop import HadoopStorage
 
 pytestmark = pytest.mark.spark
@@ -11,10 +10,6 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def storage(spark_context, tmp_path):
     return HadoopStorage(f"file://{tmp_path}/checkpoint", spark_context)
-
-
-def manifest(window_id, epoch):
-    return Manifest(window_id, epoch, 0, {}, [], {}, ended=False, reports="")
 
 
 @pytest.mark.guide("002", "HDFS")

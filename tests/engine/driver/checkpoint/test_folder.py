@@ -1,14 +1,19 @@
 import errno
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ridgeline import CheckpointError
+from ridgeline import Application, CheckpointError
 from ridgeline.api.errors import FencedError
+from ridgeline.engine.driver.checkpoint.fault_dumps import write_fault_dump
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.state_repair import StateRepair
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage, Storage
+from ridgeline.plan.planner import plan_application
+from ridgeline.testing import CollectorSink, ListInput
 
 
 def manifest(window_id: int, states=None, epoch: int = 1) -> Manifest:
@@ -243,3 +248,43 @@ def test_whatever_fails_a_displaced_driver_knows_why():
     assert first.taken_over(found) is None  # it says so already
     assert second.taken_over(missing) is None
     second.close()
+
+
+def test_the_newest_three_are_kept():
+    storage = MemoryStorage()
+    paths = [write_fault_dump(storage, 7, 1000.0 + at, lambda at=at: {"number": at}) for at in range(5)]
+    names = storage.names("debug-dumps")
+    assert [f"{storage.uri}/debug-dumps/{name}" for name in names] == paths[2:]
+    assert [json.loads(storage.read(f"debug-dumps/{name}"))["number"] for name in names] == [2, 3, 4]
+
+
+def test_files_of_others_stay():
+    storage = MemoryStorage()
+    storage.write("debug-dumps/a-note.txt", b"mine")
+    for at in range(5):
+        write_fault_dump(storage, 1, at, dict)
+    assert storage.read("debug-dumps/a-note.txt") == b"mine"
+
+
+def test_a_dump_that_cannot_be_made_is_left_out(caplog):
+    def fails():
+        raise ZeroDivisionError
+
+    assert write_fault_dump(MemoryStorage(), 1, 0.0, fails) is None
+    assert "the last events and instructions could not be written" in caplog.text
+
+
+def test_a_driver_that_lost_the_checkpoint_says_so_and_not_that_files_are_missing():
+    app = Application("app")
+    source, sink = (
+        app.add_operator("source", ListInput(object, [1])),
+        app.add_operator("sink", CollectorSink()),
+    )
+    app.add_stream("numbers", source.output, sink.input)
+    storage = MemoryStorage()
+    checkpoint = Checkpoint(storage, "app")
+    repair = StateRepair(plan_application(app), checkpoint)
+    assert repair.repair({}) == []
+    Checkpoint(storage, "app")
+    with pytest.raises(FencedError, match="was taken over by another driver"):
+        repair.repair({0: ("000000000000-c0-e1-r0-t0",)})

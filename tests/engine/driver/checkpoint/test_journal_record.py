@@ -1,12 +1,26 @@
 """Records of the journal as bytes: cut, damaged, misplaced, torn."""
 
+import json
+import math
 import struct
 import zlib
+from dataclasses import replace
 
 import pytest
 
 from ridgeline import CheckpointError
-from ridgeline.engine.driver.checkpoint.journal_record import FORMAT, Place, decode, encode
+from ridgeline.engine.driver.checkpoint.journal_record import (
+    FORMAT,
+    Place,
+    decode,
+    difference,
+    encode,
+    patched,
+    same,
+)
+from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets, digest
+from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
+from support.stram.plans import container_window
 
 
 def written(records, run_id="run", segment=3):
@@ -125,3 +139,67 @@ def test_what_somebody_appended_is_damage():
     for rest in (b"x", b"note", b"RLX4" + bytes(30), b"x" * 2000):
         with pytest.raises(CheckpointError, match=f"corrupt at byte {ENDS[-1]}"):
             read(DATA + rest)
+
+
+def test_values_that_are_equal_in_python_differ_in_json():
+    values = [1, 1.0, True, 0, 0.0, -0.0, False, None, "", [], {}, math.nan]
+    for one in values:
+        for other in values:
+            assert same(one, other) == (one is other)
+            assert same([one], [other]) == (one is other)
+    assert same(math.nan, float("nan"))
+
+
+def test_a_longer_list_says_what_it_adds():
+    assert difference({"a": ["x", "y"], "b": 1}, {"a": ["x", "y", "z"], "b": 1}) == {
+        "change": {"a": {"keep": [2, 0], "put": ["z"]}}
+    }
+    assert difference(("s", "x", "y", "z"), ("t", "z")) == {"keep": [0, 1], "put": ("t",)}
+
+
+def test_what_did_not_change_is_shared():
+    old = {"a": ["x"], "b": {"c": [1]}}
+    assert patched(old, {"set": {"d": 2}})["b"] is old["b"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"drop": ["z"]}, {"change": {"z": {"is": 1}}}, {"change": {"a": {"keep": [2, 2], "put": []}}}]
+)
+def test_what_is_no_difference_of_a_value_is_refused(change):
+    with pytest.raises(LookupError):
+        patched({"a": ["x", "y", "z"]}, change)
+
+
+MANIFEST = Manifest(
+    7,
+    2,
+    0,
+    {"sum/0/1": ("a", "b"), "sündig}/1/2": ()},
+    ["in/0/1"],
+    {"sink": {"text": 'ä"}', "n": [1, None, 1.5]}},
+    False,
+    "0badcafe",
+)
+
+
+@pytest.mark.parametrize("offsets", [None, SourceOffsets(["in"], "v1\n{}", "{}", {"0/0": 7}, {"0/0": "ä"})])
+def test_a_manifest_comes_back_from_json(offsets):
+    manifest = replace(MANIFEST, offsets=offsets)
+    assert Manifest.of(json.loads(json.dumps(manifest.picture()))) == manifest
+
+
+def test_a_picture_is_json_whatever_publishers_keep():
+    picture = replace(MANIFEST, publishers={"sink": {1: (2, 3)}}).picture()
+    assert picture["publishers"] == {"sink": {"1": [2, 3]}}
+    assert picture["states"]["sum/0/1"] is MANIFEST.states["sum/0/1"]
+
+
+def test_the_digest_depends_on_what_was_counted_and_not_on_the_order():
+    request = WindowRequest(7, 0, 1)
+    source, sink = OperatorReport.begun(request, 1), OperatorReport.begun(request, 2)
+    source.window.tuples_out, sink.window.tuples_in = {"out": 3}, {"data": 3}
+    one = WindowReport(container_window(request, 0, "t1"), [source])
+    two = WindowReport(container_window(request, 1, "t2"), [sink])
+    other = replace(two, window=container_window(request, 1, "t3"))
+    assert digest([one, two]) == digest([two, one]) != digest([one, other])
+    assert len(digest([])) == 8

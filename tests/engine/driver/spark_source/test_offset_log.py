@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 
-from ridgeline import CheckpointError
+from ridgeline import Application, CheckpointError
 from ridgeline.measure.events import StateWarning
 from ridgeline.operators import SparkInput
+from support.engine.applications import Counter, Number, sink
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import folder_application, mixed_application, rate_application
 from support.manifests import forget_last, last_of
@@ -37,17 +38,13 @@ def checkpoint(files, tmp_path):
 
 
 def go_on(files, checkpoint, spark_context, expect=None):
-    """Two windows more: all numbers up to then are in the sum, once."""
-    folder, _ = files
+    """Two windows more: what was warned of; all numbers up to then are in the sum, once. Or the error."""
+    app = folder_application("json", files[0])
     if expect:
-        _, error = run_on_spark(
-            folder_application("json", folder), spark_context, checkpoint, windows=2, expect=expect
-        )
-        return str(error)
-    run = run_on_spark(folder_application("json", folder), spark_context, checkpoint, windows=2)
+        return str(run_on_spark(app, spark_context, checkpoint, windows=2, expect=expect)[1])
+    run = run_on_spark(app, spark_context, checkpoint, windows=2)
     assert run.ids == [12, 13]
-    sums = [number.value for number in run.collected("store")]
-    assert sums[-1] == sum(1 << int(name) for name in read_until(checkpoint, 13))
+    assert run.collected("store")[-1].value == sum(1 << int(name) for name in read_until(checkpoint, 13))
     return [event.text for event in run.of_type(StateWarning)]
 
 
@@ -65,100 +62,100 @@ def read_until(checkpoint, window):
 
 def older(files, checkpoint, *names):
     """Put back the copy of Spark's log, or of folders of it."""
-    copy = files[1].parent / "older"
     for name in names:
         shutil.rmtree(checkpoint / "spark" / name)
-        shutil.copytree(copy / name, checkpoint / "spark" / name)
+        shutil.copytree(files[1].parent / "older" / name, checkpoint / "spark" / name)
 
 
-def lose(checkpoint, folder, window):
-    """Remove the entries of a window and those after it."""
-    for path in (checkpoint / "spark" / folder).iterdir():
-        if path.name.isdecimal() and int(path.name) >= window:
-            path.unlink()
+def lost_from(window):
+    def harm(_files, checkpoint):
+        for path in (checkpoint / "spark" / "offsets").glob("[0-9]*"):
+            if int(path.name) >= window:
+                path.unlink()
+
+    return harm
 
 
-def test_what_is_whole_goes_on_without_a_word(files, checkpoint, spark_context):
-    assert go_on(files, checkpoint, spark_context) == []
+def older_folders(*names):
+    return lambda files, checkpoint: older(files, checkpoint, *names)
 
 
-@pytest.mark.parametrize("window", [0, 8, 11])
-def test_lost_offsets_are_written_again(files, checkpoint, spark_context, window):
-    lose(checkpoint, "offsets", window)
-    warnings = go_on(files, checkpoint, spark_context)
-    assert any(
-        text == f"Spark's log `{checkpoint}/spark/offsets/11` was missing or damaged; it was "
-        f"written again from the last commit, nothing is lost"
-        for text in warnings
-    )
+def gone(name):
+    return lambda _files, checkpoint: shutil.rmtree(checkpoint / name)
 
 
-@pytest.mark.parametrize("folders", [["offsets"], ["commits"], ["offsets", "commits"]])
-def test_older_entries_do_not_let_rows_be_passed_over(files, checkpoint, spark_context, folders):
-    older(files, checkpoint, *folders)
-    go_on(files, checkpoint, spark_context)
+def changed(name, change):
+    """The file has other bytes; without `change` it is gone."""
 
-
-def test_lost_commits_are_no_harm(files, checkpoint, spark_context):
-    shutil.rmtree(checkpoint / "spark" / "commits")
-    go_on(files, checkpoint, spark_context)
-
-
-@pytest.mark.parametrize("what", ["missing", "another"])
-def test_the_id_of_the_query_is_written_again(files, checkpoint, spark_context, what):
-    path = checkpoint / "spark" / "metadata"
-    text = path.read_text()
-    path.unlink()
-    if what == "another":
-        path.write_text(json.dumps({"id": "00000000-0000-0000-0000-000000000000"}))
-    assert len(go_on(files, checkpoint, spark_context)) == 1
-    assert path.read_text() == text
-
-
-@pytest.mark.parametrize("how", ["flipped", "cut", "zeroed", "of another window"])
-def test_a_damaged_entry_is_written_again(files, checkpoint, spark_context, how):
-    path = checkpoint / "spark" / "offsets" / "11"
-    data = path.read_bytes()
-    damaged = {
-        "flipped": data[:-2] + bytes([data[-2] ^ 1]) + data[-1:],
-        "cut": data[:-9],
-        "zeroed": bytes(len(data)),
-        "of another window": (path.parent / "9").read_bytes(),
-    }
-    path.write_bytes(damaged[how])
-    assert len(go_on(files, checkpoint, spark_context)) >= 1
-
-
-@pytest.mark.parametrize("how", ["missing", "older", "flipped", "compact"])
-def test_a_lost_list_of_files_is_reported(files, checkpoint, spark_context, how):
-    folder = checkpoint / "spark" / "sources" / "0"
-    path = folder / ("9.compact" if how in ("compact", "flipped") else "11")
-    if how == "older":
-        older(files, checkpoint, "sources")
-        path = folder / "9.compact"
-    elif how == "flipped":
-        path.write_bytes(path.read_bytes().replace(b".json", b".jsom", 1))
-    else:
+    def harm(_files, checkpoint):
+        path = checkpoint / "spark" / name
+        data = path.read_bytes()
         path.unlink()
-    what = "damaged, or another one" if how == "flipped" else "missing"
-    remedy = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
-    why = f"it says which files were read; {remedy}"
-    assert (
-        go_on(files, checkpoint, spark_context, CheckpointError)
-        == f"Spark's log `{path}` is {what}, and {why}"
-    )
+        if change is not None:
+            path.write_bytes(change(data))
+
+    return harm
 
 
-def test_a_whole_log_that_is_older_is_reported(files, checkpoint, spark_context):
-    older(files, checkpoint, "offsets", "commits", "sources")
-    assert "Spark's log `" in go_on(files, checkpoint, spark_context, CheckpointError)
+def of_another_window(_files, checkpoint):
+    shutil.copy(checkpoint / "spark" / "offsets" / "9", checkpoint / "spark" / "offsets" / "11")
 
 
-def test_a_lost_log_of_files_is_reported(files, checkpoint, spark_context):
-    shutil.rmtree(checkpoint / "spark")
-    assert "is missing, and it says which files were read" in go_on(
-        files, checkpoint, spark_context, CheckpointError
-    )
+ANOTHER_ID = b'{"id": "00000000-0000-0000-0000-000000000000"}'
+WRITTEN = "was missing or damaged; it was written again from the last commit, nothing is lost"
+
+
+@pytest.mark.parametrize(
+    ("harm", "warned"),
+    [
+        (lambda *_: None, None),
+        (lost_from(0), "offsets/11"),
+        (lost_from(8), "offsets/11"),
+        (lost_from(11), "offsets/11"),
+        (older_folders("offsets"), "offsets/11"),
+        (older_folders("commits"), ""),
+        (older_folders("offsets", "commits"), "offsets/11"),
+        (gone("spark/commits"), ""),
+        (changed("metadata", None), "metadata"),
+        (changed("metadata", lambda _: ANOTHER_ID), "metadata"),
+        (changed("offsets/11", lambda data: data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]), "offsets/11"),
+        (changed("offsets/11", lambda data: data[:-9]), "offsets/11"),
+        (changed("offsets/11", lambda data: bytes(len(data))), "offsets/11"),
+        (of_another_window, "offsets/11"),
+    ],
+)
+def test_what_the_commit_has_is_written_again(files, checkpoint, spark_context, harm, warned):
+    id_of_query = (checkpoint / "spark" / "metadata").read_bytes()
+    harm(files, checkpoint)
+    warnings = go_on(files, checkpoint, spark_context)
+    if warned is None:
+        assert warnings == []
+    elif warned:
+        assert f"Spark's log `{checkpoint}/spark/{warned}` {WRITTEN}" in warnings
+    assert (checkpoint / "spark" / "metadata").read_bytes() == id_of_query
+
+
+REMEDY = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (changed("sources/0/11", None), "sources/0/11` is missing"),
+        (changed("sources/0/9.compact", None), "sources/0/9.compact` is missing"),
+        (
+            changed("sources/0/9.compact", lambda data: data.replace(b".json", b".jsom", 1)),
+            "sources/0/9.compact` is damaged, or another one",
+        ),
+        (older_folders("sources"), "sources/0/9.compact` is missing"),
+        (older_folders("offsets", "commits", "sources"), "sources/0/9.compact` is missing"),
+        (gone("spark"), "sources/0/9.compact` is missing"),
+    ],
+)
+def test_a_lost_list_of_files_is_reported(files, checkpoint, spark_context, harm, said):
+    harm(files, checkpoint)
+    error = go_on(files, checkpoint, spark_context, CheckpointError)
+    assert error == f"Spark's log `{checkpoint}/spark/{said}, and it says which files were read; {REMEDY}"
 
 
 def test_a_log_ahead_of_the_commits_is_reported(files, checkpoint, spark_context):
@@ -169,10 +166,8 @@ def test_a_log_ahead_of_the_commits_is_reported(files, checkpoint, spark_context
     assert "what follows was written and synced, but is gone or damaged" in error
     (checkpoint / "committed" / "last").unlink()
     error = go_on(files, checkpoint, spark_context, CheckpointError)
-    assert error == (
-        f"Spark's log `{checkpoint}/spark` is at window {planned}, but the last commit is that of window 10; "
-        "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
-    )
+    said = f"is at window {planned}, but the last commit is that of window 10"
+    assert error == f"Spark's log `{checkpoint}/spark` {said}; {REMEDY}"
 
 
 def test_what_was_planned_and_not_committed_is_planned_anew(files, checkpoint, spark_context):
@@ -213,28 +208,22 @@ def test_other_sources_are_refused(spark_context, tmp_path):
 
 
 def test_a_source_is_not_added_to_windows_without_one(spark_context, tmp_path):
-    from ridgeline import Application
-    from support.engine.applications import Counter, Number, sink
-
-    def application(source, port):
+    def application(name, source, port):
         app = Application("grows", window="1ms")
-        numbers = app.add_operator("numbers", source)
-        app.add_stream("numbers", getattr(numbers, port), sink(app, "store", Number))
+        operator = app.add_operator(name, source)
+        app.add_stream("numbers", getattr(operator, port), sink(app, "store", Number))
         return app
 
     checkpoint = tmp_path / "checkpoint"
-    run_on_spark(
-        application(Counter(count=1000, per_window=10), "numbers"), spark_context, checkpoint, windows=3
-    )
+    app = application("numbers", Counter(count=1000, per_window=10), "numbers")
+    run_on_spark(app, spark_context, checkpoint, windows=3)
     source = SparkInput(
         format="rate-micro-batch",
         options={"rowsPerBatch": 50},
         schema=Number,
         transform=lambda frame: frame.select("value"),
     )
-    app = Application("grows", window="1ms")
-    numbers = app.add_operator("others", source)
-    app.add_stream("numbers", numbers.output, sink(app, "store", Number))
     assert last_of(checkpoint).offsets is None
+    app = application("others", source, "output")
     _, error = run_on_spark(app, spark_context, checkpoint, windows=1, expect=CheckpointError)
     assert "`--drop-state numbers` drops it" in str(error)
