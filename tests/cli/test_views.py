@@ -91,13 +91,13 @@ def test_the_same_in_one_line():
 
 def test_the_progress_of_sources():
     assert drawn(*progress_parts(overviews.progress(), 100)) == [
-        "catching up: 12,300 records, done at 12:27:20",
-        "source           waits  in time  taken/s  arrive/s    caught up  verdict",
-        "ticks   12,300 records   30.8 s      400        92  at 12:27:20  catching up",
+        "catching up: 12,300 records wait at ticks, caught up at 12:27:20",
+        "source           waits  in time  oldest  done/s  arrive/s    caught up  verdict",
+        "ticks   12,300 records   30.8 s  31.0 s     400        92  at 12:27:20  catching up",
         "no window runs now; the last one was 1,235",
     ]
     narrow = drawn(sources_table({"sources": [overviews.source()]}, 60, AT), width=60)
-    assert narrow[0].split() == ["source", "waits", "caught", "up", "verdict"]
+    assert narrow[0].split() == ["source", "waits", "oldest", "verdict"]
     unknown = {**overviews.source(), "verdict": "unknown", "backlog": UNKNOWN}
     assert sources_table({"sources": [unknown]}, 100, None) is None
     for backlog, unit, expected in (
@@ -127,17 +127,18 @@ KEEPS_UP = {"verdict": "keeping up"}
             {**KEEPS_UP, "stuckOutputs": ["`table` is stuck: no room"]},
             "keeping up; `table` is stuck: no room",
         ),
-        ({}, "catching up: 12,300 records, done in 40 s (12:27:20)"),
+        ({}, "catching up: 12,300 records wait at ticks, caught up in 40 s"),
         (
             {"caughtUpAt": AT + 86_400.0},
             "catching up: 12,300 records, done in 1 d 0 h (2020-09-14 12:26:40)",
         ),
-        ({"basis": "estimated", "caughtUpAt": None}, "catching up: about 12,300 records"),
-        ({**HOLDING, "basis": "lower bound"}, "holding: at least 12,300 records"),
-        ({**HOLDING, "backlogRecords": None, "basis": "schedule"}, "holding: about 40.0 s of work"),
+        ({"basis": "estimated", "caughtUpAt": None}, "catching up: about 12,300 records wait at ticks"),
+        ({**HOLDING, "basis": "lower bound"}, "holding: at least 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off"),
+        ({**HOLDING, "backlogRecords": None, "basis": "schedule"}, "holding: about 40.0 s of work waits, 92 records/s arrive and 400 are worked off"),
         (
             {**BEHIND, "windowsBehind": 12},
-            "falling behind: 12,300 records, more arrives than is worked off, 12 windows behind",
+            "falling behind: 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off, "
+            "12 windows behind",
         ),
         (
             {**BEHIND, "backlogRecords": None, "backlogSeconds": 0.0, "windowsBehind": 67},
@@ -161,7 +162,7 @@ def test_each_verdict_in_a_line(application, expected):
 
 
 def test_a_verdict_without_the_applications_clock_and_a_sentence():
-    assert verdict_line(overviews.progress(), None).plain == "catching up: 12,300 records, done at 12:27:20"
+    assert verdict_line(overviews.progress(), None).plain == "catching up: 12,300 records wait at ticks, caught up at 12:27:20"
     line = verdict_line({"sentence": "keeping up: all is well", "application": {}}, None)
     assert (line.plain, line.spans[0].style) == ("keeping up: all is well", "bold green")
 
@@ -459,8 +460,8 @@ def test_at_100_and_160():
         "█ compute  ░ wait  ▒ transfer",
         "record age at sma, committed: avg 120 ms, p99 350 ms",
         "record age at console, committed: avg 120 ms, p99 300 ms",
-        "source           waits  in time  taken/s  arrive/s           caught up  verdict",
-        "ticks   12,300 records   30.8 s      400        92  in 40 s (12:27:20)  catching up",
+        "source           waits  in time  oldest  done/s  arrive/s           caught up  verdict",
+        "ticks   12,300 records   30.8 s  31.0 s     400        92  in 40 s (12:27:20)  catching up",
     ]
     assert drawn_screen(100) == lines
     assert drawn_screen(160)[2:] == lines[2:]
@@ -485,8 +486,8 @@ def test_at_60():
         "sma        6.0 ms   12 ms  4,000       0",
         "record age at sma, committed: avg 120 ms, p99 350 ms",
         "record age at console, committed: avg 120 ms, p99 300 ms",
-        "source           waits           caught up  verdict",
-        "ticks   12,300 records  in 40 s (12:27:20)  catching up",
+        "source           waits  oldest  verdict",
+        "ticks   12,300 records  31.0 s  catching up",
     ]
 
 

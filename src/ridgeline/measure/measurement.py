@@ -44,7 +44,8 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.changes import ChangeFold, DecisionFold
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.deciding.fold import DecidingFold, TimesFold
+from ridgeline.measure.deciding.fold import KEPT_SECONDS, DecidingFold, TimesFold
+from ridgeline.measure.deciding.period import bottleneck_answer
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
@@ -77,6 +78,7 @@ from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
+from ridgeline.measure.progress.backlog import BEHIND
 from ridgeline.measure.progress.fold import Doing, ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
@@ -208,8 +210,8 @@ class Measurement:
         return f"operator {operator}" if node is None else node.title
 
     @property
-    def deciding(self) -> DecidingFold | None:
-        """Metrics over periods; None before `keep_figures`."""
+    def deciding(self) -> DecidingFold:
+        """Metrics over periods."""
         return self._times.deciding
 
     # Events in ----------------------------------------------------------------------------------------------
@@ -387,8 +389,8 @@ class Measurement:
             self._windows.add(event)
 
     def keep_figures(self) -> None:
-        """Keep metrics over periods from now on, for policies; they begin with the last windows."""
-        self._times.keep_figures()
+        """Keep metrics over periods for 15 minutes from now on, for policies; else it is a minute."""
+        self.deciding.kept_seconds = KEPT_SECONDS
 
     def _working(self, now: float) -> float:
         """The time while windows are due: it stands still while the application is paused."""
@@ -479,7 +481,16 @@ class Measurement:
 
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
-        return self._progress.progress(self._working(now))
+        now = self._working(now)
+        found = self._progress.progress(now)
+        application = found["application"]
+        if application["verdict"] in BEHIND:
+            application["bottleneck"] = bottleneck_answer(self, now, found["sources"], application)
+        return found
+
+    def seconds_running(self) -> dict[int, float]:
+        """Seconds that physical operators have spent in the windows under way, as heartbeats say."""
+        return self._progress.seconds_running()
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application of `progress`: with many operators much less work."""

@@ -149,6 +149,7 @@ _PROGRESS: _Columns = (
 _SOURCE: _Columns = (
     ("backlog_records", "backlogRecords", _NUMBER),
     ("backlog_seconds", "backlogSeconds", _NUMBER),
+    ("oldest_seconds", "oldest", _NUMBER),
     ("verdict", "verdict", _TEXT),
     ("caught_up_at", "caughtUpAt", _TIME),
 )

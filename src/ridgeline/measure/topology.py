@@ -240,6 +240,15 @@ class Topology:
         return {name: rows for name, rows in found.items() if rows}
 
     @cached_property
+    def unifiers_of(self) -> dict[str, list[int]]:
+        """Where the unifiers of each logical operator stand in `operators`, by its name."""
+        found: dict[str, list[int]] = {}
+        for row, node in enumerate(self.operators):
+            if node.unifier:
+                found.setdefault(node.name, []).append(row)
+        return found
+
+    @cached_property
     def places_of(self) -> dict[str, npt.NDArray[np.intp]]:
         """`rows_of` as arrays."""
         return {name: np.array(rows, np.intp) for name, rows in self.rows_of.items()}

@@ -404,7 +404,7 @@ class Watch:
             return figures.operator_totals()
 
     def keep_figures(self) -> None:
-        """Keep figures over periods from now on, for `application_figures`; some windows were kept before."""
+        """Keep figures for 15 minutes from now on, for `application_figures`; else it is one minute."""
         with self._settled() as figures:
             figures.keep_figures()
 
@@ -437,8 +437,6 @@ class Watch:
         """The figures of the last `seconds` seconds for those who decide.
 
         `keys`: of a run that counts them. `slots`: how many its containers could have.
-
-        Raises ValueError before `keep_figures`.
         """
         with self._settled() as figures:
             now = self._now()

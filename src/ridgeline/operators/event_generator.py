@@ -121,9 +121,19 @@ class EventGenerator(InputOperator):
         return int(min(due, self.position + self.context.engine.ask_budget()))
 
     def is_paced(self) -> bool:
-        """True: so many a window, or a second."""
-        return True
+        """True: so many a window, or a second; then what is due and not made waits, where there is no end."""
+        return self.per_second is None or self.count is not None
 
     def progress(self) -> tuple[float, float | None]:
-        """Records emitted and still to be emitted by all partitions; None without `count`."""
-        return float(self.position), None if self.count is None else float(max(0, self.count - self.position))
+        """This partition's share of records emitted and still to be emitted.
+
+        Without `count` these are the ones that are due, None without `per_second`.
+        """
+        made, left = self.position, None
+        if self.count is not None:
+            left = self.count - made
+        elif self.per_second is not None:
+            passed = self.context.clock.wall() - self.began / 1_000_000
+            left = 0 if self.began == _NOT_BEGUN else int(self.per_second * passed) - made
+        of = self.context.partitions
+        return made / of, None if left is None else max(0, left) / of

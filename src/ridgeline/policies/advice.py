@@ -9,18 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ridgeline.measure.deciding.capacity import busy_share, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.policies.answers import shown
-from ridgeline.policies.model import (
-    MOSTLY,
-    ROOM,
-    behind,
-    busy_share,
-    predicted_busy,
-    predicted_latency,
-    reachable_gain,
-    tying,
-)
+from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, reachable_gain, tying
 
 LEAST_WINDOWS = 20
 """Of fewer windows nothing is said."""

@@ -8,17 +8,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
+from ridgeline.measure.deciding.capacity import busy_share, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.policies.answers import Decision
-from ridgeline.policies.model import (
-    MOSTLY,
-    ROOM,
-    behind,
-    busy_share,
-    predicted_busy,
-    predicted_latency,
-    wanted_load,
-)
+from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, wanted_load
 from ridgeline.policies.steering import OneOperatorPolicy, Seconds
 
 

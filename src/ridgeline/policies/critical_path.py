@@ -7,19 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import Field, PrivateAttr
 
+from ridgeline.measure.deciding.capacity import all_busy, busy_share, partitions_for, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.policies.answers import HELPED, Decision, Expectation
-from ridgeline.policies.model import (
-    MOSTLY,
-    all_busy,
-    behind,
-    busy_share,
-    partitions_for,
-    predicted_busy,
-    predicted_latency,
-    reachable_gain,
-    wanted_load,
-)
+from ridgeline.policies.model import MOSTLY, behind, predicted_latency, reachable_gain, wanted_load
 from ridgeline.policies.steering import Seconds, SteeringPolicy
 
 _MORE = 1.05  # by less than this the load is said to stay

@@ -3,102 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
-from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures, PartitionFigures
+from ridgeline.measure.deciding.capacity import crowding, divided, lanes, lanes_with, reached
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 
 MOSTLY = 0.5
 """On the critical path of so many windows, an operator is what the application waits for."""
 ROOM = 0.7
 """An operator that is busier than this has nothing to give back."""
-
-
-def divided(part: float, imbalance: float, partitions: int, wanted: int) -> float:
-    """The `part` of a busiest partition (seconds, or a share) with `wanted` partitions.
-
-    Its excess over an even share is taken for one hot key, which stays together.
-    """
-    if partitions == 1:
-        return part / wanted
-    share = min(max(imbalance, 1.0) / partitions, 1.0)
-    hot = (share - 1 / partitions) / (1 - 1 / partitions)
-    return part * (hot + (1 - hot) / wanted) / share
-
-
-def lanes(operator: OperatorFigures) -> int:
-    """How many of an operator's partitions can run at the same time: those of one slot take turns."""
-    if operator.slots is None or not operator.by_partition:
-        return operator.partitions
-    return len(_by_slot(operator))
-
-
-def _by_slot(operator: OperatorFigures) -> Mapping[object, Sequence[PartitionFigures]]:
-    """The partitions by the process that they live in; one that lives nowhere yet is by itself."""
-    found: dict[object, list[PartitionFigures]] = {}
-    for one in operator.by_partition:
-        place = one.partition if one.process is None else (one.host, one.process)
-        found.setdefault(place, []).append(one)
-    return found
-
-
-def _lanes_with(operator: OperatorFigures, wanted: int) -> int:
-    """How many could run at the same time with `wanted` partitions.
-
-    If there are fewer lanes now than slots would allow, more partitions are not expected to get more.
-    """
-    if operator.slots is None:
-        return wanted
-    now = lanes(operator)
-    most = max(operator.slots, 1)
-    return min(wanted, most if now >= min(operator.partitions, most) else now)
-
-
-def _crowding(operator: OperatorFigures) -> float:
-    """The tuples of the busiest lane as a multiple of the mean."""
-    number = lanes(operator)
-    if number == operator.partitions:
-        return operator.imbalance
-    loads = [
-        sum(one.tuples_out if operator.is_input else one.tuples_in for one in several)
-        for several in _by_slot(operator).values()
-    ]
-    return max(loads) * number / sum(loads) if sum(loads) else 1.0
-
-
-def busy_share(operator: OperatorFigures) -> float:
-    """The utilization of the busiest slot by this operator: a mean would promise room that skew leaves not.
-
-    Partitions that share a slot are added up.
-    """
-    share = max((one.utilization for one in operator.by_partition), default=0.0)
-    if operator.slots is not None:
-        shares = (sum(one.utilization for one in several) for several in _by_slot(operator).values())
-        share = min(1.0, max(shares, default=0.0))
-    return max(operator.utilization, share)
-
-
-def predicted_busy(operator: OperatorFigures, wanted: int, load: float = 1.0) -> float:
-    """The utilization of the busiest slot with `wanted` partitions, if `load` times as much comes."""
-    after = _lanes_with(operator, wanted)
-    return divided(busy_share(operator) * load, _crowding(operator), lanes(operator), after)
-
-
-def all_busy(figures: ApplicationFigures) -> float:
-    """How many processors all operators keep busy, on average over the period."""
-    return sum(one.utilization for each in figures.operators.values() for one in each.by_partition)
-
-
-def partitions_for(operator: OperatorFigures, load: float, target: float, limit: int) -> int:
-    """The fewest partitions that keep the busiest one below `target` if `load` times as much comes.
-
-    As many as there are now if even `limit` would spare the busiest one less than a tenth: that is skew.
-    """
-    wanted = operator.partitions
-    if limit <= wanted or predicted_busy(operator, limit) > 0.9 * predicted_busy(operator, wanted):
-        return wanted
-    while wanted < limit and predicted_busy(operator, wanted, load) > target:
-        wanted += 1
-    return wanted
 
 
 def predicted_latency(operator: OperatorFigures, wanted: int) -> float | None:
@@ -110,9 +22,9 @@ def predicted_latency(operator: OperatorFigures, wanted: int) -> float | None:
     latency, compute = operator.latency.p50_seconds, operator.compute.p50_seconds
     if not operator.latency.count:
         return None
-    now, then = lanes(operator), _lanes_with(operator, wanted)
+    now, then = lanes(operator), lanes_with(operator, wanted)
     compute = min(compute * math.ceil(operator.partitions / now), latency)  # those of a slot take turns
-    after = divided(compute, _crowding(operator), now, then)
+    after = divided(compute, crowding(operator), now, then)
     transfer = operator.transfer.p50_seconds
     unifier = operator.unifier_seconds
     if operator.partitions > 1:
@@ -127,7 +39,7 @@ def reachable_gain(figures: ApplicationFigures, name: str, gain: float) -> float
 
     An operator before or behind it is on a path with it, and gets faster with it.
     """
-    connected = _reached(figures, name, forward=True) | _reached(figures, name, forward=False)
+    connected = reached(figures, name, forward=True) | reached(figures, name, forward=False)
     beside = [
         one.slack_seconds
         for other, one in figures.operators.items()
@@ -136,25 +48,12 @@ def reachable_gain(figures: ApplicationFigures, name: str, gain: float) -> float
     return min([gain, *beside])
 
 
-def _reached(figures: ApplicationFigures, name: str, *, forward: bool) -> set[str]:
-    """The operator, and all that tuples come to from it, or come from to it."""
-    reached, new = {name}, [name]
-    while new:
-        here = new.pop()
-        for edge in figures.edges:
-            begin, end = (edge.source, edge.sink) if forward else (edge.sink, edge.source)
-            if begin == here and end not in reached:
-                reached.add(end)
-                new.append(end)
-    return reached
-
-
 def tying(figures: ApplicationFigures, one: str, other: str) -> set[str]:
     """The streams of which one reader leads to one operator, and another reader to the other only."""
     readers: dict[str, list[str]] = {}
     for edge in figures.edges:
         readers.setdefault(edge.stream, []).append(edge.sink)
-    first, second = (_reached(figures, name, forward=False) for name in (one, other))
+    first, second = (reached(figures, name, forward=False) for name in (one, other))
     return {
         stream
         for stream, sinks in readers.items()

@@ -10,12 +10,13 @@ from pydantic import Field, PrivateAttr
 
 from ridgeline.api.balancing import BalancedPartitioner, balance
 from ridgeline.api.partitioner import Partitioner, StickyPartitioner, assign_keys
+from ridgeline.measure.deciding.capacity import busy_share
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.policies.answers import Decision, Expectation
-from ridgeline.policies.model import MOSTLY, behind, busy_share
+from ridgeline.policies.model import MOSTLY, behind
 from ridgeline.policies.steering import Seconds, SteeringPolicy
 
 _LEAST_TUPLES = 500

@@ -7,7 +7,13 @@ from itertools import chain
 from typing import NamedTuple
 
 from ridgeline.measure.answers.operators import RecordAgesAnswer
-from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SinkBacklogAnswer, SourceAnswer
+from ridgeline.measure.answers.progress import (
+    BacklogAnswer,
+    EstimateAnswer,
+    ProgressAnswer,
+    SinkBacklogAnswer,
+    SourceAnswer,
+)
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.progress.backlog import Verdict, worst
@@ -22,6 +28,7 @@ _OVER = {"FAILED", "STOPPED"}
 _SHOWN = 4
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _LONGEST_REASON = 120
+_NOT_KNOWN: EstimateAnswer = {"value": None, "basis": "unknown"}
 
 
 def sentence(
@@ -238,10 +245,16 @@ def _application(
         "unreachable": list(chain.from_iterable(one["unreachable"] for one in running)),
         "verdict": verdict.value,
         "windowsBehind": max(late, default=None),
+        "oldest": max(map(_oldest, running), key=lambda one: one["value"] or 0.0, default=_NOT_KNOWN),
+        "bottleneck": next((one["bottleneck"] for one in running if one["bottleneck"]), None),
     }
     if any(lot.endless for lot in lots):
         found["backlogSeconds"], found["infinite"] = None, True
     return found
+
+
+def _oldest(one: BacklogAnswer) -> EstimateAnswer:
+    return one["oldest"]
 
 
 def _weakness(basis: str) -> int:

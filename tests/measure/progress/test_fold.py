@@ -162,6 +162,8 @@ def test_before_anything_has_happened():
         "unreachable": [],
         "stuckOutputs": [],
         "stuckStores": [],
+        "oldest": {"value": None, "basis": "unknown"},
+        "bottleneck": None,
     }
     assert found["sources"][0]["verdict"] == "unknown"
 
@@ -304,6 +306,7 @@ def test_partitions_add_up_to_one_source():
         "caughtUpAt": pytest.approx(19.4 + left / 20.0),
         "asOf": 19.4,
         "forecastErrorSeconds": None,
+        "oldest": {"value": pytest.approx(19.1), "basis": "lower bound"},
         "problem": None,
         "verdict": "catching up",
     }
@@ -318,6 +321,8 @@ def test_partitions_add_up_to_one_source():
         "stuckStores": [],
         "verdict": "catching up",
         "windowsBehind": 0,
+        "oldest": {"value": pytest.approx(19.1), "basis": "lower bound"},
+        "bottleneck": None,
     }
 
 

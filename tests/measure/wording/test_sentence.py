@@ -94,14 +94,14 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
         (
             "behind",
             {"progress": overviews.progress(verdict="holding", caughtUpAt=None, basis="estimated")},
-            f"holding: about 12,300 records wait at ticks, this neither falls nor grows; {REST}",
+            f"holding: about 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off; {REST}",
         ),
         (
             "behind",
             {"progress": {**BEHIND, "sources": [source("ticks", **FALLING), source("clicks")]}},
             (
-                "falling behind: 12,300 records wait, most of it at ticks, no end: 500 records/s arrive and "
-                f"400 records/s are taken; {REST}"
+                "falling behind: 12,300 records wait, most of it at ticks, 500 records/s arrive and 400 "
+                f"are worked off; {REST}"
             ),
         ),
         (

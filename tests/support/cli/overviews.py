@@ -122,6 +122,9 @@ def progress(**application):
             "caughtUpAt": AT + 40,
             "verdict": "catching up",
             "windowsBehind": 0,
+            "oldest": UNKNOWN,
+            "bottleneck": None,
+            "asOf": None,
             **application,
         },
     }
@@ -137,6 +140,7 @@ def source(**changes):
         "drainPerSecond": 400.0,
         "arrivalPerSecond": 92.5,
         "basis": "exact",
+        "oldest": {"value": 31.0, "basis": "estimated"},
         "caughtUpAt": AT + 40,
         "verdict": "catching up",
         "unit": "records",

@@ -12,7 +12,7 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.measure.answers.application import SentenceAnswer
 from ridgeline.measure.answers.progress import (
-    BacklogAnswer,
+    EstimateAnswer,
     OperatorProgressAnswer,
     ProgressAnswer,
     SinkBacklogAnswer,
@@ -20,7 +20,7 @@ from ridgeline.measure.answers.progress import (
 )
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.wording.units import UNKNOWN, count, duration, plural, rate, soon, time_of_day
-from ridgeline.measure.wording.waiting import LATE_WINDOWS, known_as
+from ridgeline.measure.wording.waiting import LATE_WINDOWS, backlog_phrase, bottleneck_phrase, known_as
 
 STYLES: Mapping[str, str] = {
     "keeping up": "bold green",
@@ -60,11 +60,7 @@ def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
         line = Text(_UNKNOWN, "dim")
     else:
         line = Text(verdict, STYLES[verdict])
-        parts = (
-            _unreachable(progress)
-            if verdict == "unreachable"
-            else _parts({**application, "verdict": verdict}, at)
-        )
+        parts = _unreachable(progress) if verdict == "unreachable" else _parts(progress, at)
         for number, part in enumerate(parts):
             line.append(f"{', ' if number else ': '}{part}")
     for why in (*application.get("stuckStores", ()), *application.get("stuckOutputs", ())):
@@ -107,28 +103,15 @@ def end(caught_up_at: float | None, at: float | None) -> str:
     )
 
 
-def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
-    """The verdict, what waits, and when it will be done, as texts."""
-    verdict, parts = application["verdict"], []
-    nothing_waits = not application["backlogRecords"] and application["backlogSeconds"] == 0
-    if verdict == "paced":
-        parts.append("what is left is not due yet")
-    elif verdict not in {"keeping up", "late"} and not nothing_waits:
-        if application["backlogRecords"] is not None:
-            parts.append(f"{known_as(application['basis'])}{count(application['backlogRecords'])} records")
-        elif application["backlogSeconds"] is not None:
-            parts.append(f"{known_as(application['basis'])}{duration(application['backlogSeconds'])} of work")
-    if verdict == "catching up" and application["caughtUpAt"] is not None:
-        parts.append(f"done {end(application['caughtUpAt'], at)}")
-    if verdict == "falling behind":
-        idle = "nothing waits at the sources, but windows begin late"
-        parts.append(idle if nothing_waits else "more arrives than is worked off")
+def _parts(progress: ProgressAnswer, at: float | None) -> list[str]:
+    """What waits, when it will be done, and what is full, as texts."""
+    application = progress["application"]
+    verdict, behind = application["verdict"], application["windowsBehind"] or 0
     if verdict == "stuck":
-        parts.append("nothing is committed, and nothing moves")
-    as_of, behind = application.get("asOf"), application.get("windowsBehind")
-    if at is not None and as_of is not None and at - as_of > _OLD_SECONDS:
-        parts.append(f"as of {soon(at - as_of)} ago")
-    if behind and verdict != "keeping up":
+        return ["nothing is committed, and nothing moves"]
+    phrases = [*backlog_phrase(progress, at), *bottleneck_phrase(progress)]
+    parts = [phrase.text for phrase in phrases]
+    if behind > LATE_WINDOWS:
         parts.append(f"{plural(behind, 'window')} behind")
     return parts
 
@@ -181,7 +164,7 @@ def _room(queue: QueueAnswer) -> Text:
     return Text(UNKNOWN if left is None else soon(left))
 
 
-_DISPENSABLE = ("arrive/s", "taken/s", "in time", "caught up")
+_DISPENSABLE = ("arrive/s", "done/s", "in time", "caught up")
 _KILO = 1024
 
 
@@ -198,7 +181,8 @@ def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Tab
         "source": [Text(source["operator"]) for source in sources],
         "waits": [Text(_backlog(source)) for source in sources],
         "in time": [Text(_seconds(source["backlogSeconds"])) for source in sources],
-        "taken/s": [Text(rate(source["drainPerSecond"])) for source in sources],
+        "oldest": [Text(_oldest(source["oldest"])) for source in sources],
+        "done/s": [Text(rate(source["drainPerSecond"])) for source in sources],
         "arrive/s": [Text(rate(source["arrivalPerSecond"])) for source in sources],
         "caught up": [Text(end(source["caughtUpAt"], at) or UNKNOWN) for source in sources],
         "verdict": [Text(source["verdict"], STYLES.get(source["verdict"], "dim")) for source in sources],
@@ -214,6 +198,12 @@ def _backlog(source: SourceAnswer) -> str:
         return UNKNOWN
     value = size(backlog["value"]) if unit == "bytes" else f"{rate(backlog['value'])} {unit}"
     return f"{known_as(backlog['basis'])}{value}"
+
+
+def _oldest(oldest: EstimateAnswer) -> str:
+    """The age of the oldest record that waits."""
+    least = "> " if oldest["basis"] == "lower bound" else ""
+    return UNKNOWN if oldest["value"] is None else f"{least}{duration(oldest['value'])}"
 
 
 def _seconds(seconds: float | None) -> str:

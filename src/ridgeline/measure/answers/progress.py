@@ -81,9 +81,28 @@ class SourceAnswer(InfiniteAnswer, InRegionAnswer):
     forecastErrorSeconds: Annotated[
         float | None, "By how much forecasts of `caughtUpAt` were wrong, on average; null without some."
     ]
+    oldest: Annotated[EstimateAnswer, "Age of the oldest record that waits, in seconds."]
     asOf: Annotated[float | None, "When the source last reported."]
     problem: Annotated[str | None, "Why the source could not be asked; null if it answers."]
     verdict: Annotated[str, "Whether the application keeps up with it: `keeping up`, `falling behind`, ..."]
+
+
+FULL = 0.9
+"""An operator that is busier than this is full: what is missing went into commits and borders of windows."""
+
+
+class BottleneckAnswer(TypedDict):
+    """The operator that limits the application: it is busy all the time, or its slot is, mostly with it."""
+
+    operator: Annotated[str, "Name of the operator."]
+    busy: Annotated[float, "Share of the last seconds in which it worked, in its busiest slot; 1: all."]
+    slotBusy: Annotated[float, "The same of all operators of that slot."]
+    perSecond: Annotated[float, "Tuples that it does per second; of an input, that it emits."]
+    wantedPerSecond: Annotated[float | None, "Tuples that arrive for it per second; null if not known."]
+    partitions: Annotated[int, "Its partitions."]
+    enough: Annotated[
+        int | None, "The fewest partitions that would keep up, each in a slot; null if none are known to."
+    ]
 
 
 class BacklogAnswer(InfiniteAnswer):
@@ -93,12 +112,18 @@ class BacklogAnswer(InfiniteAnswer):
     backlogSeconds: Annotated[float | None, "The longest time that a source's backlog takes."]
     basis: Annotated[str, "What `backlogSeconds` is based on; `schedule`: on how late windows are."]
     caughtUpAt: Annotated[float | None, "When all backlogs will be worked off."]
+    oldest: Annotated[
+        EstimateAnswer, "Age of the oldest record that waits; by the schedule, how late windows are."
+    ]
     asOf: Annotated[float | None, "When the source whose report is the oldest reported."]
     unreachable: Annotated[list[str], "Names of sources that do not answer."]
     stuckOutputs: Annotated[list[str], "Outputs whose committed results do not get through, and why."]
     stuckStores: Annotated[list[str], "Why nothing can be committed or published: a store does not answer."]
     verdict: Annotated[str, "The worst verdict of the sources, or what the schedule says."]
     windowsBehind: Annotated[int | None, "Windows that are due by the schedule and not begun."]
+    bottleneck: Annotated[
+        BottleneckAnswer | None, "What limits the application while it is behind; null if not known."
+    ]
 
 
 class SinkBacklogAnswer(InRegionAnswer, TypedDict):

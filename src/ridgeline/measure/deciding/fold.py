@@ -23,7 +23,9 @@ from ridgeline.measure.latency.window import WindowTimes, assemble
 from ridgeline.measure.topology import Topology
 
 KEPT_SECONDS = 900.0
-"""How long metrics are kept."""
+"""How long metrics are kept for policies and advice."""
+_LATELY_SECONDS = 60.0
+"""How long they are kept before anybody needs them for longer: they say who is to blame for a backlog."""
 _SLICE_SECONDS = 1.0
 _MOST_ROWS = 64
 """Of so many windows of a slice the latencies are kept one by one."""
@@ -103,8 +105,8 @@ class Slice:
 class DecidingFold:
     """Takes committed windows in, in order; `slices` answers for a period. One thread at a time."""
 
-    def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
-        self._kept_seconds = kept_seconds
+    def __init__(self) -> None:
+        self.kept_seconds = _LATELY_SECONDS
         self._slices: deque[Slice] = deque()
         self._pending: list[_Window] = []
         self._last: tuple[int, float] | None = None
@@ -125,7 +127,7 @@ class DecidingFold:
             sums, state = np.zeros((size, SliceColumn.COUNT)), np.zeros(size)
             present = Slice(topology, min(before, now), now, sums, state)
             self._slices.append(present)
-            while self._slices[0].end < now - self._kept_seconds:
+            while self._slices[0].end < now - self.kept_seconds:
                 self._slices.popleft()
         present.end = max(present.end, now)
         counts = np.zeros((len(topology.operators), SliceColumn.COUNT))
@@ -220,36 +222,6 @@ def _thinned(rows: Floats) -> Floats:
 
 
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
-_MOST_WINDOWS = 256
-_MOST_REPORTS = 16_384
-"""Reports of operators that are kept: large applications have fewer windows."""
-
-
-class PastWindows:
-    """The last windows, as many as there is room for. One thread at a time."""
-
-    def __init__(self) -> None:
-        self._windows: deque[tuple[WindowTimes, FoldedWindow]] = deque()
-        self._reports = 0
-
-    def add(self, times: WindowTimes, folded: FoldedWindow) -> None:
-        """Append a window; if it is the last one again, in its place."""
-        if self._windows and times.window_id <= self._windows[-1][0].window_id:
-            if times.window_id < self._windows[-1][0].window_id:
-                return
-            self._reports -= len(self._windows.pop()[0].operators)
-        self._windows.append((times, folded))
-        self._reports += len(times.operators)
-        while len(self._windows) > 1 and (
-            len(self._windows) > _MOST_WINDOWS or self._reports > _MOST_REPORTS
-        ):
-            self._reports -= len(self._windows.popleft()[0].operators)
-
-    def take(self) -> Iterator[tuple[WindowTimes, FoldedWindow]]:
-        """All windows, the oldest first; they are kept no longer."""
-        while self._windows:
-            yield self._windows.popleft()
-        self._reports = 0
 
 
 class TimesFold:
@@ -263,11 +235,10 @@ class TimesFold:
         """Latencies, critical paths and blame; replaced by `Measurement` when a run begins."""
         self.history = HistoryFold()
         """The last hours."""
-        self.deciding: DecidingFold | None = None
-        """Metrics over periods; None until they are needed."""
+        self.deciding = DecidingFold()
+        """Metrics over periods."""
         self._clocks = clocks
         self._behind = behind
-        self._past = PastWindows()
         self._folded: dict[int, tuple[Topology, float, list[RunEvent]]] = {}
 
     def add_in_steps(
@@ -290,13 +261,6 @@ class TimesFold:
             pass
         return True
 
-    def keep_figures(self) -> None:
-        """Keep metrics over periods from now on; they begin with the last windows."""
-        if self.deciding is None:
-            self.deciding = DecidingFold()
-            for times, folded in self._past.take():
-                self.deciding.add(times, folded)
-
     def _fold(self, topology: Topology, window_seconds: float, events: Iterable[RunEvent]) -> Iterator[None]:
         """Fold a window, in steps as `add_in_steps`."""
         yield
@@ -308,7 +272,4 @@ class TimesFold:
         yield from self.latency.add_in_steps(topology, times, window_seconds=window_seconds, behind=behind)
         yield
         self.history.add(times, self.latency.last, window_seconds)
-        if self.deciding is None:
-            self._past.add(times, self.latency.last)
-        else:
-            self.deciding.add(times, self.latency.last)
+        self.deciding.add(times, self.latency.last)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ridgeline.measure.answers.operators import RecordAgeAnswer
-from ridgeline.measure.answers.progress import SourceAnswer
+from ridgeline.measure.answers.progress import BacklogAnswer, BottleneckAnswer, SourceAnswer
+from ridgeline.measure.deciding.capacity import bottleneck
 from ridgeline.measure.deciding.figures import (
     ApplicationFigures,
     Edge,
@@ -23,13 +24,17 @@ from ridgeline.measure.deciding.figures import (
 from ridgeline.measure.deciding.fold import Floats, Slice, SliceColumn
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.measure.latency.critical_path import slack
+from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.topology import OperatorNode, Topology
 
 if TYPE_CHECKING:
     from ridgeline.measure.measurement import Measurement
 
 
+_OVERDUE_SECONDS = 1.0
 _NOWHERE: tuple[str | None, int | None] = None, None
+_LATELY_SECONDS = 10.0
+"""Over so long it is said which operator is full."""
 Keys = Callable[[str, float], KeyLoad | None]
 """The keys of a logical operator over a number of seconds."""
 
@@ -38,7 +43,8 @@ Keys = Callable[[str, float], KeyLoad | None]
 class Now:
     """State that the metrics of one moment share. `processes`: host and process of each container.
 
-    `keys`: None where keys are not counted.
+    `keys`: None where keys are not counted. `running`: seconds that physical operators have spent in the
+    windows under way.
     """
 
     application: str
@@ -58,6 +64,7 @@ class Now:
     promises: Sequence[PromiseState] = ()
     slots: int | None = None
     keys: Keys | None = None
+    running: Mapping[int, float] = field(default_factory=dict)
 
 
 class Period(ApplicationFigures):
@@ -73,7 +80,11 @@ class Period(ApplicationFigures):
         self.promises, self.slots = now.promises, now.slots
         taken = len({process for process in now.processes.values() if process[1] is not None})
         self.slots_free = None if now.slots is None else max(0, now.slots - taken)
-        self.seconds = max(0.0, now.at - self._slices[0].begin) if self._slices else 0.0
+        last = self._slices[-1].end if self._slices else now.at
+        # Until a window is overdue the period ends with the last one: what the next ones do is not known yet.
+        self._stalls = now.at - last > max(_OVERDUE_SECONDS, self.window_seconds)
+        self._end = now.at if self._stalls else last
+        self.seconds = max(0.0, self._end - self._slices[0].begin) if self._slices else 0.0
         self.windows = sum(one.count for one in self._slices)
         self.operators = _Operators(self)
 
@@ -148,12 +159,13 @@ class Period(ApplicationFigures):
     def _seconds(self, node: OperatorNode) -> float:
         """How long a physical operator was there in the period."""
         first = next((one for one in self._slices if node.id in one.topology.by_id), None)
-        return 0.0 if first is None else max(0.0, self.at - first.begin)
+        return 0.0 if first is None else max(0.0, self._end - first.begin)
 
     def partition(self, node: OperatorNode) -> PartitionFigures:
         """A partition over the period."""
         sums, there = self._sums(node), self._seconds(node)
         useful = float(sums[SliceColumn.TURN])
+        busy = useful + (self._now.running.get(node.id, 0.0) if self._stalls else 0.0)
         worked = sums[SliceColumn.TUPLES_OUT] if node.kind == "input" else sums[SliceColumn.TUPLES_IN]
         windows = float(sums[SliceColumn.WINDOWS])
         host, pid = self._now.processes.get(node.container, _NOWHERE)
@@ -170,7 +182,7 @@ class Period(ApplicationFigures):
             compute_seconds=float(sums[SliceColumn.COMPUTE]),
             cpu_seconds=float(sums[SliceColumn.CPU]),
             transfer_seconds=float(sums[SliceColumn.TRANSFER]),
-            utilization=min(1.0, useful / there) if there > 0 else 0.0,
+            utilization=min(1.0, busy / there) if there > 0 else 0.0,
             true_rate=float(worked) / useful if useful > 0 and worked else None,
             queue=float(sums[SliceColumn.QUEUE]) / windows if windows else None,
             errors=int(sums[SliceColumn.ERRORS]),
@@ -181,34 +193,21 @@ class Period(ApplicationFigures):
 
     def operator(self, name: str) -> OperatorFigures:
         """A logical operator over the period. Raises KeyError."""
-        nodes = [one for one in self._now.topology.operators if one.name == name]
-        own = [one for one in nodes if not one.unifier]
-        if not own:
-            raise KeyError(name)
+        topology = self._now.topology
+        own = [topology.operators[place] for place in topology.rows_of[name]]
         whole, on_path = np.zeros(SliceColumn.COUNT), 0.0
         unifying = reported = 0.0
-        rows: list[Floats] = []
-        greatest = np.zeros(5)
         for one in self._slices:
-            places = [place for place, node in _nodes(one.topology, name) if not node.unifier]
-            behind = [place for place, node in _nodes(one.topology, name) if node.unifier]
+            places = one.topology.rows_of.get(name, [])
             whole = whole + one.sums[places].sum(axis=0)
-            on_path += float(
-                one.sums[places, SliceColumn.ON_PATH].sum()
-            )  # one of them at most is in each window
+            # one of them at most is in each window
+            on_path += float(one.sums[places, SliceColumn.ON_PATH].sum())
+            behind = one.topology.unifiers_of.get(name, [])
             unifying += float(one.sums[behind, SliceColumn.TURN].sum())
             reported += one.count
-            if name in one.rows:
-                rows.append(one.rows[name])
-                greatest = np.maximum(greatest, one.greatest[name])
         parts = tuple(map(self.partition, own))
         loads = [one.tuples_out if own[0].kind == "input" else one.tuples_in for one in parts]
         busiest = max(parts, key=lambda one: one.utilization)
-        times = np.concatenate(rows) if rows else np.empty((0, 5))
-        spreads = [
-            replace(spread(times[:, column]), max_seconds=float(greatest[column])) if len(times) else Spread()
-            for column in range(5)
-        ]
         seconds = self.seconds
         return _Operator(
             self,
@@ -227,11 +226,6 @@ class Period(ApplicationFigures):
             utilization=busiest.utilization,
             true_rate=None if busiest.true_rate is None else busiest.true_rate * len(parts),
             imbalance=max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0,
-            latency=spreads[0],
-            compute=spreads[1],
-            wait=spreads[2],
-            transfer=spreads[3],
-            cpu=spreads[4],
             record_age=self._now.ages.get(name, Spread()),
             queue=float(whole[SliceColumn.QUEUE]) / self.windows if self.windows else None,
             errors=int(whole[SliceColumn.ERRORS]),
@@ -243,6 +237,21 @@ class Period(ApplicationFigures):
             slots=self.slots,
         )
 
+    def spreads(self, name: str) -> Sequence[Spread]:
+        """The distributions of an operator's latency, compute, wait, transfer and processor time."""
+        known = [one for one in self._slices if name in one.rows]
+        if not known:
+            return [Spread()] * len(SHOWN)
+        times = np.concatenate([one.rows[name] for one in known])
+        greatest = np.max([one.greatest[name] for one in known], axis=0)
+        return [
+            replace(spread(column), max_seconds=float(most)) if len(column) else Spread()
+            for column, most in zip(times.T, greatest, strict=True)
+        ]
+
+
+_SPREADS = ("latency", "compute", "wait", "transfer", "cpu")  # as `SHOWN`
+
 
 class _Operator(OperatorFigures):
     """A logical operator over a period."""
@@ -250,6 +259,16 @@ class _Operator(OperatorFigures):
     def __init__(self, period: Period, **figures: Any) -> None:
         self._period = period
         vars(self).update(figures)
+
+    @cached_property
+    def _spreads(self) -> Sequence[Spread]:
+        return self._period.spreads(self.name)
+
+    def __getattr__(self, name: str) -> Any:
+        """A distribution is made when it is asked for."""
+        if name not in _SPREADS:
+            raise AttributeError(name)
+        return self._spreads[_SPREADS.index(name)]
 
     @property
     def slack_seconds(self) -> float | None:  # type: ignore[override]
@@ -298,10 +317,6 @@ def spread(seconds: Floats) -> Spread:
     return Spread(float(seconds.mean()), p50, p90, p99, float(seconds.max()), len(seconds))
 
 
-def _nodes(topology: Topology, name: str) -> Sequence[tuple[int, OperatorNode]]:
-    return [(place, node) for place, node in enumerate(topology.operators) if node.name == name]
-
-
 _PLACES = ("publish", "commit", "emit", "state", "source")
 """Where a record's age is taken; the last one on its way counts."""
 
@@ -316,32 +331,62 @@ def application_figures(
     keys: Keys | None = None,
     slots: int | None = None,
 ) -> ApplicationFigures:
-    """The figures of the last `seconds` seconds. Raises ValueError if none are kept (`keep_figures`)."""
-    fold, plan = measurement.deciding, measurement.plan
-    if fold is None:
-        raise ValueError("no figures are kept for those who decide")
-    slices, (sources, application) = fold.slices(), measurement.backlog(now)
-    caught_up = application["caughtUpAt"]
-    present = Now(
-        application="" if plan is None else plan.application,
-        at=now,
-        window_seconds=0.0 if plan is None else plan.window_seconds,
-        plan_version=0 if plan is None else plan.plan_version,
-        committed=fold.last,
-        topology=measurement.topology,
-        sources=tuple(map(_source, sources)),
+    """The figures of the last `seconds` seconds; of more than a minute only after `keep_figures`."""
+    backlog = measurement.backlog(now)
+    present = _now(measurement, now, *backlog)
+    slices = measurement.deciding.slices()
+    more = replace(
+        present,
         late_seconds=float(slices[-1].whole[-1, 1]) if slices and len(slices[-1].whole) else 0.0,
-        caught_up_in_seconds=None if caught_up is None else max(0.0, caught_up - now),
-        verdict=str(application["verdict"]),
         changing=changing,
-        processes=measurement.processes(),
         metrics=_metrics(measurement),
         ages=_ages(measurement, now),
         promises=promises,
         keys=keys,
         slots=slots,
     )
-    return Period(present, slices, seconds)
+    return Period(more, slices, seconds)
+
+
+def bottleneck_answer(
+    measurement: Measurement, now: float, sources: Sequence[SourceAnswer], application: BacklogAnswer
+) -> BottleneckAnswer | None:
+    """The operator that limits the application at the present plan; None if none does."""
+    slices = [one for one in measurement.deciding.slices() if one.topology is measurement.topology]
+    overdue = now - slices[-1].end if slices else 0.0
+    present = _now(measurement, now, sources, application)
+    found = bottleneck(Period(present, slices, _LATELY_SECONDS + overdue))
+    if found is None:
+        return None
+    return {
+        "operator": found.operator,
+        "busy": found.busy,
+        "slotBusy": found.slot_busy,
+        "perSecond": found.per_second,
+        "wantedPerSecond": found.wanted_per_second,
+        "partitions": found.partitions,
+        "enough": found.enough,
+    }
+
+
+def _now(
+    measurement: Measurement, now: float, sources: Sequence[SourceAnswer], application: BacklogAnswer
+) -> Now:
+    """What all figures of a moment share."""
+    plan, caught_up = measurement.plan, application["caughtUpAt"]
+    return Now(
+        application="" if plan is None else plan.application,
+        at=now,
+        window_seconds=0.0 if plan is None else plan.window_seconds,
+        plan_version=0 if plan is None else plan.plan_version,
+        committed=measurement.deciding.last,
+        topology=measurement.topology,
+        sources=tuple(map(_source, sources)),
+        caught_up_in_seconds=None if caught_up is None else max(0.0, caught_up - now),
+        verdict=str(application["verdict"]),
+        processes=measurement.processes(),
+        running=measurement.seconds_running(),
+    )
 
 
 def _source(row: SourceAnswer) -> SourceFigures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
@@ -31,7 +31,8 @@ class BlameStep:
     - `planning`: that of the job
     - `launch`: Spark starts a stage, shuffle
     - `read`: the task reads what was sent to it
-    - `slot`: another container of the same task or slot ran, or an earlier window
+    - `slot`: the slot was busy with another container or an earlier window; `operator` is the one that fills
+      it most
     - `restore`: state
     - `compute`, `transfer`: of an operator
     - `sibling`: compute of one in the same container that was not waited for
@@ -214,26 +215,44 @@ class _Slots(_Containers):
         path = slot_path(self._topology, self._times)
         for container, producer in zip_longest(path, path[1:]):
             self._walk.back_to(self._times.containers[container].written, arriving)
-            title = ""
             for piece in self._pieces(container, wanted):
                 self._walk.back_to(piece.start, piece.what, piece.operator)
-                title = piece.nearest
-            self._queue(container, title)
+            self._queue(container)
             wanted, arriving = self._lineage_of(container), "launch"
             sent = self._times.launched if producer is None else self._times.containers[producer].written
             for began, ended in reversed(self._times.containers[container].busy_times):
                 self._walk.back_to(max(ended, sent), arriving)
-                self._walk.back_to(max(began, sent), "slot", title)
+                self._walk.back_to(max(began, sent), "slot", self._fills(container))
         self._walk.back_to(self._times.launched, arriving)
 
-    def _queue(self, container: int, title: str) -> None:
-        """From its turn back to when its input was there; `title`: of its first operator."""
+    def _queue(self, container: int) -> None:
+        """From its turn back to when its input was there."""
         ready = self._times.containers[container].ready
-        for other in ran_meanwhile(self._times, container) if ready < self._walk.position else ():
-            self._walk.back_to(max(other.written, ready), "slot", title)
-            *_, last = self._pieces(other.container, 0)
-            self._walk.back_to(max(other.began, ready), "slot", last.nearest)
-        self._walk.back_to(ready, "slot", title)
+        if ready >= self._walk.position:
+            return
+        for other in ran_meanwhile(self._times, container):
+            self._walk.back_to(max(other.written, ready), "slot", self._fills(container))
+            self._walk.back_to(max(other.began, ready), "slot", self._longest((other.container,)))
+        self._walk.back_to(ready, "slot", self._fills(container))
+
+    def _fills(self, container: int) -> str:
+        """The operator that most of the time of a container's slot goes to."""
+        task = self._times.containers[container].task
+        return self._longest(
+            number
+            for number, other in corrected_events(self._times.containers).reported.items()
+            if other.task == task
+        )
+
+    def _longest(self, containers: Iterable[int]) -> str:
+        """The operator of these containers that ran longest in the window; empty if none reported."""
+        turns = {
+            operator: own.ended - own.began
+            for container in containers
+            for operator in self._topology.containers[container]
+            if (own := self._times.operators.get(operator)) is not None
+        }
+        return self._topology.by_id[max(turns, key=turns.__getitem__)].title if turns else ""
 
 
 class _Stages(_Containers):

@@ -23,6 +23,7 @@ ends at two.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,6 +41,7 @@ _LONG_INTERVALS, _SCATTER = 3.0, 0.02
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
 _ROUNDING = 1e-9  # of what was consumed
+_KEPT_ARRIVALS = 600  # moments
 _SLICES = 100  # samples of an interval are merged to about this number
 
 
@@ -66,6 +68,10 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
+BEHIND = frozenset({Verdict.CATCHING_UP, Verdict.HOLDING, Verdict.FALLING_BEHIND, Verdict.STUCK})
+"""The verdicts of an application that has a backlog."""
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of those that are known; `unknown` if none is."""
     order = tuple(Verdict)
@@ -80,7 +86,8 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 class BacklogState:
     """A source's backlog in its unit and in seconds; rates per second and in that unit, None if unknown.
 
-    `caught_up_at` is STRAM's wall clock, None unless the verdict is `catching up`.
+    `caught_up_at` is STRAM's wall clock, None unless the verdict is `catching up`. `oldest`: the age of the
+    oldest record that waits, seconds.
     """
 
     backlog: Estimate
@@ -89,6 +96,47 @@ class BacklogState:
     arrival_per_second: float | None
     caught_up_at: float | None
     verdict: Verdict
+    oldest: Estimate = UNKNOWN
+
+
+class Arrivals:
+    """When how much had arrived: since when the oldest record waits, if they are worked off in order."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._amounts: list[float] = []
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._times.clear()
+        self._amounts.clear()
+
+    def add(self, at: float, consumed: float, arrived: float) -> None:
+        """By then so much had arrived, and so much of it was consumed."""
+        times, amounts = self._times, self._amounts
+        while amounts and amounts[-1] > arrived:  # that was an estimate, and too much
+            times.pop()
+            amounts.pop()
+        times.append(at)
+        amounts.append(arrived)
+        gone = bisect_right(amounts, consumed, 0, len(amounts) - 1) - 1
+        if gone > 0:
+            del times[:gone], amounts[:gone]
+        if len(times) > _KEPT_ARRIVALS:  # of what came long ago fewer moments are told apart
+            half = len(times) // 2
+            times[:half], amounts[:half] = times[:half:2], amounts[:half:2]
+
+    def oldest(self, now: float, consumed: float) -> Estimate:
+        """The age of the oldest record that is not consumed; a lower bound if it came earlier than any."""
+        times, amounts = self._times, self._amounts
+        place = bisect_right(amounts, consumed)
+        if place == len(amounts):
+            return NOTHING if amounts else UNKNOWN
+        if not place:
+            return Estimate(max(0.0, now - times[0]), Basis.LOWER_BOUND)
+        share = (consumed - amounts[place - 1]) / (amounts[place] - amounts[place - 1])
+        came = times[place - 1] + share * (times[place] - times[place - 1])
+        return Estimate(max(0.0, now - came), Basis.ESTIMATED)
 
 
 class SourceBacklog:
@@ -108,6 +156,7 @@ class SourceBacklog:
         self._window = window_seconds
         self._interval = interval_seconds
         self._samples = Samples(_LONG_INTERVALS * interval_seconds, interval_seconds / _SLICES, _FEWEST)
+        self._arrivals = Arrivals()
         self._backlog = UNKNOWN
         self._as_of = -math.inf
         self._consumed: float | None = None
@@ -164,12 +213,15 @@ class SourceBacklog:
         if restarted:
             self._judge_last()
             self._samples.clear()
+            self._arrivals.clear()
             self._verdict, last = Verdict.UNKNOWN, None
         if last is None or (consumed is not None and consumed > last * (1 + _ROUNDING)):
             self._moved_at = max(self._moved_at, at)
         self._as_of = at
         self._consumed = consumed if consumed is not None else last
         self._backlog = Estimate(remaining, basis)
+        if consumed is not None and remaining is not None and math.isfinite(remaining):
+            self._arrivals.add(at, consumed, consumed + remaining)
         if counts:
             self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
             self._unjudged = at, late
@@ -226,7 +278,9 @@ class SourceBacklog:
         arrival = None if drain is None or growth is None else max(0.0, drain + growth.rate)
         verdict = Verdict.STUCK if self._stuck(now) else self._verdict
         caught_up_at = self._caught_up_at(now) if verdict is Verdict.CATCHING_UP else None
-        return BacklogState(self._backlog, self._seconds(drain), drain, arrival, caught_up_at, verdict)
+        seconds = self._seconds(drain)
+        oldest = UNKNOWN if self._consumed is None else self._arrivals.oldest(now, self._consumed)
+        return BacklogState(self._backlog, seconds, drain, arrival, caught_up_at, verdict, oldest)
 
     def _say(self, verdict: Verdict, at: float) -> None:
         if verdict is not self._verdict:

@@ -598,6 +598,7 @@ class ProgressFold:
             records = [
                 self._sources[name].backlog_in("records", state.backlog) for name, state in free.items()
             ]
+            oldest = greatest(state.oldest for state in free.values() if state.oldest.known)
             seconds = greatest(
                 UNKNOWN if state.backlog.infinite else state.seconds for state in free.values()
             )
@@ -611,7 +612,7 @@ class ProgressFold:
             basis = seconds.basis.value
             backlog_records = total(one for one in records if one is not None) if any(records) else UNKNOWN
         else:
-            seconds, caught_up_at = schedule.backlog, schedule.caught_up_at
+            seconds, oldest, caught_up_at = schedule.backlog, schedule.backlog, schedule.caught_up_at
             verdict = worst(verdicts.values()) if len(free) < len(states) else schedule.verdict
             verdict = self._unless_settling(verdict, now)
             basis, backlog_records = "schedule" if schedule.backlog.known else Basis.UNKNOWN.value, UNKNOWN
@@ -636,8 +637,18 @@ class ProgressFold:
             "windowsBehind": None
             if schedule.backlog.value is None
             else int(schedule.backlog.value / self._window_seconds + 1e-9),
+            "oldest": oldest.to_json(),
+            "bottleneck": None,
             **infinite(seconds),
         }
+
+    def seconds_running(self) -> dict[int, float]:
+        """Seconds that operators have spent in the windows under way."""
+        found: dict[int, float] = {}
+        for window in self._windows.by_id.values():
+            for number, report in window.operators.items():
+                found[number] = found.get(number, 0.0) + report.seconds
+        return found
 
     def _verdict(self, name: str, state: BacklogState, schedule: BacklogState, now: float) -> Verdict:
         """The verdict of a source.
@@ -787,6 +798,7 @@ class ProgressFold:
             "basis": state.backlog.basis.value,
             "caughtUpAt": state.caught_up_at,
             "forecastErrorSeconds": source.forecasts.error_seconds,
+            "oldest": state.oldest.to_json(),
             "asOf": source.backlog.as_of,
             "problem": source.problem or None,
             "verdict": verdict.value,

@@ -102,6 +102,16 @@ APPLICATION = (
         read=one(lambda scrape: _backlog(scrape)["backlogRecords"]),
     ),
     ScrapedMetric(
+        "oldest_waiting_seconds",
+        Kind.GAUGE,
+        "seconds",
+        (),
+        "Age of the oldest record that waits at a source or in windows under way; by the schedule, how late "
+        "windows are.",
+        "Alert on it: results are at least so old. While it grows, the application falls behind.",
+        read=one(lambda scrape: _backlog(scrape)["oldest"]["value"]),
+    ),
+    ScrapedMetric(
         "progress_remaining_seconds",
         Kind.GAUGE,
         "seconds",

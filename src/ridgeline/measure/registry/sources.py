@@ -101,6 +101,15 @@ SOURCES = (
         read=lambda scrape: [((row["operator"],), row["backlogSeconds"]) for row in _sources(scrape)],
     ),
     ScrapedMetric(
+        "source_oldest_seconds",
+        Kind.GAUGE,
+        "seconds",
+        _SOURCE,
+        "Age of the oldest record of a source that waits, there or in windows under way. Absent if unknown.",
+        "Alert on it: results are at least so old.",
+        read=lambda scrape: [((row["operator"],), row["oldest"]["value"]) for row in _sources(scrape)],
+    ),
+    ScrapedMetric(
         "source_catch_up_seconds",
         Kind.GAUGE,
         "seconds",

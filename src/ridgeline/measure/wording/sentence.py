@@ -1,7 +1,8 @@
 """The sentence that says how an application does: the same in the terminal, on the page and in REST.
 
 It is made of one overview. Its clauses are, in this order: the verdict and what holds the application up,
-the backlog and its end, broken promises, ages at the sinks. The last is the slowest operator of a window.
+the operator that is full, the backlog and its end, broken promises, ages at the sinks. The last is the
+slowest operator of a window, unless one is full.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from ridgeline.measure.wording.units import amount, duration, plural, soon
 from ridgeline.measure.wording.waiting import (
     Phrase,
     backlog_phrase,
+    bottleneck_phrase,
     joined,
     left_phrase,
     one_line,
-    paused_phrase,
     stuck_phrases,
     windows_late,
 )
@@ -64,7 +65,12 @@ def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
     clauses = _promises(overview)
     if state == "PAUSED":
         what = "no window begins until it is continued"
-        clauses = [Phrase().say(what), *paused_phrase(overview), *clauses, *age_phrase(overview)]
+        clauses = [
+            Phrase().say(what),
+            *backlog_phrase(overview["progress"], overview["at"], paused=True),
+            *clauses,
+            *age_phrase(overview),
+        ]
         return _answer("behind", Phrase().say("paused"), clauses)
     if overview["windowId"] is None:
         return _first_window(overview, info)
@@ -83,15 +89,17 @@ def _running(overview: OverviewAnswer, promises: list[Phrase], *, broken: bool) 
     elif broken and state == "ok":
         state = "behind"
     because = [Phrase().show(one_line(text), "graph") for text in overview["progress"].get("because", ())]
+    full = bottleneck_phrase(overview["progress"])
     clauses = [
         *stuck,
         *because,
         *(late if verdict == "late" else ()),
-        *backlog_phrase(overview),
+        *full,
+        *backlog_phrase(overview["progress"], overview["at"], late),
         *promises,
         *_idle(overview),
         *age_phrase(overview),
-        *window_phrase(overview),
+        *([] if full else window_phrase(overview)),
     ]
     heads = {"unknown": "running", "settling": "starting"}
     return _answer(state, Phrase().show(heads.get(verdict, verdict), "graph"), clauses)

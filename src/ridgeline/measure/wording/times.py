@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
-from ridgeline.measure.answers.windows import PathStepAnswer
+from ridgeline.measure.answers.windows import BlameStepAnswer, PathStepAnswer
 from ridgeline.measure.wording.units import about, duration, plural
 from ridgeline.measure.wording.waiting import Phrase, one_line
 
@@ -116,8 +117,12 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
         return []
     window = {} if path["windowId"] is None or "windows" in path else {"window": str(path["windowId"])}
     step = _slowest(path["path"])
-    took = step["latencyMs"] or 0.0
-    rest = path["explained"]["rest"]
+    own = math.fsum(one["ms"] for one in path["blame"] if _fills_slot(one, step))
+    took = (step["latencyMs"] or 0.0) + own
+    rest = dict(path["explained"]["rest"])
+    for what in ("slot", "wait"):  # what is the operator's own is nobody else's
+        less = min(own, rest.get(what, 0.0))
+        rest[what], own = rest.get(what, 0.0) - less, own - less
     other = max(rest.items(), key=lambda item: item[1], default=("", 0.0))
     takes = "results take" if "windows" in path else "a window takes"
     if over:
@@ -144,6 +149,11 @@ def to_blame(overview: OverviewAnswer) -> str | None:
 
 def _slowest(steps: Sequence[PathStepAnswer]) -> PathStepAnswer:
     return max(steps, key=lambda one: one["latencyMs"] or 0.0)
+
+
+def _fills_slot(one: BlameStepAnswer, step: PathStepAnswer) -> bool:
+    """Whether a wait for a slot is the operator's own: it fills the slot, with earlier windows as well."""
+    return one["what"] == "slot" and one["operator"] == step["operator"]
 
 
 def step_owner(overview: OverviewAnswer, step: PathStepAnswer) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ridgeline.api.support.masking import printable
 from ridgeline.measure.answers.application import OverviewAnswer, SentencePartAnswer
-from ridgeline.measure.answers.progress import ProgressAnswer, SourceAnswer
-from ridgeline.measure.wording.units import count, duration, plural, rate, soon
+from ridgeline.measure.answers.progress import FULL, BacklogAnswer, ProgressAnswer, SourceAnswer
+from ridgeline.measure.wording.units import count, duration, plural, rate, soon, time_of_day
 
 _LONGEST = 160
 
@@ -77,6 +78,7 @@ LATE_WINDOWS = 2
 _LATE_SECONDS = 1.0
 _OLD_SECONDS = 5.0
 _LEAST_WORK_SECONDS = 0.001
+_MORE = 1.02  # of what is done; by less than this nothing more arrives
 _SHOWN = 2
 
 
@@ -98,40 +100,60 @@ def windows_late(overview: OverviewAnswer) -> list[Phrase]:
     return [phrase.show(plural(behind, "window"), "time").say(" behind)")]
 
 
-def backlog_phrase(overview: OverviewAnswer) -> list[Phrase]:
-    """`12,300 records wait at ticks, caught up in 40 s`; nothing if nothing waits, or nothing is known."""
-    progress, at = overview["progress"], overview["at"]
+def backlog_phrase(
+    progress: ProgressAnswer, at: float | None, late: Sequence[Phrase] = (), *, paused: bool = False
+) -> list[Phrase]:
+    """`12,300 records wait at ticks, the oldest for 31 s, caught up in 40 s`; nothing if nothing waits.
+
+    `at`: STRAM's clock, None if it is not known. `late`: as `windows_late`. `paused`: nothing is taken, so
+    it has no end and no trend.
+    """
     application = progress["application"]
     verdict = application["verdict"]
-    if verdict in {"keeping up", "paced", "settling"}:
-        return _paced(verdict)
+    if verdict in {"keeping up", "paced"} or (verdict == "settling" and not paused):
+        return _dated(_paced(verdict), application, at)
     if verdict == "unknown":
         waits = not application["backlogRecords"] and application["backlogSeconds"] is None
         return [Phrase().say("how much waits at the sources is not known")] if waits else _waits(progress)
-    phrases = [] if progress.get("because") else _waits(progress)
+    phrases = [] if progress.get("because") and not paused else [*_waits(progress), *_oldest(application)]
+    if paused:
+        return _dated(phrases, application, at)
     if verdict == "catching up" and application["caughtUpAt"] is not None:
-        phrases.append(Phrase().say("caught up in ").show(soon(application["caughtUpAt"] - at), "sources"))
-    if verdict == "holding" and phrases:
-        phrases.append(Phrase().say("this neither falls nor grows"))
-    if verdict == "falling behind" and not progress.get("because"):
-        phrases.append(_grows(progress) if phrases else Phrase().say("nothing waits at the sources, but "))
-        if len(phrases) == 1:
-            late = windows_late(overview)
-            phrases[0].add(late[0] if late else Phrase().say("windows begin late"))
-    return _dated(phrases, overview)
+        end = application["caughtUpAt"]
+        when = f"at {time_of_day(end)}" if at is None else f"in {soon(end - at)}"
+        phrases.append(Phrase().say("caught up ").show(when, "sources"))
+    if phrases and verdict in {"holding", "falling behind"}:
+        phrases += _rates(progress, verdict)
+    elif verdict == "falling behind" and not progress.get("because"):
+        phrases = [Phrase().say("nothing waits at the sources, but ")]
+        phrases[0].add(late[0] if late else Phrase().say("windows begin late"))
+    return _dated(phrases, application, at)
 
 
-def paused_phrase(overview: OverviewAnswer) -> list[Phrase]:
-    """The backlog of an application that is paused: nothing is taken, so it has no end and no trend."""
-    if overview["progress"]["application"]["verdict"] in {"keeping up", "paced", "unknown"}:
-        return backlog_phrase(overview)
-    return _dated(_waits(overview["progress"]), overview)
+def bottleneck_phrase(progress: ProgressAnswer) -> list[Phrase]:
+    """`slow is full: it does 460 of 800 tuples/s, 3 partitions would keep up`; nothing if no operator is."""
+    found = progress["application"].get("bottleneck")
+    if found is None:
+        return []
+    name = found["operator"]
+    phrase = Phrase().show(one_line(name), "graph", operator=name)
+    if found["busy"] >= FULL:
+        phrase.say(" is full: it does ")
+    else:
+        phrase.say(f" has {found['busy']:.0%} of a slot that is full: it does ")
+    wanted = found["wantedPerSecond"]
+    more = wanted is not None and wanted > found["perSecond"] * _MORE
+    of = f" of {rate(wanted)}" if more else ""
+    phrase.show(f"{rate(found['perSecond'])}{of} tuples/s", "graph", operator=name)
+    if more and found["enough"] is not None and found["enough"] > found["partitions"]:
+        phrase.say(f", {found['enough']} partitions would keep up")
+    return [phrase]
 
 
-def _dated(phrases: list[Phrase], overview: OverviewAnswer) -> list[Phrase]:
+def _dated(phrases: list[Phrase], application: BacklogAnswer, at: float | None) -> list[Phrase]:
     """Phrases about sources as one, with the age of what the sources said if it is old."""
-    at, as_of = overview["at"], overview["progress"]["application"].get("asOf")
-    if phrases and as_of is not None and at - as_of > _OLD_SECONDS:
+    as_of = application.get("asOf")
+    if at is not None and as_of is not None and at - as_of > _OLD_SECONDS:
         phrases.append(Phrase().say("as of ").show(soon(at - as_of), "sources").say(" ago"))
     return [joined(phrases, ", ")] if phrases else []
 
@@ -194,18 +216,27 @@ def _longest(row: SourceAnswer) -> tuple[float, float]:
     return endless, row["backlogRecords"] or 0.0
 
 
-def _grows(progress: ProgressAnswer) -> Phrase:
-    """By how much more arrives than is taken, at the source that is the furthest behind."""
-    falling = [row for row in progress["sources"] if row["verdict"] == "falling behind"]
-    worst = max(falling, key=_longest, default=None)
+def _oldest(application: BacklogAnswer) -> list[Phrase]:
+    """For how long the oldest record waits."""
+    oldest = application["oldest"]
+    if not oldest["value"] or application["basis"] == "schedule":
+        return []
+    least = "at least " if oldest["basis"] == "lower bound" else ""
+    return [Phrase().say("the oldest for ").show(f"{least}{duration(oldest['value'])}", "sources")]
+
+
+def _rates(progress: ProgressAnswer, verdict: str) -> list[Phrase]:
+    """How much arrives and is worked off at the source that is the furthest behind."""
+    worst = max((row for row in progress["sources"] if row["verdict"] == verdict), key=_longest, default=None)
     if worst is None or worst["arrivalPerSecond"] is None or worst["drainPerSecond"] is None:
-        return Phrase().say("more arrives than is worked off")
+        more = verdict == "falling behind"
+        return [
+            Phrase().say("more arrives than is worked off" if more else "as much arrives as is worked off")
+        ]
     unit, name = one_line(worst["unit"] or "units"), worst["operator"]
-    phrase = (
-        Phrase().say("no end: ").show(f"{rate(worst['arrivalPerSecond'])} {unit}/s", "sources", source=name)
-    )
-    phrase.say(" arrive and ").show(f"{rate(worst['drainPerSecond'])} {unit}/s", "sources", source=name)
-    return phrase.say(" are taken")
+    phrase = Phrase().show(f"{rate(worst['arrivalPerSecond'])} {unit}/s", "sources", source=name)
+    phrase.say(" arrive and ").show(rate(worst["drainPerSecond"]), "sources", source=name)
+    return [phrase.say(" are worked off")]
 
 
 def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:

@@ -95,3 +95,8 @@ export function bytes(number) {
 export function percent(fraction, digits = 0) {
   return fraction == null ? UNKNOWN : `${fixed(fraction * 100, digits)} %`;
 }
+
+// For how long the oldest record waits; null if it is not known.
+export function oldest({ oldest: found }) {
+  return found?.value == null ? null : `${found.basis === "lower bound" ? "> " : ""}${duration(found.value)}`;
+}

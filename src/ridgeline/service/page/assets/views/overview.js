@@ -1,6 +1,6 @@
 // The first view: whether it keeps up, the critical path, and every operator with where its time goes.
 import { html, useMemo } from "../vendor/preact.js";
-import { about, count, cut, duration, milliseconds, percentile, plural, rate, timeOfDay } from "../format.js";
+import { about, count, cut, duration, milliseconds, oldest, percentile, plural, rate, timeOfDay } from "../format.js";
 import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { Bar, BarLegend } from "../parts/bar.js";
@@ -96,11 +96,13 @@ function Ages() {
 }
 
 function Backlog() {
-  const { backlogRecords, backlogSeconds, infinite, caughtUpAt, verdict, windowsBehind, unreachable } = useStore((state) => state.overview.progress.application);
+  const application = useStore((state) => state.overview.progress.application);
+  const { backlogRecords, backlogSeconds, infinite, caughtUpAt, verdict, windowsBehind, unreachable } = application;
+  const age = oldest(application);
   const size = backlogRecords == null ? "" : plural(Math.round(backlogRecords), "record");
   const time = infinite ? "without an end" : backlogSeconds == null ? "" : duration(backlogSeconds);
   return html`<${Card} title="Backlog" figure=${verdict ?? "unknown"} kind=${VERDICTS[verdict] ?? ""}>
-    <p>${[size, time && `${time} of work`].filter(Boolean).join(", ") || html`<span class="muted">No source says what waits.</span>`}</p>
+    <p>${[size, time && `${time} of work`, age && `the oldest waits for ${age}`].filter(Boolean).join(", ") || html`<span class="muted">No source says what waits.</span>`}</p>
     <p class="muted">
       ${[
         windowsBehind ? `${plural(windowsBehind, "window")} behind the schedule` : "",

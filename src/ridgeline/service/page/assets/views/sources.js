@@ -1,6 +1,6 @@
 // Sources: what waits in each, what comes and is taken, and when it will have caught up.
 import { html, useEffect, useMemo } from "../vendor/preact.js";
-import { bytes, count, duration, rate, soon, timeOfDay } from "../format.js";
+import { bytes, count, duration, oldest, rate, soon, timeOfDay } from "../format.js";
 import { go, useRoute } from "../router.js";
 import { store, useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
@@ -101,7 +101,7 @@ function catchText(row, at) {
       return html`${name} will not catch up at this pace: as much arrives as is taken.`;
     case "falling behind":
       if (row.arrivalPerSecond == null || row.drainPerSecond == null) return html`${name} will not catch up: more arrives than is worked off.`;
-      return html`${name} will not catch up: ${rate(row.arrivalPerSecond)} arrive and ${rate(row.drainPerSecond)} are taken a second.`;
+      return html`${name} will not catch up: ${rate(row.arrivalPerSecond)} arrive and ${rate(row.drainPerSecond)} are worked off a second.`;
     case "stuck":
       return html`${name} is stuck: records wait, and none is taken.`;
     case "unreachable":
@@ -130,8 +130,9 @@ function columns(at, marks) {
     { name: "verdict", title: "Verdict", value: (row) => WORST.indexOf(row.verdict), cell: (row) => html`<span class=${CLASSES[row.verdict] ?? ""}>${row.verdict}</span>` },
     { name: "waits", title: "Waits", number: true, value: (row) => row.backlog.value, cell: waits },
     { name: "seconds", title: "In time", number: true, value: (row) => row.backlogSeconds, cell: (row) => (row.infinite ? "no end" : duration(row.backlogSeconds)) },
+    { name: "oldest", title: "Oldest", number: true, value: (row) => row.oldest.value, cell: (row) => oldest(row) ?? "-" },
     { name: "arrive", title: "Arrive per s", number: true, value: (row) => row.arrivalPerSecond, cell: (row) => rate(row.arrivalPerSecond) },
-    { name: "taken", title: "Taken per s", number: true, value: (row) => row.drainPerSecond, cell: (row) => rate(row.drainPerSecond) },
+    { name: "taken", title: "Done per s", number: true, value: (row) => row.drainPerSecond, cell: (row) => rate(row.drainPerSecond) },
     { name: "trend", title: "Since opened", extra: true, sort: false, value: () => 0, cell: (row) => html`<div class="sources-trend"><${Spark} values=${(seen.get(row.operator) ?? []).map((one) => one.waits)} label=${`What waits in ${row.operator} since the page was opened`} marks=${whileSeen(row.operator, marks)} /></div>` },
     { name: "caught", title: "Caught up", number: true, value: (row) => row.caughtUpAt, cell: (row) => (row.caughtUpAt == null ? "-" : `in ${soon(row.caughtUpAt - at)}`) },
   ];
@@ -150,8 +151,9 @@ function Source({ row, overview }) {
       ["In records", row.backlogRecords == null ? null : count(row.backlogRecords)],
       ["In bytes", row.backlogBytes == null ? null : bytes(row.backlogBytes)],
       ["To work it off", row.infinite ? "no end" : row.backlogSeconds == null ? null : duration(row.backlogSeconds)],
+      ["Oldest waits for", oldest(row)],
       ["Arrive", row.arrivalPerSecond == null ? null : `${rate(row.arrivalPerSecond)} per s`],
-      ["Taken", row.drainPerSecond == null ? null : `${rate(row.drainPerSecond)} per s`],
+      ["Done", row.drainPerSecond == null ? null : `${rate(row.drainPerSecond)} per s`],
       ["Caught up", row.caughtUpAt == null ? null : `in ${soon(row.caughtUpAt - overview.at)}, at ${timeOfDay(row.caughtUpAt, overview.at)}`],
       ["Forecasts were wrong by", row.forecastErrorSeconds == null ? null : duration(row.forecastErrorSeconds)],
       ["Known", row.basis],

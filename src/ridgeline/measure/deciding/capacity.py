@@ -1,0 +1,202 @@
+"""How full operators are, which one limits the application, and the load that more partitions would carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ridgeline.measure.answers.progress import FULL
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures, PartitionFigures
+
+ENOUGH = 0.8
+"""What is to keep up is at most so busy: bursts need room."""
+LEAST_SECONDS = 2.0
+"""Over less time nothing is said of how full operators are."""
+_LEAST_BUSY = 0.5  # no operator that is less busy is what the others wait for
+_MOST_PARTITIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """The operator that limits the application: it, or its slot with others, is busy all the time.
+
+    `busy`: its own share of its busiest slot's time; `slot_busy`: that of all operators there. `per_second`:
+    the tuples that it does; `wanted_per_second`: those that arrive for it, None if that is not known.
+    `enough`: the fewest partitions that keep up with these, None if no number is known to. `slots`: how many
+    slots the application needs then.
+    """
+
+    operator: str
+    busy: float
+    slot_busy: float
+    per_second: float
+    wanted_per_second: float | None
+    partitions: int
+    enough: int | None
+    slots: int | None
+
+
+def bottleneck(figures: ApplicationFigures) -> Bottleneck | None:
+    """The operator that limits the application; None if none is busy enough, or too little was seen.
+
+    An operator that is full comes before inputs: these may wait for what arrives while they are busy.
+    """
+    if figures.seconds < LEAST_SECONDS:
+        return None
+    slots: dict[object, float] = {}
+    for one in figures.operators.values():
+        for place, several in _by_slot(one).items():
+            slots[place] = slots.get(place, 0.0) + sum(part.utilization for part in several)
+
+    def rank(one: OperatorFigures) -> tuple[bool, float]:
+        return (busy_share(one) >= FULL and not one.is_input), busy_share(one)
+
+    found = max(figures.operators.values(), key=rank, default=None)
+    if found is None:
+        return None
+    places = _by_slot(found)
+    slot_busy = min(1.0, max((slots[place] for place in places), default=0.0))
+    busy = busy_share(found)
+    if max(busy, slot_busy) < FULL or busy < _LEAST_BUSY * slot_busy:
+        return None
+    rate = found.tuples_out_per_second if found.is_input else found.tuples_in_per_second
+    load = arriving_load(figures, found.name)
+    enough = None if load is None or found.is_input else partitions_enough(found, load)
+    others = {place for one in figures.operators.values() if one is not found for place in _by_slot(one)}
+    needed = None if enough is None or found.slots is None else len(others - places.keys()) + enough
+    return Bottleneck(
+        found.name,
+        busy,
+        slot_busy,
+        rate,
+        None if load is None else rate * load,
+        found.partitions,
+        enough,
+        needed,
+    )
+
+
+def arriving_load(figures: ApplicationFigures, name: str) -> float | None:
+    """How much arrives for an operator, as a multiple of what it does; None if no source says.
+
+    Its sources may be several: that of which the most is left counts.
+    """
+    above = reached(figures, name, forward=False)
+    known = [
+        one.arriving_per_second / one.taken_per_second
+        for one in figures.sources
+        if one.operator in above and one.arriving_per_second is not None and one.taken_per_second > 0
+    ]
+    return max(known, default=None)
+
+
+def partitions_enough(operator: OperatorFigures, load: float) -> int | None:
+    """The fewest partitions that keep up with `load` times as much, each in a slot; None: skew forbids it."""
+    known = operator.keys
+    hottest = known.heavy[0].share if known is not None and known.heavy else 0.0
+    for wanted in range(operator.partitions, _MOST_PARTITIONS + 1):
+        even = divided(busy_share(operator) * load, crowding(operator), lanes(operator), wanted)
+        if max(even, hottest * busy_share(operator) * lanes(operator) * load) <= ENOUGH:
+            return wanted
+    return None
+
+
+def divided(part: float, imbalance: float, partitions: int, wanted: int) -> float:
+    """The `part` of a busiest partition (seconds, or a share) with `wanted` partitions.
+
+    Its excess over an even share is taken for one hot key, which stays together.
+    """
+    if partitions == 1:
+        return part / wanted
+    share = min(max(imbalance, 1.0) / partitions, 1.0)
+    hot = (share - 1 / partitions) / (1 - 1 / partitions)
+    return part * (hot + (1 - hot) / wanted) / share
+
+
+def lanes(operator: OperatorFigures) -> int:
+    """How many of an operator's partitions can run at the same time: those of one slot take turns."""
+    if operator.slots is None or not operator.by_partition:
+        return operator.partitions
+    return len(_by_slot(operator))
+
+
+def _by_slot(operator: OperatorFigures) -> Mapping[object, Sequence[PartitionFigures]]:
+    """The partitions by the process that they live in; one that lives nowhere yet is by itself."""
+    found: dict[object, list[PartitionFigures]] = {}
+    for one in operator.by_partition:
+        place = one.partition if one.process is None else (one.host, one.process)
+        found.setdefault(place, []).append(one)
+    return found
+
+
+def lanes_with(operator: OperatorFigures, wanted: int) -> int:
+    """How many could run at the same time with `wanted` partitions.
+
+    If there are fewer lanes now than slots would allow, more partitions are not expected to get more.
+    """
+    if operator.slots is None:
+        return wanted
+    now = lanes(operator)
+    most = max(operator.slots, 1)
+    return min(wanted, most if now >= min(operator.partitions, most) else now)
+
+
+def crowding(operator: OperatorFigures) -> float:
+    """The tuples of the busiest lane as a multiple of the mean."""
+    number = lanes(operator)
+    if number == operator.partitions:
+        return operator.imbalance
+    loads = [
+        sum(one.tuples_out if operator.is_input else one.tuples_in for one in several)
+        for several in _by_slot(operator).values()
+    ]
+    return max(loads) * number / sum(loads) if sum(loads) else 1.0
+
+
+def busy_share(operator: OperatorFigures) -> float:
+    """The utilization of the busiest slot by this operator: a mean would promise room that skew leaves not.
+
+    Partitions that share a slot are added up.
+    """
+    share = max((one.utilization for one in operator.by_partition), default=0.0)
+    if operator.slots is not None:
+        shares = (sum(one.utilization for one in several) for several in _by_slot(operator).values())
+        share = min(1.0, max(shares, default=0.0))
+    return max(operator.utilization, share)
+
+
+def predicted_busy(operator: OperatorFigures, wanted: int, load: float = 1.0) -> float:
+    """The utilization of the busiest slot with `wanted` partitions, if `load` times as much comes."""
+    after = lanes_with(operator, wanted)
+    return divided(busy_share(operator) * load, crowding(operator), lanes(operator), after)
+
+
+def all_busy(figures: ApplicationFigures) -> float:
+    """How many processors all operators keep busy, on average over the period."""
+    return sum(one.utilization for each in figures.operators.values() for one in each.by_partition)
+
+
+def partitions_for(operator: OperatorFigures, load: float, target: float, limit: int) -> int:
+    """The fewest partitions that keep the busiest one below `target` if `load` times as much comes.
+
+    As many as there are now if even `limit` would spare the busiest one less than a tenth: that is skew.
+    """
+    wanted = operator.partitions
+    if limit <= wanted or predicted_busy(operator, limit) > 0.9 * predicted_busy(operator, wanted):
+        return wanted
+    while wanted < limit and predicted_busy(operator, wanted, load) > target:
+        wanted += 1
+    return wanted
+
+
+def reached(figures: ApplicationFigures, name: str, *, forward: bool) -> set[str]:
+    """The operator, and all that tuples come to from it, or come from to it."""
+    reached, new = {name}, [name]
+    while new:
+        here = new.pop()
+        for edge in figures.edges:
+            begin, end = (edge.source, edge.sink) if forward else (edge.sink, edge.source)
+            if begin == here and end not in reached:
+                reached.add(end)
+                new.append(end)
+    return reached
