@@ -115,6 +115,9 @@ HOLDING = {"verdict": "holding"}
 KEEPS_UP = {"verdict": "keeping up"}
 
 
+RATES = "92 records/s arrive and 400 are worked off"
+
+
 @pytest.mark.parametrize(
     ("application", "expected"),
     [
@@ -128,21 +131,15 @@ KEEPS_UP = {"verdict": "keeping up"}
             "keeping up; `table` is stuck: no room",
         ),
         ({}, "catching up: 12,300 records wait at ticks, caught up in 40 s"),
-        (
-            {"caughtUpAt": AT + 86_400.0},
-            "catching up: 12,300 records, done in 1 d 0 h (2020-09-14 12:26:40)",
-        ),
         ({"basis": "estimated", "caughtUpAt": None}, "catching up: about 12,300 records wait at ticks"),
-        ({**HOLDING, "basis": "lower bound"}, "holding: at least 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off"),
-        ({**HOLDING, "backlogRecords": None, "basis": "schedule"}, "holding: about 40.0 s of work waits, 92 records/s arrive and 400 are worked off"),
+        ({**HOLDING, "basis": "lower bound"}, f"holding: at least 12,300 records wait at ticks, {RATES}"),
+        (
+            {**HOLDING, "backlogRecords": None, "basis": "schedule"},
+            f"holding: about 40.0 s of work waits, {RATES}",
+        ),
         (
             {**BEHIND, "windowsBehind": 12},
-            "falling behind: 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off, "
-            "12 windows behind",
-        ),
-        (
-            {**BEHIND, "backlogRecords": None, "backlogSeconds": 0.0, "windowsBehind": 67},
-            "falling behind: nothing waits at the sources, but windows begin late, 67 windows behind",
+            f"falling behind: 12,300 records wait at ticks, {RATES}, 12 windows behind",
         ),
         (
             {"verdict": "stuck", "backlogRecords": None, "backlogSeconds": None},
@@ -162,7 +159,10 @@ def test_each_verdict_in_a_line(application, expected):
 
 
 def test_a_verdict_without_the_applications_clock_and_a_sentence():
-    assert verdict_line(overviews.progress(), None).plain == "catching up: 12,300 records wait at ticks, caught up at 12:27:20"
+    assert (
+        verdict_line(overviews.progress(), None).plain
+        == "catching up: 12,300 records wait at ticks, caught up at 12:27:20"
+    )
     line = verdict_line({"sentence": "keeping up: all is well", "application": {}}, None)
     assert (line.plain, line.spans[0].style) == ("keeping up: all is well", "bold green")
 
