@@ -14,6 +14,7 @@ LEAST_SECONDS = 2.0
 """Over less time nothing is said of how full operators are."""
 _LEAST_BUSY = 0.5  # no operator that is less busy is what the others wait for
 _MOST_PARTITIONS = 64
+_ALIKE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,15 @@ def arriving_load(figures: ApplicationFigures, name: str) -> float | None:
     Its sources may be several: that of which the most is left counts.
     """
     above = reached(figures, name, forward=False)
-    known = [
-        one.arriving_per_second / one.taken_per_second
-        for one in figures.sources
-        if one.operator in above and one.arriving_per_second is not None and one.taken_per_second > 0
-    ]
+    known = []
+    for source in figures.sources:
+        if source.operator not in above or source.arriving_per_second is None:
+            continue
+        taken, emitted = source.taken_per_second, figures.operators[source.operator].tuples_out_per_second
+        if abs(taken - emitted) < _ALIKE * emitted:  # a tuple for each record: these are counted exactly
+            taken = emitted
+        if taken > 0:
+            known.append(source.arriving_per_second / taken)
     return max(known, default=None)
 
 

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
-from ridgeline.measure.progress.trend import Sample, Samples, Trend
+from ridgeline.measure.progress.trend import LEAST_SECONDS, Sample, Samples, Trend
 
 _HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
 _LEAVES, _LEAVES_ERRORS = 0.075, 4.0  # ... beyond which it no longer holds
@@ -37,7 +37,8 @@ _TURNS_ERRORS = 2.0  # ... beyond which falling turns into growing, and the reve
 _KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
 _LATE = 0.5  # of these while windows are late
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
-_LONG_INTERVALS, _SCATTER = 3.0, 0.02
+_RECENT, _ALIKE = 4, 0.1  # the last part of an interval; rates that differ by less are one
+_LONG_INTERVALS = 3.0
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
 _ROUNDING = 1e-9  # of what was consumed
@@ -100,9 +101,13 @@ class BacklogState:
 
 
 class Arrivals:
-    """When how much had arrived: since when the oldest record waits, if they are worked off in order."""
+    """When how much had arrived: since when the oldest record waits, if they are worked off in order.
 
-    def __init__(self) -> None:
+    `kept_seconds`: moments are kept at least so long, for the rate.
+    """
+
+    def __init__(self, kept_seconds: float) -> None:
+        self._kept = kept_seconds
         self._times: list[float] = []
         self._amounts: list[float] = []
 
@@ -119,12 +124,18 @@ class Arrivals:
             amounts.pop()
         times.append(at)
         amounts.append(arrived)
-        gone = bisect_right(amounts, consumed, 0, len(amounts) - 1) - 1
+        gone = min(bisect_right(amounts, consumed), bisect_right(times, at - self._kept)) - 1
         if gone > 0:
             del times[:gone], amounts[:gone]
         if len(times) > _KEPT_ARRIVALS:  # of what came long ago fewer moments are told apart
             half = len(times) // 2
             times[:half], amounts[:half] = times[:half:2], amounts[:half:2]
+
+    def rate(self, since: float) -> float | None:
+        """Arrivals per second from then on; None if unknown."""
+        first = max(0, bisect_right(self._times, since + LEAST_SECONDS) - 1)
+        seconds = self._times[-1] - self._times[first] if self._times else 0.0
+        return (self._amounts[-1] - self._amounts[first]) / seconds if seconds > LEAST_SECONDS else None
 
     def oldest(self, now: float, consumed: float) -> Estimate:
         """The age of the oldest record that is not consumed; a lower bound if it came earlier than any."""
@@ -156,7 +167,7 @@ class SourceBacklog:
         self._window = window_seconds
         self._interval = interval_seconds
         self._samples = Samples(_LONG_INTERVALS * interval_seconds, interval_seconds / _SLICES, _FEWEST)
-        self._arrivals = Arrivals()
+        self._arrivals = Arrivals(interval_seconds)
         self._backlog = UNKNOWN
         self._as_of = -math.inf
         self._consumed: float | None = None
@@ -254,7 +265,7 @@ class SourceBacklog:
 
     def _small(self, windows: float) -> float:
         """How much is drained in this number of windows, or else `fewest`."""
-        return max(self.fewest, windows * self._window * (self._drain(since_change=False) or 0.0))
+        return max(self.fewest, windows * self._window * (self._drain() or 0.0))
 
     def restart(self, at: float) -> None:
         """From now on the backlog's trend is another one: earlier samples do not count for it."""
@@ -275,9 +286,11 @@ class SourceBacklog:
         """The backlog as of the last sample, judged at `now`."""
         self._judge_last()
         drain, growth = self._drain(), self._trend
-        arrival = None if drain is None or growth is None else max(0.0, drain + growth.rate)
+        arrival = self._steady(self._arrivals.rate)
+        if arrival is None and drain is not None and growth is not None:
+            arrival = max(0.0, drain + growth.rate)
         verdict = Verdict.STUCK if self._stuck(now) else self._verdict
-        caught_up_at = self._caught_up_at(now) if verdict is Verdict.CATCHING_UP else None
+        caught_up_at = self._caught_up_at(now, drain, arrival) if verdict is Verdict.CATCHING_UP else None
         seconds = self._seconds(drain)
         oldest = UNKNOWN if self._consumed is None else self._arrivals.oldest(now, self._consumed)
         return BacklogState(self._backlog, seconds, drain, arrival, caught_up_at, verdict, oldest)
@@ -286,33 +299,32 @@ class SourceBacklog:
         if verdict is not self._verdict:
             self._verdict, self._verdict_since = verdict, at
 
-    def _drain(self, *, since_change: bool = True) -> float | None:
-        """Consumed per second over the last interval; None if unknown."""
-        changed = since_change and self._trend is not None and self._trend.changed
-        seconds = (
-            min(self._interval, self._trend.seconds)
-            if changed and self._trend is not None
-            else self._interval
-        )
-        if not len(self._samples):
-            return None
-        begin = self._samples[-1].at - seconds
-        return self._samples.rate(self._samples.after(begin) if changed else self._samples.since(begin))
+    def _drain(self) -> float | None:
+        """Consumed per second; None if unknown."""
+        return self._steady(lambda since: self._samples.rate(self._samples.since(since)))
 
-    def _caught_up_at(self, now: float) -> float | None:
-        growth = self._fall(1.0)
-        if growth is not None and growth.error > _SCATTER * abs(growth.rate):
-            growth = self._fall(_LONG_INTERVALS)
-        if growth is None or growth.rate >= 0 or self._backlog.value is None:
+    def _steady(self, rate: Callable[[float], float | None]) -> float | None:
+        """A rate over the last interval, or less if it was another one before; `rate`: since a time."""
+        end = self._samples[-1].at if len(self._samples) else self._as_of
+        lately = self._interval / _RECENT
+        recent, trend = rate(end - lately), self._trend
+        error = 0.0 if trend is None else trend.error * math.sqrt(trend.seconds / lately)
+        for part in (1, 2):
+            longer = rate(end - self._interval / part)
+            if longer is None or recent is None:
+                continue
+            if abs(longer - recent) <= max(_ALIKE * max(longer, recent), error):
+                return longer
+        return recent
+
+    def _caught_up_at(self, now: float, drain: float | None, arrival: float | None) -> float | None:
+        if drain is None or arrival is None or self._backlog.value is None:
             return None
-        end = self._as_of - self._backlog.value / growth.rate
+        falls = drain - arrival
+        if falls < _HOLDS * drain:
+            return None
+        end = self._as_of + self._backlog.value / falls
         return max(now, end) if math.isfinite(end) else None
-
-    def _fall(self, intervals: float) -> Trend | None:
-        """The growth since it catches up, over at most this number of intervals."""
-        return self._samples.trend(
-            self._samples.since(max(self._verdict_since, self._as_of - intervals * self._interval))
-        )
 
     def _judge(self, at: float, *, late: bool) -> Verdict:
         """The verdict on the sample just taken. `late`: a window runs that is or will be late."""

@@ -258,7 +258,7 @@ class Forecasts:
 
 ASKED_SECONDS = 10.0
 """How long an answer of a source wins over what a window reports of it at its end."""
-_RATE_SECONDS = 10.0
+_RATE_SECONDS = 5.0
 _ALMOST = 0.95
 _LATELY_SECONDS, _LONG_SECONDS, _KEPT_COMMITS = 2.5, 7.5, 64
 _BETWEEN_SECONDS = 0.4
