@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from ridgeline.measure.deciding.capacity import busy_share, predicted_busy
 from ridgeline.measure.deciding.figures import Edge
 from ridgeline.policies import CriticalPathPolicy
-from ridgeline.policies.model import busy_share, predicted_busy, predicted_latency, reachable_gain
+from ridgeline.policies.model import predicted_latency, reachable_gain
 from support.policies.model_application import Model, Step
 
 
