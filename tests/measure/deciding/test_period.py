@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from ridgeline import Application, InputPort, Metric, Operator, OutputPort
-from ridgeline.measure.deciding.fold import PastWindows
 from ridgeline.measure.deciding.key_load import KeyFold, KeyLoad
-from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.observe.watch import Watch
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.measure.simulated_window import BASE, SEED_MS, run, seed_graph
 
 
 class Number(NamedTuple):
@@ -149,29 +146,3 @@ def test_partitions_get_their_cells_and_parts_of_shared_ones():
 
 
 # Times ------------------------------------------------------------------------------------------------------
-
-
-def kept(past):
-    return [times.window_id for times, _ in past.take()]
-
-
-def window(number):
-    topology, fold = seed_graph(), LatencyFold()
-    times = run(topology, SEED_MS, window_id=number, began=BASE + number)
-    fold.add(topology, times)
-    return times, fold.last
-
-
-def test_a_window_that_is_folded_again_counts_once():
-    past = PastWindows()
-    for number in (0, 1, 1, 0):
-        past.add(*window(number))
-    assert kept(past) == [0, 1]
-
-
-def test_of_many_operators_fewer_windows_are_kept(monkeypatch):
-    monkeypatch.setattr("ridgeline.measure.deciding.fold._MOST_REPORTS", 20)
-    past = PastWindows()
-    for number in range(10):
-        past.add(*window(number))
-    assert kept(past) == [7, 8, 9]

@@ -94,7 +94,10 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
         (
             "behind",
             {"progress": overviews.progress(verdict="holding", caughtUpAt=None, basis="estimated")},
-            f"holding: about 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off; {REST}",
+            (
+                "holding: about 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off; "
+                f"{REST}"
+            ),
         ),
         (
             "behind",
