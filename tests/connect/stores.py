@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
+import math
 import sqlite3
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 import duckdb
@@ -19,6 +23,7 @@ from deltalake.exceptions import TableNotFoundError
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from ridgeline import Application, RidgelineError
 from ridgeline.connect import Sink
 from ridgeline.operators.lake import DeltaOutput, IcebergOutput
 from ridgeline.operators.lake.iceberg_output import IcebergSink
@@ -29,10 +34,68 @@ from ridgeline.operators.postgres.output import PostgresSink
 from ridgeline.operators.sql_files import DuckDbInput, DuckDbOutput, SqliteInput, SqliteOutput
 from ridgeline.operators.sql_files.duckdb_output import DuckDbSink
 from ridgeline.operators.sql_files.sqlite_output import SqliteSink
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 _NUMBERS = itertools.count()
 ROWS = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("text", pa.string()), ("value", pa.float64())])
 SYMBOL, PRICE = pa.field("symbol", pa.string()), pa.field("price", pa.float64())
+
+
+class Price(NamedTuple):
+    symbol: str
+    price: float
+
+
+PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
+
+
+class Everything(NamedTuple):
+    number: int
+    small: float | None = None
+    text: str | None = None
+    yes: bool | None = None
+    data: bytes | None = None
+    price: Decimal | None = None
+    day: dt.date | None = None
+    at: dt.datetime | None = None
+    took: dt.timedelta | None = None
+    parts: list[int] | None = None
+
+
+def writing(output: Any, kind: Any, rows: Sequence[Any], **attributes: Any) -> Application:
+    app = Application("sales")
+    source = app.add_operator("source", ListInput(kind, rows))
+    out = app.add_operator("out", output, **attributes)
+    app.add_stream("rows", source.output, out.input)
+    return app
+
+
+def reading(source: Any, kind: Any, **attributes: Any) -> Application:
+    app = Application("orders")
+    orders = app.add_operator("orders", source, **attributes)
+    sink = app.add_operator("sink", CollectorSink(kind))
+    app.add_stream("orders", orders.output, sink.input)
+    return app
+
+
+def refused_rows(checkpoint: Path) -> list[str]:
+    """The lines about rows that `out` has left out."""
+    files = sorted((checkpoint / "staging" / "out").glob("refused-*.jsonl"))
+    return [line for file in files for line in file.read_text().splitlines()]
+
+
+def check_that_no_secret_is_shown(
+    secret: str, right: Iterable[Any], wrong: Iterable[tuple[Any, str]]
+) -> None:
+    """`right`: outputs that write, `wrong`: those that fail, and what is said of them."""
+    for output in right:
+        run = run_local(writing(output, Price, PRICES))
+        assert secret not in repr(run.events)
+        assert secret not in str(run.plan)
+    for output, what in wrong:
+        with pytest.raises((RidgelineError, OSError), match=what) as raised:
+            run_local(writing(output, Price, PRICES))
+        assert secret not in str(raised.value)
 
 
 class Store:
@@ -47,6 +110,8 @@ class Store:
     """Numbers are converted to the type of their column."""
     sink: ClassVar[type[Sink] | None] = None
     server: Any = None
+    hostile: ClassVar[Sequence[Everything]] = ()
+    """Values that this store takes and others do not."""
 
     def __init__(self, request: Any, folder: Path) -> None:
         self.place = folder / f"place{next(_NUMBERS)}"
@@ -64,6 +129,10 @@ class Store:
     def unmark(self) -> None:
         """Remove the marks of all outputs."""
         raise NotImplementedError
+
+    def holds(self, row: Everything) -> tuple[Any, ...]:
+        """What the table has for a row."""
+        return tuple(row)
 
 
 class Sql(Store):
@@ -88,7 +157,8 @@ class Sql(Store):
         """A connection with transactions."""
         raise NotImplementedError
 
-    def execute(self, statement: str) -> list[Any]:
+    def execute(self, *statements: str) -> list[Any]:
+        """Run statements. The rows of the last one."""
         raise NotImplementedError
 
     def fetch(self, *columns: str) -> list[Any]:
@@ -114,6 +184,11 @@ class OnPostgres(Sql):
     identity = "bigint generated always as identity"
     farthest = 5_000  # it takes numbers for rows: a larger gap takes as many windows as if it had them
     sink = PostgresSink
+    hostile: ClassVar[Sequence[Everything]] = (
+        Everything(10, small=math.nan),
+        Everything(11, small=math.inf),
+        Everything(12, small=-0.0),
+    )
 
     def __init__(self, request: Any, folder: Path) -> None:
         self.server = request.getfixturevalue("postgres")
@@ -128,9 +203,10 @@ class OnPostgres(Sql):
     def connect(self) -> Any:
         return psycopg.connect(self.dsn)
 
-    def execute(self, statement: str) -> list[Any]:
+    def execute(self, *statements: str) -> list[Any]:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            cursor = connection.execute(statement)
+            for statement in statements:
+                cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
 
@@ -141,6 +217,7 @@ class OnMariaDb(Sql):
     quote = "`"
     takes_nan = False
     sink = MariaDbSink
+    hostile: ClassVar[Sequence[Everything]] = (Everything(10, text="\\0 \0"),)
 
     def __init__(self, request: Any, folder: Path) -> None:
         self.server = request.getfixturevalue("mariadb")
@@ -157,11 +234,17 @@ class OnMariaDb(Sql):
         given = {"host": at.hostname, "port": at.port, "user": at.username, "database": at.path.strip("/")}
         return pymysql.connect(**given, charset="utf8mb4", autocommit=autocommit)
 
-    def execute(self, statement: str) -> list[Any]:
-        with closing(self.connect(autocommit=True)) as connection:
-            cursor = connection.cursor()
-            cursor.execute(statement)
+    def execute(self, *statements: str) -> list[Any]:
+        with closing(self.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
             return list(cursor.fetchall())
+
+    def holds(self, row: Everything) -> tuple[Any, ...]:
+        at = row.at and row.at.replace(tzinfo=None)
+        took = row.took and row.took // dt.timedelta(microseconds=1)
+        parts = None if row.parts is None else str(row.parts)
+        return tuple(row._replace(at=at, took=took, parts=parts))  # type: ignore[arg-type]
 
 
 class InSqlite(Sql):
@@ -176,9 +259,9 @@ class InSqlite(Sql):
     def source(self, **properties: Any) -> Any:
         return SqliteInput(**{"path": self.place, "table": "items", **properties})
 
-    def execute(self, statement: str) -> list[Any]:
+    def execute(self, *statements: str) -> list[Any]:
         with closing(sqlite3.connect(self.place, isolation_level=None)) as connection:
-            return connection.execute(statement).fetchall()
+            return [connection.execute(statement).fetchall() for statement in statements][-1]
 
 
 class InDuckDb(Sql):
@@ -192,9 +275,9 @@ class InDuckDb(Sql):
     def source(self, **properties: Any) -> Any:
         return DuckDbInput(**{"path": self.place, "table": "items", **properties})
 
-    def execute(self, statement: str) -> list[Any]:
+    def execute(self, *statements: str) -> list[Any]:
         with duckdb.connect(str(self.place)) as connection:
-            return connection.execute(statement).fetchall()
+            return [connection.execute(statement).fetchall() for statement in statements][-1]
 
 
 class InDelta(Store):
@@ -229,7 +312,8 @@ class InIceberg(Store):
         }
 
     def output(self, **properties: Any) -> Any:
-        return IcebergOutput("shop.items", catalog="shop", properties=self.catalog, **properties)
+        given = {"table": "shop.items", "catalog": "shop", "properties": self.catalog, **properties}
+        return IcebergOutput(**given)
 
     def fetch(self, *columns: str) -> list[Any]:
         with load_catalog("shop", **self.catalog) as catalog:
@@ -252,5 +336,7 @@ SERVERS = [
     pytest.param(OnPostgres, marks=pytest.mark.server),
     pytest.param(OnMariaDb, marks=[pytest.mark.server, pytest.mark.slow]),
 ]
-DATABASES = [*SERVERS, InSqlite, InDuckDb]
-STORES = [*DATABASES, InDelta, InIceberg]
+FILES = [InSqlite, InDuckDb]
+DATABASES = [*SERVERS, *FILES]
+LAKES = [InDelta, InIceberg]
+STORES = [*DATABASES, *LAKES]

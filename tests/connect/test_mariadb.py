@@ -1,33 +1,34 @@
-"""`MariaDbOutput` against a real server: what is in the table, and which faults are named."""
+"""MariaDB against a real server: what outputs leave in a table, what inputs give, which faults are named."""
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Sequence
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-import pymysql
 import pytest
+from tests.connect.stores import (
+    PRICES,
+    OnMariaDb,
+    Price,
+    check_that_no_secret_is_shown,
+    reading,
+    refused_rows,
+    writing,
+)
 
-from ridgeline import Application, RidgelineError
+from ridgeline import RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SinkContext
 from ridgeline.operators.mariadb import MariaDbOutput
 from ridgeline.operators.mariadb.output import MariaDbSink
-from ridgeline.testing import (
-    END_WINDOW,
-    ListInput,
-    run_local,
-)
+from ridgeline.testing import END_WINDOW, run_local
 from support import services
-from support.services import MariaDB
 
 pytestmark = pytest.mark.slow
 
@@ -35,121 +36,33 @@ UTC = dt.UTC
 
 
 @pytest.fixture
-def url(mariadb: MariaDB) -> str:
-    return mariadb.database()
-
-
-def connected(url: str, **more: Any) -> Any:
-    parts = urlsplit(url)
-    return pymysql.connect(
-        host=parts.hostname,
-        port=parts.port or 0,
-        user=parts.username,
-        database=parts.path.strip("/"),
-        charset="utf8mb4",
-        **{"autocommit": True, **more},
-    )
-
-
-def fetch(url: str, *statements: str) -> list[Any]:
-    with closing(connected(url)) as connection, connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-        return list(cursor.fetchall())
-
-
-def application(output: MariaDbOutput, kind: Any, rows: Sequence[Any], **attributes: Any) -> Application:
-    app = Application("sales")
-    source = app.add_operator("source", ListInput(kind, rows))
-    out = app.add_operator("out", output, **attributes)
-    app.add_stream("rows", source.output, out.input)
-    return app
-
-
-class Everything(NamedTuple):
-    number: int
-    small: float | None
-    text: str | None
-    yes: bool | None
-    data: bytes | None
-    price: Decimal | None
-    day: dt.date | None
-    at: dt.datetime | None
-    took: dt.timedelta | None
-    parts: list[int] | None
-
-
-def every(number: int, **values: Any) -> Everything:
-    return Everything(number, **{**dict.fromkeys(Everything._fields[1:]), **values})
-
-
-HOSTILE = [
-    every(1, small=1.5, text="plain", yes=True, data=b"\x00\xff'\\", price=Decimal("1.25"), parts=[1]),
-    every(2, small=-0.0, text="", yes=False, data=b"", price=Decimal(0), day=dt.date(2026, 1, 1), parts=[]),
-    every(3, small=5e-324, text="a \"b\" 'c' \\N \\0 \\% ,;\n\r\t\x1a\0`%s NULL"),
-    every(-(2**63), small=1.7976931348623157e308, text="\\", took=dt.timedelta(days=-1, microseconds=7)),
-    every(2**63 - 1, small=0.1, text="Zürich 🌊 \x01 ", at=dt.datetime(2026, 1, 1, tzinfo=UTC)),
-    every(4, day=dt.date(1, 1, 1), at=dt.datetime(1, 1, 1, 0, 0, 0, 1, tzinfo=UTC), text="'); drop table x"),
-    every(5, day=dt.date(9999, 12, 31), at=dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
-]
-
-
-def test_values_of_all_types_arrive_as_they_are(url: str) -> None:
-    random = Random(1)
-    more = [
-        every(
-            number,
-            small=random.uniform(-1, 1) * 10.0 ** random.randrange(-300, 300),
-            text="".join(
-                chr(random.choice([random.randrange(1, 128), random.randrange(0xE000, 0x10FFFF)]))
-                for _ in range(9)
-            ),
-            data=random.randbytes(9),
-        )
-        for number in range(300)
-    ]
-    rows = HOSTILE + more
-    run_local(application(MariaDbOutput(url=url, table="every"), Everything, rows))
-    found = fetch(url, "select * from every")
-    assert len(found) == len(rows)
-    for wanted, row in zip(rows, found, strict=True):
-        assert row[:7] == wanted[:7]
-        assert row[7] == (wanted.at and wanted.at.replace(tzinfo=None))
-        assert row[8] == (wanted.took and wanted.took // dt.timedelta(microseconds=1))
-        assert row[9] == (None if wanted.parts is None else str(wanted.parts))
-
-
-class Price(NamedTuple):
-    symbol: str
-    price: float
-
-
-PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> OnMariaDb:
+    return OnMariaDb(request, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("statement", "properties", "what"),
     [
-        ("create table prices (symbol text, price float)", {}, "`price` is float in the table and double"),
-        ("create table prices (symbol int, price double)", {}, r"`symbol` is int\(11\) in the table"),
+        ("create table items (symbol text, price float)", {}, "`price` is float in the table and double"),
+        ("create table items (symbol int, price double)", {}, r"`symbol` is int\(11\) in the table"),
         (
-            "create table prices (symbol text, price double, unique (symbol(3)))",
+            "create table items (symbol text, price double, unique (symbol(3)))",
             {"key": "symbol"},
             "no unique index has exactly",
         ),
         (
-            "create table prices (symbol char(9) unique, price double unique)",
+            "create table items (symbol char(9) unique, price double unique)",
             {"key": "symbol"},
             "may be null, and `price` is unique, too; declare the column as not null",
         ),
         (
-            "create table prices (symbol text, price double) engine = MyISAM",
+            "create table items (symbol text, price double) engine = MyISAM",
             {},
             "MyISAM, has no transactions",
         ),
         ("create table ridgeline_marks (name text) engine = Aria", {}, "engine of `ridgeline_marks`, Aria"),
         ("select 1", {"table": "no.prices"}, "Unknown database 'no'; mend that"),
-        ("create view prices as select 'a' as symbol, 1e0 as price", {}, "`prices` is a view"),
+        ("create view items as select 'a' as symbol, 1e0 as price", {}, "`items` is a view"),
         ("select 1", {"connection": {"ssl_cert_": "x"}}, "no setting `ssl_cert_`; did you mean `ssl_cert`"),
         ("select 1", {"connection": {"port": "99999"}}, "`port` is a number .* 65535 at most, not `99999`"),
         ("select 1", {"connection": {"read_timeout": "inf"}}, "`read_timeout` is a number above 0, .*`inf`"),
@@ -157,12 +70,11 @@ PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(
-    url: str, statement: str, properties: dict[str, Any], what: str
+    store: OnMariaDb, statement: str, properties: dict[str, Any], what: str
 ) -> None:
-    fetch(url, statement)
-    output = MariaDbOutput(**{"url": url, "table": "prices", **properties})
+    store.execute(statement)
     with pytest.raises(RidgelineError, match=what):
-        run_local(application(output, Price, PRICES))
+        run_local(writing(store.output(**properties), Price, PRICES))
 
 
 def valued(kind: Any) -> Any:
@@ -210,121 +122,93 @@ NOW = dt.datetime(2026, 1, 1, 12, 0, 0, 250_000, tzinfo=UTC)
     ],
 )
 def test_a_value_that_would_be_changed_is_refused(
-    url: str, tmp_path: Path, column: str, kind: Any, good: Any, bad: Any, why: str
+    store: OnMariaDb, tmp_path: Path, column: str, kind: Any, good: Any, bad: Any, why: str
 ) -> None:
-    fetch(url, "set sql_mode = ''", f"create table t (id int auto_increment primary key, value {column})")
-    rows = [(1, good), *([(2, bad)] if why else []), (0, good)]
-    output = MariaDbOutput(url=url, table="t")
-    run_local(application(output, valued(kind), rows, on_error=OnError.SKIP), checkpoint=tmp_path)
-    assert [one for (one,) in fetch(url, "select id from t order by id")] == [0, 1]
-    refused = "".join(file.read_text() for file in (tmp_path / "staging" / "out").glob("refused-*.jsonl"))
-    assert len(refused.splitlines()) == bool(why)
-    assert any(part in refused for part in why.split("|"))
-
-
-def test_a_row_whose_other_unique_value_is_taken_is_refused(url: str, tmp_path: Path) -> None:
-    fetch(url, "create table prices (symbol varchar(9) primary key, price double unique)")
-    rows = [("IBM", 1.0), ("SAP", 2.0), END_WINDOW, ("IBM", 3.0), ("TSLA", 2.0), ("SAP", 4.0)]
-    output = MariaDbOutput(url=url, table="prices", key="symbol")
-    run_local(application(output, Price, rows, on_error=OnError.SKIP), checkpoint=tmp_path)
-    assert fetch(url, "select * from prices order by symbol") == [("IBM", 3.0), ("SAP", 4.0)]
-    [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
-    assert "a row with another key has its value of another unique index" in file.read_text()
-
-
-def test_a_row_above_the_servers_packet_is_refused(mariadb: MariaDB, url: str, tmp_path: Path) -> None:
-    before = mariadb.execute("select @@global.max_allowed_packet")
-    mariadb.execute("set global max_allowed_packet = 1048576")
-    try:
-        output = MariaDbOutput(url=url, table="prices", drain_seconds=5.0)
-        rows = [("x" * 500_000, 1.0), ("x" * 2**20, 2.0), *((("y" * 300_000), 3.0) for _ in range(9))]
-        run_local(application(output, Price, rows, on_error=OnError.SKIP), checkpoint=tmp_path)
-        assert [len(one) for (one,) in fetch(url, "select symbol from prices")] == [500_000] + [300_000] * 9
-        [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
-        assert "larger than the server's max_allowed_packet" in file.read_text()
-    finally:
-        mariadb.execute(f"set global max_allowed_packet = {before}")
-
-
-def test_keys_that_the_collation_takes_for_equal_are_one(url: str) -> None:
-    fetch(
-        url,
-        "create table c (symbol varchar(9) collate utf8mb4_general_ci primary key, price double, gone int)",
+    store.execute(
+        "set sql_mode = ''", f"create table items (id int auto_increment primary key, value {column})"
     )
+    rows = [(1, good), *([(2, bad)] if why else []), (0, good)]
+    run_local(writing(store.output(), valued(kind), rows, on_error=OnError.SKIP), checkpoint=tmp_path)
+    assert sorted(store.fetch("id")) == [(0,), (1,)]
+    refused = refused_rows(tmp_path)
+    assert len(refused) == bool(why)
+    assert all(any(part in line for part in why.split("|")) for line in refused)
+
+
+def test_a_row_whose_other_unique_value_is_taken_is_refused(store: OnMariaDb, tmp_path: Path) -> None:
+    store.execute("create table items (symbol varchar(9) primary key, price double unique)")
+    rows = [("IBM", 1.0), ("SAP", 2.0), END_WINDOW, ("IBM", 3.0), ("TSLA", 2.0), ("SAP", 4.0)]
+    app = writing(store.output(key="symbol"), Price, rows, on_error=OnError.SKIP)
+    run_local(app, checkpoint=tmp_path)
+    assert sorted(store.fetch("symbol", "price")) == [("IBM", 3.0), ("SAP", 4.0)]
+    [line] = refused_rows(tmp_path)
+    assert "a row with another key has its value of another unique index" in line
+
+
+def test_a_row_above_the_servers_packet_is_refused(store: OnMariaDb, tmp_path: Path) -> None:
+    before = store.server.execute("select @@global.max_allowed_packet")
+    store.server.execute("set global max_allowed_packet = 1048576")
+    try:
+        rows = [("x" * 500_000, 1.0), ("x" * 2**20, 2.0), *((("y" * 300_000), 3.0) for _ in range(9))]
+        app = writing(store.output(drain_seconds=5.0), Price, rows, on_error=OnError.SKIP)
+        run_local(app, checkpoint=tmp_path)
+        assert [len(one) for (one,) in store.fetch("symbol")] == [500_000] + [300_000] * 9
+        [line] = refused_rows(tmp_path)
+        assert "larger than the server's max_allowed_packet" in line
+    finally:
+        store.server.execute(f"set global max_allowed_packet = {before}")
+
+
+class Gone(NamedTuple):
+    symbol: str
+    price: float
+    off: bool
+
+
+def test_keys_that_the_collation_takes_for_equal_are_one(store: OnMariaDb) -> None:
+    collated = "symbol varchar(9) collate utf8mb4_general_ci primary key"
+    store.execute(f"create table items ({collated}, price double, gone int)")
     rows = [("a", 1.0, False), ("B", 2.0, False), ("A", 3.0, False), ("b", 0.0, True), ("c ", 1.0, True)]
-
-    class Gone(NamedTuple):
-        symbol: str
-        price: float
-        off: bool
-
-    output = MariaDbOutput(url=url, table="c", key="symbol", delete="off")
-    run_local(application(output, Gone, rows))
-    assert fetch(url, "select symbol, price from c") == [("A", 3.0)]
+    run_local(writing(store.output(key="symbol", delete="off"), Gone, rows))
+    assert store.fetch("symbol", "price") == [("A", 3.0)]
 
 
-def test_no_secret_is_shown(mariadb: MariaDB, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_shown(store: OnMariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hunter2-very-secret"
-    fetch(url, f"create or replace user ann identified by '{secret}'", "grant all on *.* to ann")
-    given = url.replace("root@", f"ann:{secret}@")
+    store.execute(f"create or replace user ann identified by '{secret}'", "grant all on *.* to ann")
+    given = store.url.replace("root@", f"ann:{secret}@")
     monkeypatch.setenv("SALES", given)
-    for one in ("env:SALES", given):
-        run = run_local(application(MariaDbOutput(url=one, table="prices"), Price, PRICES))
-        assert secret not in repr(run.events)
-        assert secret not in str(run.plan)
-    monkeypatch.setenv("SALES", f"mariadb://ann:{secret}@127.0.0.1:1/nothing")
+    monkeypatch.setenv("AWAY", f"mariadb://ann:{secret}@127.0.0.1:1/nothing")
+    server = given.rpartition("/")[0]
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"url": "env:SALES", "drain_seconds": 0.2}, "nothing is lost"),
+        ({"url": "env:AWAY", "drain_seconds": 0.2}, "nothing is lost"),
         ({"url": "env:NO_SALES"}, "environment variable `NO_SALES` is not set"),
         ({"url": f"postgres://ann:{secret}@h/d"}, "`url` is no address of a server"),
         ({"url": given, "password": f"{secret}-not"}, r"Access denied for user 'ann'.*; check `url`"),
-        ({"url": given.rpartition("/")[0] + "/nothing"}, "Unknown database 'nothing'; check `url`"),
-        ({"url": given.rpartition("/")[0]}, "`url` names no database"),
+        ({"url": f"{server}/nothing"}, "Unknown database 'nothing'; check `url`"),
+        ({"url": server}, "`url` names no database"),
         ({"url": given, "connection": {"ssl_ca": "/nothing"}}, "No such file"),
     ]
-    for properties, what in wrong:
-        with pytest.raises((RidgelineError, OSError), match=what) as raised:
-            run_local(application(MariaDbOutput("prices", **properties), Price, PRICES))
-        assert secret not in str(raised.value)
+    check_that_no_secret_is_shown(
+        secret,
+        [store.output(url=one) for one in ("env:SALES", given)],
+        [(store.output(**properties), what) for properties, what in wrong],
+    )
 
 
-def test_a_user_without_rights_is_told(url: str) -> None:
-    name = urlsplit(url).path.strip("/")
-    fetch(url, "create or replace user bob identified by ''", f"grant select on {name}.* to bob")
-    bob = url.replace("root@", "bob@")
-    with pytest.raises(RidgelineError, match=r"CREATE command denied to user 'bob'.* nothing that was"):
-        run_local(application(MariaDbOutput("prices", url=bob), Price, PRICES))
-    run_local(application(MariaDbOutput("prices", url=url), Price, PRICES))
-    fetch(url, f"grant insert, update on {name}.ridgeline_marks to bob")
+def test_a_user_without_rights_is_told(store: OnMariaDb) -> None:
+    name = urlsplit(store.url).path.strip("/")
+    store.execute("create or replace user bob identified by ''", f"grant select on {name}.* to bob")
+    bob = writing(store.output(url=store.url.replace("root@", "bob@")), Price, PRICES)
+    with pytest.raises(RidgelineError, match=r"CREATE command denied to user 'bob'"):
+        run_local(bob)
+    run_local(writing(store.output(), Price, PRICES))
+    store.execute(f"grant insert, update on {name}.ridgeline_marks to bob")
     with pytest.raises(RidgelineError, match="INSERT command denied to user 'bob'"):
-        run_local(application(MariaDbOutput("prices", url=bob), Price, PRICES))
-    fetch(url, f"grant insert on {name}.prices to bob")
-    run_local(application(MariaDbOutput("prices", url=bob), Price, PRICES))
-    assert len(fetch(url, "select * from prices")) == 6
-
-
-def test_a_lock_that_is_held_for_long_and_a_deadlock_are_waited_for(url: str) -> None:
-    columns = "symbol varchar(9) primary key, price double"
-    fetch(url, f"create table prices ({columns})", "insert into prices values ('IBM', 0), ('SAP', 0)")
-    heavy = "insert into prices select concat('x', seq), -1 from seq_1_to_1000"  # so the other one is chosen
-    rows = [("SAP", 1.0), ("IBM", 2.0)]
-    output = Hasty(url=url, table="prices", key="symbol")
-    with closing(connected(url, autocommit=False)) as other, other.cursor() as cursor:
-        cursor.execute(heavy)
-        cursor.execute("update prices set price = 9 where symbol = 'IBM'")
-        run = threading.Thread(target=run_local, args=(application(output, Price, rows),))
-        run.start()
-        waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'"
-        pause = threading.Event()
-        while fetch(url, waits) != [(1,)]:
-            pause.wait(0.2)  # InnoDB says something new only if it was not asked for 0.1 s
-        pause.wait(1.5)  # longer than it waits for a lock
-        while fetch(url, waits) != [(1,)]:
-            pause.wait(0.2)  # InnoDB says something new only if it was not asked for 0.1 s
-        cursor.execute("insert into prices values ('SAP', 8) on duplicate key update price = 8")  # a deadlock
-        other.commit()
-    run.join(60)
-    assert sorted(fetch(url, "select * from prices where price > 0")) == [("IBM", 2.0), ("SAP", 1.0)]
+        run_local(bob)
+    store.execute(f"grant insert on {name}.items to bob")
+    run_local(bob)
+    assert len(store.fetch("symbol")) == 6
 
 
 class HastySink(MariaDbSink):
@@ -341,6 +225,32 @@ class Hasty(MariaDbOutput):
         return HastySink(made._server, made._target)
 
 
+def test_a_lock_that_is_held_for_long_and_a_deadlock_are_waited_for(store: OnMariaDb) -> None:
+    columns = "symbol varchar(9) primary key, price double"
+    store.execute(f"create table items ({columns})", "insert into items values ('IBM', 0), ('SAP', 0)")
+    heavy = "insert into items select concat('x', seq), -1 from seq_1_to_1000"  # so the other one is chosen
+    app = writing(Hasty(url=store.url, table="items", key="symbol"), Price, [("SAP", 1.0), ("IBM", 2.0)])
+    pause = threading.Event()
+
+    def wait_for_a_lock_wait() -> None:
+        waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'"
+        while store.execute(waits) != [(1,)]:
+            pause.wait(0.2)  # InnoDB says something new only if it was not asked for 0.1 s
+
+    with closing(store.connect()) as other, other.cursor() as cursor:
+        cursor.execute(heavy)
+        cursor.execute("update items set price = 9 where symbol = 'IBM'")
+        run = threading.Thread(target=run_local, args=(app,))
+        run.start()
+        wait_for_a_lock_wait()
+        pause.wait(1.5)  # longer than it waits for a lock
+        wait_for_a_lock_wait()
+        cursor.execute("insert into items values ('SAP', 8) on duplicate key update price = 8")  # a deadlock
+        other.commit()
+    run.join(60)
+    assert sorted(store.execute("select * from items where price > 0")) == [("IBM", 2.0), ("SAP", 1.0)]
+
+
 def test_a_full_disk_is_waited_for() -> None:
     rows: list[Any] = []
     for number in range(30):
@@ -349,7 +259,7 @@ def test_a_full_disk_is_waited_for() -> None:
     with services.mariadb(settings=small, disk_bytes=400 * 2**20) as mariadb:
         url = mariadb.database()
         for time in (1, 2):  # no table can be made, then no row can be written
-            app = application(MariaDbOutput(url=url, table="prices", drain_seconds=120.0), Price, rows)
+            app = writing(MariaDbOutput(url=url, table="prices", drain_seconds=120.0), Price, rows)
             mariadb.fill_disk()
             run = threading.Thread(target=run_local, args=(app,), kwargs={"clock": SystemClock()})
             run.start()
@@ -358,5 +268,92 @@ def test_a_full_disk_is_waited_for() -> None:
             if not mariadb.running:
                 mariadb.start()
             run.join(120)
-            found = [one for (one,) in fetch(url, "select price from prices order by price")]
-            assert found == sorted([float(number) for number in range(30)] * time)
+            found = mariadb.execute(f"select count(*), sum(price) from {urlsplit(url).path[1:]}.prices")
+            assert found.split() == [str(30 * time), str(435 * time)]
+
+
+class Every(NamedTuple):
+    id: int
+    big: int | None
+    small: float | None
+    yes: bool | None
+    bits: int | None
+    price: Decimal | None
+    day: dt.date | None
+    local: dt.datetime | None
+    at: dt.datetime | None
+    clock: dt.time | None
+    took: dt.timedelta | None
+    text: str | None
+    data: bytes | None
+    parts: dict[str, list[int]] | None
+    kind: str | None
+
+
+EVERY = """create table every (id int auto_increment primary key, big bigint unsigned, small float,
+    yes tinyint(1), bits bit(9), price decimal(30, 5), day date, local datetime(6), at timestamp(6) null,
+    clock time(6), took time, text varchar(99) charset utf8mb4, data blob, parts json, kind enum('a', 'b'))"""
+
+
+def test_an_input_gives_values_as_they_are_in_the_table(store: OnMariaDb) -> None:
+    store.execute(
+        "set names utf8mb4",
+        "set time_zone = '+02:00'",
+        EVERY,
+        """insert into every values (1, 9223372036854775807, 16777217, 1, b'100000001', 1234567890.12345,
+        '2026-01-31', '2026-01-31 12:00:00.000001', '2026-01-31 12:00:00', '23:59:59.999999', '-800:00:00',
+        '🌊', x'00ff', '{"a": [1, 2]}', 'b')""",
+        "insert into every (id) values (2)",
+    )
+    app = reading(store.source(schema=Every, table="every", until="end"), Every)
+    [first, second] = run_local(app).collected("sink")
+    assert first == Every(
+        1,
+        2**63 - 1,
+        16777216.0,  # a float has 24 bits; as text it would be 16777200
+        True,
+        257,
+        Decimal("1234567890.12345"),
+        dt.date(2026, 1, 31),
+        dt.datetime(2026, 1, 31, 12, 0, 0, 1, tzinfo=dt.UTC),
+        dt.datetime(2026, 1, 31, 10, tzinfo=dt.UTC),
+        dt.time(23, 59, 59, 999999),
+        dt.timedelta(hours=-800),
+        "🌊",
+        b"\x00\xff",
+        {"a": [1, 2]},
+        "b",
+    )
+    assert second == Every(2, *[None] * (len(Every._fields) - 1))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("big", "18446744073709551615", "column `big` is no int64"),
+        ("yes", "2", "2 is no boolean"),
+        ("day", "'0000-00-00'", "'0000-00-00' is no date"),
+        ("local", "'2026-00-00'", "is no datetime"),
+        ("clock", "'24:00:00'", "is no time of day"),
+        ("parts", "'[1]'", "column `parts` is no map"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_field_is_left_out(
+    store: OnMariaDb, column: str, value: str, why: str
+) -> None:
+    store.execute(
+        "set sql_mode = ''",
+        EVERY,
+        f"insert into every (id, {column}) values (1, null), (2, {value}), (3, null)",
+    )
+
+    def read(on_error: OnError = OnError.STOP, **more: Any) -> list[Any]:
+        source = store.source(schema=Every, table="every", until="end", **more)
+        return run_local(reading(source, Every, on_error=on_error)).collected("sink")
+
+    with pytest.raises(RidgelineError, match=why):
+        read()
+    assert [row.id for row in read(OnError.SKIP)] == [1, 3]
+    if "0000" in value:
+        found = read(zero_dates_as_null=True)
+        assert [(row.id, row.day) for row in found] == [(1, None), (2, None), (3, None)]

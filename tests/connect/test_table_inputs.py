@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 import pytest
-from tests.connect.stores import DATABASES, SERVERS, Sql
+from tests.connect.stores import DATABASES, SERVERS, Sql, reading
 
 from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.api.clock import SystemClock
@@ -51,11 +51,7 @@ def rows(database: Sql) -> list[Any]:
 
 
 def application(database: Sql, partitions: int = 1, kind: Any = Order, **properties: Any) -> Application:
-    app = Application("orders")
-    source = app.add_operator("orders", database.source(schema=kind, **properties), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink(kind))
-    app.add_stream("orders", source.output, sink.input)
-    return app
+    return reading(database.source(schema=kind, **properties), kind, partitions=partitions)
 
 
 def read(app: Application, checkpoint: Path, **options: Any) -> list[Any]:
@@ -129,6 +125,23 @@ def test_a_row_that_is_committed_late_is_not_passed_over(database: Sql, tmp_path
         found += read(application(database, lag=0.05), tmp_path / "checkpoint", windows=20)
     found += read(application(database, until="end", lag=0.05), tmp_path / "checkpoint", windows=40)
     assert found == rows(database)
+
+
+@of_servers
+def test_the_end_is_that_of_rows_whose_lag_is_not_over(database: Sql) -> None:
+    properties = {"lag": "200ms", "until": "end", "shards": 2}
+    assert run_local(application(database, **properties)).collected("sink") == []
+    insert(database, range(1000))
+    assert sorted(run_local(application(database, 2, **properties)).collected("sink")) == rows(database)
+
+
+@of_servers
+def test_the_latest_row_is_known_before_its_lag_is_over(database: Sql, tmp_path: Path) -> None:
+    insert(database, range(1000))
+    found = read(application(database, lag="200ms", begin="latest"), tmp_path, windows=5)
+    insert(database, range(1000, 1010))
+    found += read(application(database, lag="200ms", begin="latest", until="end"), tmp_path)
+    assert found == rows(database)[1000:]
 
 
 @of_servers

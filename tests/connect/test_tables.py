@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from tests.connect.stores import PRICE, ROWS, STORES, SYMBOL, Store
+from tests.connect.stores import (
+    PRICE,
+    PRICES,
+    ROWS,
+    SERVERS,
+    STORES,
+    SYMBOL,
+    Everything,
+    Price,
+    Store,
+    refused_rows,
+    writing,
+)
 
-from ridgeline import Application, RidgelineError
+from ridgeline import RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.connect import Batch, Mark
 from ridgeline.testing import (
@@ -19,7 +33,6 @@ from ridgeline.testing import (
     ConnectorRow,
     ConnectorTarget,
     Faults,
-    ListInput,
     connector_checks,
     run_local,
 )
@@ -32,12 +45,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def write(output: Any, kind: Any, rows: Sequence[Any], *, partitions: int = 1, **given: Any) -> Any:
-    app = Application("sales")
-    source = app.add_operator("source", ListInput(kind, rows))
     attributes: dict[str, Any] = {"on_error": OnError.SKIP} if given.pop("skips", False) else {}
-    out = app.add_operator("out", output, partitions=partitions, **attributes)
-    app.add_stream("rows", source.output, out.input)
-    return run_local(app, **given)
+    return run_local(writing(output, kind, rows, partitions=partitions, **attributes), **given)
 
 
 class Target(ConnectorTarget):
@@ -108,12 +117,43 @@ def test_the_last_change_of_each_key_counts(store: Store, partitions: int) -> No
     assert len(found) == len(kept)
 
 
-class Price(NamedTuple):
-    symbol: str
-    price: float
+UTC = dt.UTC
+HOSTILE = [
+    Everything(1, 1.5, "plain", True, b"\x00\xff'\\", Decimal("1.25"), parts=[1]),
+    Everything(2, 0.0, "", False, b"", Decimal(0), dt.date(2026, 1, 1), parts=[]),
+    Everything(3, 5e-324, "a \"b\" 'c' \\N \\% \\. ,;\n\r\t\x1a`%s NULL"),
+    Everything(-(2**63), 1.7976931348623157e308, "\\", took=dt.timedelta(days=-1, microseconds=7)),
+    Everything(2**63 - 1, 0.1, "Zürich 🌊 \x01 ", at=dt.datetime(2026, 1, 1, tzinfo=UTC)),
+    Everything(4, None, "'); drop table x", day=dt.date(1, 1, 1)),
+    Everything(5, None, "\\.", day=dt.date(9999, 12, 31), at=dt.datetime(1, 1, 1, 0, 0, 0, 1, tzinfo=UTC)),
+    Everything(6, at=dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), parts=[2]),
+]
 
 
-PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
+@pytest.mark.parametrize("kind", SERVERS)
+def test_values_of_all_types_arrive_as_they_are(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: Callable[..., Store]
+) -> None:
+    store, random = kind(request, tmp_path), Random(1)
+
+    def text() -> str:
+        letters = [[random.randrange(1, 128), random.randrange(0xE000, 0x10FFFF)] for _ in range(9)]
+        return "".join(chr(random.choice(both)) for both in letters)
+
+    def number() -> float:
+        return random.uniform(-1, 1) * 10.0 ** random.randrange(-300, 300)
+
+    drawn = [Everything(100 + one, number(), text(), data=random.randbytes(9)) for one in range(300)]
+    rows = [*HOSTILE, *store.hostile, *drawn]
+    write(store.output(), Everything, rows)
+    found = {row[0]: row for row in store.fetch(*Everything._fields)}
+    assert len(found) == len(rows)
+    for row in rows:
+        held = store.holds(row)
+        assert repr(found[row.number][1]) == repr(held[1])  # -0.0 and NaN as they are
+        assert found[row.number][2:] == held[2:]
+
+
 DAY = pa.field("day", pa.date32(), nullable=False)
 
 
@@ -151,8 +191,7 @@ def test_a_row_that_is_refused_is_named_or_left_out(store: Store, key: str | Non
     write(store.output(key=key), Price, rows, skips=True, checkpoint=tmp_path / "checkpoint")
     found = {symbol for (symbol,) in store.fetch("symbol")}
     assert found == {f"s{number}" for number in range(50) if number % 7 != 3}
-    files = (tmp_path / "checkpoint" / "staging" / "out").glob("refused-*.jsonl")
-    assert sum(len(file.read_text().splitlines()) for file in files) == 7
+    assert len(refused_rows(tmp_path / "checkpoint")) == 7
 
 
 def test_no_row_is_written_without_its_mark(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
