@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -87,14 +87,24 @@ def names(regions: Sequence[Region]) -> dict[str, tuple[str, ...]]:
     return {region.name: region.operators for region in regions}
 
 
+def plain() -> Application:
+    return in_a_row(Application("plain"), numbers=ListInput(Number, [(1,)]), sink=CollectorSink(Number))
+
+
 def test_one_application_without_decoupled_streams() -> None:
-    app = in_a_row(Application("plain"), source=ListInput(Number, [(1,)]), sink=CollectorSink(Number))
+    app = plain()
     assert validate(app).regions == ()
+    app.set_region("all", app.operators[-1].operator)
+    assert "but no stream is decoupled" in faults_of(app)
 
 
 def test_one_sink_decoupled() -> None:
-    app, _, _ = fan(sink="slow", keep="10m")
+    app, _, slow = fan(sink="slow", keep="10m")
+    app.set_region("slow", slow, window="2s", windows_in_flight=1)
     found = plans(app)
+    widths = {name: plan.logical.window_seconds for name, plan in found.items()}
+    assert widths == {"source": 0.1, "slow": 2.0}
+    assert found["slow"].logical.attributes["windows_in_flight"] == 1
     assert streams(found["source"]) == ["source.output -> fast.input, prices_queue.input"]
     queue = found["source"].logical.operator("prices_queue").operator
     assert isinstance(queue, QueueOutput)
@@ -102,24 +112,21 @@ def test_one_sink_decoupled() -> None:
     assert found["slow"].logical.region == "slow"
 
 
-def test_region_with_a_name_and_windows_of_its_own() -> None:
-    app, _, slow = fan()
-    app.set_region("store", slow, window="2s", windows_in_flight=1)
-    found = plans(app)
-    assert found["store"].logical.window_seconds == 2.0
-    assert found["store"].logical.attributes["windows_in_flight"] == 1
-    assert found["fast"].logical.window_seconds == 0.1
-
-
-def test_two_branches_that_meet_are_one_region() -> None:
+def meeting(numbers: str, *, more: bool = False) -> Application:
+    """Source -> join.left, source -> more -> join.right; `numbers`: where that stream is decoupled."""
     app = Application("meeting")
     source = app.add_operator("source", ListInput(Number, [(1,)]))
     join = app.add_operator("join", Join(), partitions=2)
-    more = app.add_operator("more", Filter(positive), partitions=3)
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, join.left, more.data, decoupled=True)
-    app.add_stream("more", more.output, join.right)
-    app.add_stream("joined", join.output, sink.input)
+    branch = app.add_operator("more", Filter(positive), partitions=3)
+    ends: dict[str, Any] = {"all": True, "left": {join.left}, "more": {branch.data}}
+    app.add_stream("numbers", source.output, join.left, branch.data, decoupled=ends[numbers])
+    app.add_stream("more", branch.output, join.right, decoupled=more)
+    app.add_stream("joined", join.output, app.add_operator("sink", CollectorSink(Number)).input)
+    return app
+
+
+def test_two_branches_that_meet_are_one_region() -> None:
+    app = meeting("all")
     assert names(validate(app).regions) == {"source": ("source",), "more": ("more", "join", "sink")}
     assert "numbers_to_more.output -> join.left, more.data" in streams(plans(app)["more"])
 
@@ -207,30 +214,11 @@ def faults_of(app: Application) -> str:
     return "\n".join(map(str, find_faults(app)))
 
 
-def test_way_around_the_queue_is_a_fault() -> None:
-    app = Application("around")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    join = app.add_operator("join", Join())
-    more = app.add_operator("more", Filter(positive))
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, join.left, more.data, decoupled={join.left})
-    app.add_stream("more", more.output, join.right)
-    app.add_stream("joined", join.output, sink.input)
-    assert "stream `numbers` is decoupled at `join.left`, but other streams" in faults_of(app)
-
-
-def test_regions_in_a_cycle_are_a_fault() -> None:
-    app = Application("cycle")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    join = app.add_operator("join", Join())
-    more = app.add_operator("more", Filter(positive))
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, join.left, more.data, decoupled={more.data})
-    app.add_stream("more", more.output, join.right, decoupled=True)
-    app.add_stream("joined", join.output, sink.input)
-    assert "decoupled streams lead from region to region in a cycle: `source -> more -> source`" in faults_of(
-        app
-    )
+def test_ways_around_a_queue_and_cycles_of_regions_are_faults() -> None:
+    around = faults_of(meeting("left"))
+    assert "stream `numbers` is decoupled at `join.left`, but other streams" in around
+    cycle = faults_of(meeting("more", more=True))
+    assert "from region to region in a cycle: `source -> more -> source`" in cycle
 
 
 def test_faults_of_what_is_decoupled() -> None:
@@ -245,27 +233,16 @@ def test_faults_of_what_is_decoupled() -> None:
     assert "decoupled streams lie between them" in text
     assert "the region names no operator" in text
     assert "which is not in the application" in text
-
-
-def test_region_without_decoupled_streams_is_a_fault() -> None:
-    app = Application("plain")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, sink.input)
-    app.set_region("all", sink)
-    assert "but no stream is decoupled" in faults_of(app)
-
-
-def test_what_is_no_sink_cannot_be_decoupled() -> None:
-    app = Application("wrong")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    sink = app.add_operator("sink", CollectorSink(Number))
-    other = app.add_operator("other", CollectorSink(Number))
-    app.add_stream("numbers", source.output, sink.input, decoupled={other.input})
-    app.add_stream("more", source.output, other.input, decoupled="yes")  # type: ignore[arg-type]
-    text = faults_of(app)
-    assert "which is no sink of the stream" in text
-    assert "`decoupled` is 'yes'" in text
+    wrong: list[tuple[Any, str]] = [
+        ({fast.input}, "which is no sink of the"),
+        ("yes", "`decoupled` is 'yes'"),
+    ]
+    for given, told in wrong:
+        app = Application("wrong")
+        source = app.add_operator("source", ListInput(Number, [(1,)]))
+        sink = app.add_operator("sink", CollectorSink(Number))
+        app.add_stream("numbers", source.output, sink.input, decoupled=given)
+        assert told in faults_of(app)
 
 
 def test_rule_over_regions_is_a_fault() -> None:

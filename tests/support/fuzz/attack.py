@@ -1,7 +1,4 @@
-"""Attacks the ports of a victim: damaged forms of real conversations, over sockets, and what it costs it.
-
-`python -m support.fuzz.attack COUNT [SEED]` attacks a victim of its own and prints the figures.
-"""
+"""Attacks the ports of a victim: damaged forms of real conversations, over sockets, and what it costs it."""
 
 from __future__ import annotations
 
@@ -13,9 +10,7 @@ import ssl
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -291,27 +286,3 @@ def assault(victim: Victim, count: int, seed: str) -> Iterator[Attack]:
     for thread, (_, one) in zip(threads, found, strict=True):
         thread.join()
         yield one
-
-
-def main(count: str, seed: str = "0") -> int:
-    """Attack a victim and print what that cost it."""
-    with tempfile.TemporaryDirectory() as folder:
-        victim = Victim(Path(folder))
-        try:
-            list(assault(victim, 500, "warm up"))
-            before, windows, began = victim.used(), victim.windows(), time.monotonic()
-            for one in assault(victim, int(count), seed):
-                print(f"{one.name:24} {dict(one.sent)}", flush=True)
-            seconds = time.monotonic() - began
-            more, size = victim.windows() - windows, victim.log.stat().st_size
-            print(f"{seconds:.0f} s, {more} windows, log of {size} bytes")
-            print("before", before)
-            print("after ", victim.used(), flush=True)
-            print(victim.end(), (victim.folder / "stderr").read_text()[-2000:])
-        finally:
-            victim.kill()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

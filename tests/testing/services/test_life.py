@@ -93,21 +93,36 @@ def gone(pids):
     return all(state(pid) in {"", "Z"} for pid in pids)
 
 
-@pytest.mark.crash
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_stays_when_the_process_is_killed(wait_until, number):
-    process, folder, pids = in_another_process(WAIT)
-    assert not gone(pids)
-    process.send_signal(number)
-    process.communicate()
-    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+STARTING = """
+import threading
+from support.testing.echo import Echo
+class Slow(Echo):
+    def _prepare(self):
+        print(self.folder, self._proxy.pid, flush=True)
+        threading.Event().wait()
+Slow().start()
+"""
+SAID = f"print('done', flush=True); {WAIT}"
 
 
 @pytest.mark.crash
-def test_nothing_stays_when_the_process_is_killed_with_its_group_and_a_paused_service(wait_until):
-    process, folder, pids = in_another_process(f"echo.pause(); print('paused', flush=True); {WAIT}")
-    process.stdout.readline()
-    os.killpg(process.pid, signal.SIGKILL)
+@pytest.mark.parametrize(
+    ("then", "started", "end", "number"),
+    [
+        (WAIT, STARTED, os.kill, signal.SIGKILL),
+        (WAIT, STARTED, os.kill, signal.SIGTERM),
+        (WAIT, STARTED, os.kill, signal.SIGINT),
+        (f"echo.pause(); {SAID}", STARTED, os.killpg, signal.SIGKILL),
+        (f"echo.kill(); {SAID}", STARTED, os.kill, signal.SIGKILL),
+        ("", STARTING, os.kill, signal.SIGKILL),
+    ],
+)
+def test_nothing_stays_when_the_process_is_killed(wait_until, then, started, end, number):
+    process, folder, pids = in_another_process(then, started)
+    if SAID in then:
+        process.stdout.readline()
+    assert folder.exists()
+    end(process.pid, number)
     process.communicate()
     wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
 
@@ -124,36 +139,6 @@ def test_nothing_stays_when_a_fork_of_the_killed_process_lives_on(wait_until):
     finally:
         os.kill(child, signal.SIGKILL)
         process.communicate()
-
-
-@pytest.mark.crash
-def test_nothing_stays_when_the_process_is_killed_after_the_service(wait_until):
-    process, folder, pids = in_another_process(f"echo.kill(); print('killed', flush=True); {WAIT}")
-    process.stdout.readline()
-    assert folder.exists()
-    process.kill()
-    process.communicate()
-    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
-
-
-STARTING = """
-import threading
-from support.testing.echo import Echo
-class Slow(Echo):
-    def _prepare(self):
-        print(self.folder, self._proxy.pid, flush=True)
-        threading.Event().wait()
-Slow().start()
-"""
-
-
-@pytest.mark.crash
-def test_nothing_stays_when_the_process_is_killed_while_a_service_starts(wait_until):
-    process, folder, pids = in_another_process("", STARTING)
-    assert folder.exists()
-    process.kill()
-    process.communicate()
-    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
 
 
 @pytest.mark.parametrize(
