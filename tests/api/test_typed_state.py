@@ -36,6 +36,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (int, 5.0, "`int`; got 5.0, a `float`"),
     (int, None, "`int`; got None, a `NoneType`"),
     (int, np.float64(1), "`int`; got"),
+    (int, np.datetime64(5, "ns"), "`int`; got"),
+    (int, np.timedelta64(5, "ns"), "`int`; got"),
     (bool, 1, "`bool`; got 1, a `int`"),
     (str, b"x", "`str`; got b'x', a `bytes`"),
     (float, "x", "`float`; got 'x', a `str`"),
