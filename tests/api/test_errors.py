@@ -49,17 +49,6 @@ def test_a_failure_reports_who_where_when_and_what():
     assert FAILURE.to_dict()["operator"] == "check"
 
 
-def test_a_validation_error_lists_all_faults():
-    error = ValidationError("app", [Fault("a", "is wrong", "mend it"), Fault("b.in", "got 3", "give 2")])
-    assert (
-        str(error)
-        == "application `app` is not valid; 2 faults:\n  - `a`: is wrong; mend it\n  - `b.in`: got 3; give 2"
-    )
-    assert str(ValidationError("app", [Fault("a", "b", "c")])).startswith(
-        "application `app` is not valid; 1 fault:"
-    )
-
-
 @pytest.mark.parametrize(
     "error",
     [

@@ -1,6 +1,6 @@
 import copy
 import pickle
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import cloudpickle
 import pytest
@@ -91,20 +91,6 @@ def test_a_subclass_may_process_what_its_base_declares():
     assert names == [(None, None), ("take", None), (None, "take_batch")]
 
 
-def test_properties_have_their_defaults():
-    operator = Derived(factor=2)
-    assert (operator.limit, operator.names, operator.path, operator.factor, operator.ratio) == (
-        20,
-        ["a"],
-        "out",
-        2,
-        0.5,
-    )
-    operator.names.append("b")
-    assert Derived(factor=2).names == ["a"]
-    assert Base().limit == 10
-
-
 @pytest.mark.guide("002", "Properties")
 def test_properties_are_converted_as_on_a_command_line():
     values, found = check_properties(Derived(limit="5", factor="2.5", names=("x", "y")))
@@ -148,15 +134,6 @@ def test_properties_may_be_checked_together():
     assert faults(Two(low="x")) == [
         ("low", "x", "input should be a valid integer, unable to parse string as an integer")
     ]
-
-
-def test_properties_may_be_called_schema_or_json():
-    class Named(Operator):
-        schema: Any = None
-        json: str = "a"
-        model_name: str = "b"
-
-    assert check_properties(Named(json="x")) == ({"schema": None, "json": "x", "model_name": "b"}, [])
 
 
 def test_a_property_that_was_not_given_is_named():
@@ -206,21 +183,6 @@ def test_an_init_of_its_own_may_forget_its_base():
             self.declare_schema("out", schema)
 
     assert port_schema(Careless(Pair), "out").type is Pair
-
-
-def test_the_schema_of_an_instance():
-    class Anything(Operator):
-        data = InputPort(Any)
-        out = OutputPort(Pair)
-
-    first, second = Anything(), Anything()
-    first.declare_schema("data", Pair)
-    assert port_schema(first, "data").type is Pair
-    assert port_schema(second, "data") is None
-    assert port_schema(second, "out").type is Pair
-    assert port_schema(copy.deepcopy(first), "data").type is Pair
-    with pytest.raises(KeyError):
-        first.declare_schema("dat", Pair)
 
 
 def local_operator() -> Operator:
@@ -284,25 +246,6 @@ def test_inputs_must_say_what_they_emit():
     operator = InputOperator()
     operator.finish()
     assert vars(operator)["_finished"]
-
-
-class Limits(TypedDict):
-    low: int
-    high: NotRequired[list[int]]
-
-
-class Limited(Operator):
-    limits: Limits
-    named: dict[str, Limits] | None = None
-
-
-def test_a_typed_dict_as_a_property_is_checked():
-    assert check_properties(Limited(limits={"low": "5"}, named={"a": {"low": 1, "high": ["2"]}})) == (
-        {"limits": {"low": 5}, "named": {"a": {"low": 1, "high": [2]}}},
-        [],
-    )
-    assert check_properties(Limited(limits={"high": [1]}))[1][0][0] == "limits.low"
-    assert check_properties(Limited(limits={"low": "x"}))[1][0][0] == "limits.low"
 
 
 T = TypeVar("T", int, str)

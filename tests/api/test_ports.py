@@ -118,12 +118,6 @@ def test_a_batch_is_cast_to_the_port_s_schema():
     assert emitted(operator) == [[Pair(3, 1.0), Pair(4, 2.0)]]
 
 
-def test_an_empty_batch_may_have_any_columns():
-    operator = opened()
-    operator.out.emit_batch(pa.RecordBatch.from_pydict({"nothing": []}))
-    assert emitted(operator) == []
-
-
 def test_a_tuple_that_does_not_fit_is_reported_when_the_window_ends():
     operator = opened()
     operator.out.emit(Pair(1, "x"))
@@ -189,12 +183,6 @@ def test_a_time_must_be_one():
         Pass().out.emit(Pair(1, 1.0), timestamp=DAY)
 
 
-def test_times_that_nobody_asks_for_are_not_kept():
-    operator = opened()
-    operator.out.emit(Pair(1, 1.0), timestamp=DAY)
-    assert times(operator) == [None]
-
-
 class Stamped(Operator):
     out = OutputPort(pa.schema([("n", pa.int64()), ("at", pa.timestamp("ms"))]), timestamp="at")
 
@@ -227,16 +215,6 @@ def test_single_tuples_have_the_time_of_the_tuple_being_processed():
     operator.out.end(lengths)
     operator.out.emit(Pair(4, 1.0))
     assert times(operator) == [[10], [20, 20], [20, 20, MICROSECONDS, None]]
-
-
-def test_tuples_emitted_one_for_each_have_their_times():
-    operator = timed()
-    operator.out.emit(Pair(0, 1.0))
-    operator.out.begin(Processing(lambda: Times(np.array([10, 20])), 2, lambda: 0))
-    operator.out.emit(Pair(1, 1.0))
-    operator.out.emit(Pair(2, 1.0))
-    operator.out.end()
-    assert times(operator) == [[None, 10, 20]]
 
 
 def test_tuples_emitted_for_a_batch_have_its_newest_time_or_that_of_their_rows():

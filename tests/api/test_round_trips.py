@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import SchemaError
-from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.engine.exchange import block
-from ridgeline.plan.protocol import WindowRequest
 from support.depth import deep
 
 
@@ -138,26 +133,3 @@ def test_rows_of_any_values_come_out_equal_or_are_refused_by_column(data: Any) -
     for came in found:
         assert [type(row) for row in came] == [kind] * len(rows)
         assert same(came, rows)
-
-
-@pickled_by_values
-@dataclass(frozen=True, slots=True)
-class One:
-    number: int
-
-
-@pickled_by_values
-@dataclass(slots=True)
-class Two:
-    number: int
-    name: str = "x"
-
-
-@pytest.mark.parametrize(
-    "instance", [One(3), Two(4, "y"), Two(4), WindowRequest(1, 2, 3, states=None, samples={(1, "out"): 3})]
-)
-def test_what_is_pickled_by_values_comes_back_without_the_names(instance):
-    data = pickle.dumps(instance, 5)
-    assert pickle.loads(data) == instance
-    assert b"number" not in data
-    assert b"window_id" not in data

@@ -162,17 +162,6 @@ def test_arrays_come_out_in_the_type_of_the_values(kind, values, dtype):
     assert cell.get_many([]).tolist() == []
 
 
-@pytest.mark.parametrize(
-    ("keys", "dtype"),
-    [([1, 2], np.int64), ([1.5, 2.5], np.float64), ([True], np.bool_), ([1, "a"], object), ([2**70], object)],
-)
-def test_keys_come_out_in_their_own_type(keys, dtype):
-    cell = keyed(int)
-    cell.put_many(keys, range(len(keys)))
-    got, _ = cell.changed_arrays()
-    assert (got.dtype, got.tolist()) == (dtype, keys)
-
-
 @pytest.mark.parametrize("values", [[Range(1, 0), Range(2, 1)], [[1, 2], [3, 4]], [np.zeros(2), np.ones(2)]])
 def test_values_that_are_sequences_stay_single_values(values):
     cell = keyed(type(values[0]))
@@ -200,11 +189,6 @@ def test_get_many_of_missing_keys_without_a_default():
 def test_put_many_of_different_lengths_is_refused():
     with pytest.raises(ValueError, match=r"^2 keys but 1 values$"):
         keyed(int).put_many([1, 2], [1])
-
-
-def test_nothing_changed_gives_empty_arrays():
-    keys, values = keyed(int).changed_arrays()
-    assert (len(keys), len(values), values.dtype) == (0, 0, np.int64)
 
 
 def test_a_list_may_be_appended_to_itself():
@@ -284,19 +268,6 @@ def test_a_restored_cell_has_the_order_of_the_one_that_lived():
     assert list(lived.items()) == list(restored.items()) == [("d", 4), ("a", 5), ("b", 6), ("c", 7)]
     assert list(lived.changed()) == list(restored.changed())
     assert lived.snapshot() == restored.snapshot()
-
-
-def test_a_removed_key_comes_back_as_the_last_one_wherever_the_state_is_restored():
-    before = keyed(list)
-    before["a"] = [1]
-    lived, restored = keyed(list), keyed(list)
-    for cell in (lived, restored):
-        cell.apply(before.changes())
-        cell.begin(5)
-    lived.clear()
-    lived.put_many("ba", [[2], [3]])
-    restored.apply(lived.changes())
-    assert list(lived.items()) == list(restored.items()) == [("b", [2]), ("a", [3])]
 
 
 def test_what_is_kept_beside_keyed_state_holds_until_others_change_it():

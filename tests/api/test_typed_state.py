@@ -132,14 +132,3 @@ def test_items_of_a_list_state_are_checked_at_the_end_of_the_window() -> None:
         r"convert it, or declare another type$",
     ):
         cell.changes()
-
-
-@pytest.mark.parametrize("value", [np.datetime64(5, "ns"), np.timedelta64(5, "ns")])
-def test_times_of_numpy_are_no_whole_numbers(value: Any) -> None:
-    cell = KeyedState(int, default=0).cell()
-    cell.begin(0)
-    with pytest.raises(StateError, match="holds values of type `int`"):
-        cell["k"] = value
-    for many in ([value], np.array([value])):
-        with pytest.raises(StateError, match="holds values of type `int`"):
-            cell.put_many(["k"], many)

@@ -176,24 +176,6 @@ def test_tuples_pass_through_applications(kind: Any, partitions: int) -> None:
     assert sorted(map(repr, found)) == sorted(map(repr, TUPLES[kind]))
 
 
-def test_private_attributes_of_models_have_their_defaults() -> None:
-    schema = Schema(Model)
-    (found,) = schema.decode(schema.encode(TUPLES[Model][:1]))
-    assert found._private == 5
-    assert found.model_dump() == TUPLES[Model][0].model_dump()
-    assert found.model_copy(update={"account": 3}).account == 3
-
-
-def test_columns() -> None:
-    assert (
-        Schema(Flat).describe()
-        == "Flat(colour: string, ident: string, level: int64, flags: list<item: string>)"
-    )
-    assert Schema(Frozen).arrow.field("shape").type == pa.string()
-    assert Schema(Mixed).arrow.field("size").type == pa.int32()
-    assert Schema(Record).arrow.field("maybe").type == pa.int64()
-
-
 @pytest.mark.parametrize(
     ("row", "text"),
     [

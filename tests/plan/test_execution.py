@@ -172,14 +172,6 @@ def specs(step=Step, **attributes):
     return container_specs(plan_application(app))
 
 
-def test_one_container_has_all_routes_within_itself():
-    (spec,) = specs()
-    assert [operator.name for operator in spec.operators] == ["source", "step", "sink"]
-    assert {route.container for route in spec.routes} == {0}
-    assert (spec.consumers, spec.producers, spec.incoming) == (frozenset(), frozenset(), {})
-    assert (spec.application, spec.wants_commit) == ("app", False)
-
-
 def test_partitions_are_containers_that_know_who_sends_to_them():
     found = specs(partitions=2)
     source, *steps, sink = found

@@ -35,7 +35,6 @@ from support.plan.faulty_keys import (
     joined,
 )
 from support.plan.faulty_operators import chain
-from support.plan.parts import Source
 
 CASES = [
     case
@@ -115,11 +114,6 @@ def test_exactly_its_faults_each_with_a_remedy(case: Faulty, monkeypatch: pytest
         assert not fault.what[0].isupper() or fault.what.startswith(("None", "Given", "Keyed", "Sticky"))
 
 
-def test_at_least_eighty_applications() -> None:
-    assert len(CASES) >= 80
-    assert sum(len(case.faults) > 1 for case in CASES) >= 10
-
-
 @pytest.mark.guide("004", "Validations")
 def test_all_faults_in_one_error() -> None:
     app = chain(Application("test"), partitions=0, parttions=1)
@@ -133,21 +127,6 @@ def test_all_faults_in_one_error() -> None:
             "  - `balances.parttions`: there is no attribute ... did you mean `partitions`?",
         ],
     )
-
-
-def test_finding_faults_changes_nothing() -> None:
-    app = chain(Application("test"))
-    before = [dict(vars(added.operator)) for added in app.operators]
-    find_faults(app, {"source.count": "-3"}, {"balances.partitions": "2"})
-    assert [dict(vars(added.operator)) for added in app.operators] == before
-    assert not find_faults(app)
-
-
-def test_a_fault_of_one_port_hides_no_other() -> None:
-    app = Application("test")
-    for number in range(3):
-        app.add_operator(f"source{number}", Source())
-    assert [fault.where for fault in find_faults(app)] == ["source0", "source1", "source2"]
 
 
 def test_state_by_key_needs_no_key_in_one_partition_or_if_a_partitioner_says_so() -> None:

@@ -25,7 +25,7 @@ from ridgeline.api import (
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan import describe, find_faults, plan_application, to_dict
-from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from ridgeline.testing import CollectorSink, ListInput
 from support.rows import in_a_row
 
 
@@ -110,32 +110,6 @@ def test_secrets_of_partitions_are_masked() -> None:
     assert "hunter22" not in describe(plan)
     assert "hunter22" not in repr(to_dict(plan))
     assert "hunter22" not in repr(topology_of(plan))
-
-
-@pytest.mark.guide("004", "Multiple Ports")
-@pytest.mark.parametrize("partitioner", [None, Four(), StickyPartitioner()])
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_partitioner_of_several_ports_may_choose_the_number(
-    partitioner: Partitioner | None, *, fails: bool
-) -> None:
-    app = Application("join", window="1s")
-    numbers = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5]]
-    items = [
-        item
-        for window in numbers
-        for item in (*(Event("x", number) for number in window), *[ABORT] * fails, END_WINDOW)
-    ]
-    left = app.add_operator("left", ListInput(Event, items))
-    right = app.add_operator("right", ListInput(Event, [*items[:4], END_WINDOW, Event("x", 6)]))
-    join = app.add_operator("join", Join(), partitioner=partitioner)
-    app.add_stream("left", left.output, join.left)
-    app.add_stream("right", right.output, join.right)
-    app.add_stream("both", join.both, app.add_operator("sink", CollectorSink(Event)).input)
-    run = run_local(app)
-    assert sorted(event.number for event in run.collected("sink")) == [1, 3, 4, 6]
-    assert run.plan.logical.operator("join").attributes["partitions"] == (
-        4 if isinstance(partitioner, Four) else 1
-    )
 
 
 def join_app(given: Any, **attributes: Any) -> Application:

@@ -42,15 +42,6 @@ class Pair(Operator):
     def take_right(self, number: Number) -> None: ...
 
 
-def test_an_operator_that_was_added_keeps_its_name_and_attributes() -> None:
-    app = Application("numbers")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    archive = app.add_operator("archive", CollectorSink(Number), memory_mb=100)
-    app.add_stream("numbers", source.output, persist=archive)
-    assert [added.name for added in app.operators] == ["source", "archive"]
-    assert run_local(app).collected("archive") == [Number(1)]
-
-
 def test_plans_say_what_only_writes_a_stream_down() -> None:
     app = Application("numbers")
     source = app.add_operator("source", ListInput(Number, [(1,)]), partitions=2)

@@ -18,7 +18,6 @@ from ridgeline.plan import PhysicalOperator, PhysicalPlan, RoundRobin, build_phy
 from support.plan.parts import (
     Balances,
     Check,
-    Filter,
     Follow,
     Join,
     MergeBalances,
@@ -371,9 +370,3 @@ def test_codec_of_the_port() -> None:
 def test_one_codec_for_all_partitions() -> None:
     plan = pipeline(Balances(), port="payments", out="balances", partitions=3)
     assert len({id(stream.codec) for stream in plan.streams if stream.name == "in"}) == 1
-
-
-def test_unconnected_ports_do_not_appear() -> None:
-    plan = pipeline(Filter(), port="data", out="passed")
-    assert [stream.sink_port for stream in plan.streams] == ["data", "input"]
-    assert titles(plan) == ["source", "operator", "store"]

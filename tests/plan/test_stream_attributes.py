@@ -85,18 +85,6 @@ def test_faults_of_streams() -> None:
     ]
 
 
-def test_an_operator_called_stream_keeps_its_attributes() -> None:
-    app = around(Checked())
-    app.operators[0].name = "stream"
-    assert (
-        validate(app, {}, {"stream.recovery_attempts": "9"})
-        .operator("stream")
-        .attributes["recovery_attempts"]
-        == 9
-    )
-    assert "`stream.in.locality`" in faults(app, {"stream.in.locality": "NODE_LOCAL"})[0]
-
-
 def test_ports_of_modules_from_outside_are_those_that_they_lead_to() -> None:
     app = around(Totals())
     logical = validate(

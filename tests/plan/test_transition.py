@@ -79,11 +79,6 @@ def test_what_a_change_does_in_lines() -> None:
     assert found.to_json()["renamed"] == {"top_store": "tops"}
 
 
-def test_one_partition_is_one() -> None:
-    lines = change(payments_app(), Repartition("check", 3)).difference.lines()
-    assert "  > state of check: 1 partition -> 3" in lines
-
-
 def test_nothing_changes() -> None:
     found = change(payments_app(), SetProperty("source", "count", 10))
     assert found.difference.lines()[1:] == [

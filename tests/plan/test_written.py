@@ -35,7 +35,7 @@ from ridgeline.plan.edits import (
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.planner import plan_logical
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.writer import document_text, specification_of
+from ridgeline.plan.spec.writer import document_text
 from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.validation import validate
 from ridgeline.plan.written import specification_of_plan
@@ -203,10 +203,3 @@ def test_what_is_inside_of_a_module_is_refused_by_name(options, edits):
     with pytest.raises(ValidationError, match=r"count") as raised:
         specification_of_plan(plan)
     assert all("count" in fault.where + fault.what for fault in raised.value.faults)
-
-
-def test_the_author_s_application_stays_as_it_is():
-    app = application(module=True)
-    before = specification_of(app)
-    specification_of_plan(validate(app, {"count.step": "5"}, edits=[Repartition("count", 2)]))
-    assert specification_of(app) == before

@@ -5,7 +5,7 @@ import pytest
 from ridgeline.api.errors import ValidationError
 from ridgeline.cli.load import load_application
 from ridgeline.plan import find_faults
-from ridgeline.settings.documents import read_file, read_with_includes
+from ridgeline.settings.documents import read_with_includes
 
 
 def fault(path, read=read_with_includes):
@@ -63,11 +63,6 @@ def test_a_file_that_is_included_ever_so_often(tmp_path):
 def test_a_file_that_cannot_be_read(tmp_path, name, data, text):
     (tmp_path / name).write_bytes(data)
     assert text in fault(tmp_path / name)
-
-
-def test_a_folder_is_no_file(tmp_path):
-    (tmp_path / "a.yaml").mkdir()
-    assert "Is a directory" in fault(tmp_path / "a.yaml", read_file)
 
 
 def test_faults_of_what_was_included_name_the_file(tmp_path):

@@ -21,7 +21,6 @@ from ridgeline import (
     State,
 )
 from ridgeline.api.attributes import ATTRIBUTES
-from ridgeline.api.support import apex_attributes
 from ridgeline.api.support.attribute import Scope
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.heartbeats import heartbeat_seconds
@@ -283,17 +282,6 @@ def test_it_has_its_effect(name: str) -> None:
 def test_the_tests_that_show_their_effects_are_there() -> None:
     for name, where in ELSEWHERE.items():
         assert name in (ROOT / "tests" / where).read_text(), where
-
-
-def test_what_apex_has_and_is_here_has_an_effect() -> None:
-    names = {
-        name.lower()
-        for known in (apex_attributes.APPLICATION, apex_attributes.OPERATOR, apex_attributes.PORT)
-        for name, instead in known.items()
-        if not instead
-    }
-    assert names
-    assert names <= {*EFFECTS, *ELSEWHERE}
 
 
 PLACES = {

@@ -188,16 +188,3 @@ def test_a_tuple_that_is_changed_after_it_was_emitted_is_found() -> None:
         "a tuple was changed after `out.emit`, to which it belongs since; it is now {'n': 2}; "
         "emit a new one each time" in fails(ReusedDict())
     )
-
-
-class Copies(Counting):
-    def emit_tuples(self) -> None:
-        values = np.zeros(3, np.int64)
-        for n in range(3):
-            values[:] = n
-            self.out.emit_batch(pa.RecordBatch.from_arrays([pa.array(values.copy())], names=["n"]))
-        self.finish()
-
-
-def test_copies_are_fine() -> None:
-    assert run(Copies()) == [0, 0, 0, 1, 1, 1, 2, 2, 2]

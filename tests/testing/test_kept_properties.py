@@ -162,14 +162,6 @@ def test_a_kept_property_that_fits_no_more_is_a_fault_that_says_so(storage: Any)
     assert seen(storage)[0] == 5, "nothing is lost by the attempt"
 
 
-def test_a_checkpoint_from_before_keeps_nothing(storage: Any) -> None:
-    seen(storage)
-    journal = [storage.read(f"journal/{name}") for name in storage.names("journal")]
-    assert journal
-    assert not any(b"properties" in data for data in journal)
-    assert read_kept(storage, "limits") == NOTHING_KEPT
-
-
 def test_a_damaged_checkpoint_is_reported_before_anything_is_planned(tmp_path: Any) -> None:
     storage = LocalStorage(str(tmp_path))
     seen(storage, properties={"sum.limit": "5"})

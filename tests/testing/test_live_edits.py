@@ -55,10 +55,6 @@ def asked_for() -> Iterator[tuple[Scope, str, Any]]:
     yield Scope.STREAM, "locality", "NODE_LOCAL"
 
 
-def test_each_attribute_is_asked_for() -> None:
-    assert {name for _, name, _ in asked_for()} == ATTRIBUTES.keys() - {"stream_codec"}
-
-
 @pytest.mark.parametrize(("scope", "name", "value"), [*asked_for()])
 def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value: Any) -> None:
     owner = {Scope.APPLICATION: "", Scope.STREAM: "stream.sums"}.get(scope, "sums")

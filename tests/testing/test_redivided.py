@@ -17,12 +17,9 @@ from ridgeline import (
     RidgelineError,
     State,
     StickyPartitioner,
-    StreamCodec,
 )
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.plan import plan_application
-from ridgeline.plan.change.succession import divisions
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
@@ -131,38 +128,3 @@ def test_they_do_while_it_runs_too() -> None:
     run = run_local(application(), changes=changes, faults=Faults(seed=3))
     assert [one.state for one in run.changes] == ["APPLIED"] * len(edits), run.changes
     assert last_sums(run)[0] == WHOLE[0]
-
-
-def division(**options: Any) -> str:
-    class Keyed(Sums):
-        input = InputPort(Number, **options)
-
-        @input.process
-        def add(self, number: Number) -> None:
-            self.sums[number.key] += number.value
-
-    return divisions(plan_application(application(Keyed)))["sums"]
-
-
-def by_key(number: Number) -> int:
-    return number.key
-
-
-def by_other(number: Number) -> int:
-    return number.other
-
-
-class Modulo(StreamCodec):
-    def __init__(self, modulus: int) -> None:
-        self.modulus = modulus
-
-    def hash(self, value: Number) -> int:
-        return value.key % self.modulus
-
-
-def test_keys_are_the_same_if_they_have_the_same_columns_or_name() -> None:
-    keys = [{"key": key} for key in ("key", "other", by_key, by_other)]
-    every = [*keys, *({"codec": Modulo(modulus)} for modulus in (3, 4))]
-    found = [division(**options) for options in every]
-    assert len(set(found)) == len(every)
-    assert found == [division(**options) for options in every]

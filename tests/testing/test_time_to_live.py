@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, ValidationError
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
@@ -164,13 +164,3 @@ def test_keys_live_as_a_naive_model_says(
                 parts = [part for one in said for part in one.keys.split(",") if part]
                 got.append({int(part.split(":")[0]): part.split(":")[1].split(".") for part in parts})
     assert got == naive(windows, "record" if kind is ByRecord else "clock", count)
-
-
-def test_record_time_must_be_there() -> None:
-    app = in_a_row(
-        Application("remembering"), source=ListInput(Event, []), step=ByRecord(), sink=CollectorSink(Held)
-    )
-    with pytest.raises(
-        ValidationError, match="the `ttl` of `state` goes by record time, but no input operator"
-    ):
-        run_local(app)

@@ -6,12 +6,11 @@ import copy
 import dataclasses
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pytest
 
-from ridgeline.api.columns.column import builder
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import SchemaError
@@ -87,10 +86,6 @@ class Child(Changed):
     size: int = 1
 
 
-class Refusing(NamedTuple):
-    a: int
-
-
 @dataclass
 class Outer:
     part: Changed
@@ -156,18 +151,6 @@ def test_a_dataclass_comes_out_as_a_copy_of_what_was_emitted(row: Any) -> None:
     assert back == copy.copy(row)
     assert type(back) is type(row)
     assert all(getattr(back, one.name) == getattr(row, one.name) for one in dataclasses.fields(row))
-
-
-def test_a_named_tuple_within_a_record_is_made_without_its_constructor() -> None:
-    class Counting(Refusing):
-        def __new__(cls, a: int) -> Self:
-            return super().__new__(cls, a + 1)
-
-    schema = Schema(pa.schema([("part", pa.struct([("a", pa.int64())]))]))
-    batch = schema.encode([{"part": Counting(1)}])
-    read = builder(Counting)
-    assert read is not None
-    assert read(batch.column(0)[0].as_py()) == (2,)
 
 
 def test_an_attribute_that_is_no_field_is_refused() -> None:

@@ -1,10 +1,8 @@
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from ridgeline import SchemaError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples, concatenate
 
@@ -29,18 +27,6 @@ def test_rows_and_batch_are_made_from_one_another():
     assert by_rows.rows == by_batch.rows == ROWS
     assert by_rows.batch.equals(by_batch.batch)
     assert by_batch.rows is by_batch.rows
-
-
-def test_what_arrow_changes_is_changed_without_a_border_too():
-    tuples = Tuples.of_rows(SCHEMA, [Pair(1, 2), (3, 4)])
-    assert tuples.rows == [Pair(1, 2.0), Pair(3, 4.0)]
-    assert [type(row.value) for row in tuples.rows] == [float, float]
-    assert {type(row) for row in tuples.rows} == {Pair}
-
-
-def test_a_row_that_does_not_fit_is_refused_at_once():
-    with pytest.raises(SchemaError, match="`key` must be int64; got 'x'"):
-        Tuples.of_rows(SCHEMA, [*ROWS, Pair("x", 1.0)])
 
 
 @pytest.mark.parametrize(
@@ -71,9 +57,3 @@ def test_concatenate_keeps_order_whatever_the_parts_are():
     assert concatenate(SCHEMA, [rows, rows]).rows == [ROWS[0]] * 2
     assert concatenate(SCHEMA, [rows, batch]).rows == ROWS
     assert concatenate(SCHEMA, [batch.take(np.array([], dtype=np.int64))] * 2).rows == []
-
-
-def test_concatenate_joins_dictionaries():
-    schema = Schema(pa.schema([("colour", pa.dictionary(pa.int32(), pa.string()))]))
-    parts = [Tuples.of_rows(schema, [{"colour": name}]) for name in ("red", "blue", "red")]
-    assert [row["colour"] for row in concatenate(schema, parts).rows] == ["red", "blue", "red"]

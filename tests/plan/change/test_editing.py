@@ -77,15 +77,6 @@ def test_attributes_of_everything() -> None:
     assert {one.name: one.locality for one in found.streams}["valid"] is Locality.NODE_LOCAL
 
 
-def test_an_attribute_set_to_none_is_its_default_again() -> None:
-    app = payments_app()
-    found = plan(app, SetAttribute("balances", "partitions", None), SetAttribute("top", "memory_mb", 5),
-                 SetAttribute("top", "memory_mb", None), attributes={"source.partitions": 9})  # fmt: skip
-    assert found.operator("balances").attributes["partitions"] == 1
-    assert found.operator("top").attributes["memory_mb"] is None
-    assert len(found.operator("source").divided) == 9
-
-
 def test_a_partitioner_is_made_of_its_class_and_arguments() -> None:
     sticky = {"class": "ridgeline.StickyPartitioner", "arguments": ["payments"]}
     found = plan(payments_app(), Repartition("balances", 2, sticky))
@@ -282,21 +273,6 @@ def test_ends_that_are_none() -> None:
         "`payments`: `top_store.input` is no sink of stream `payments`; its sinks are `check.payments`",
         f"`{name}`: there is no stream `{name}`; add a stream from `rejected_store.dead_letters`",
     ]
-
-
-def test_a_sink_has_a_locality_of_its_own() -> None:
-    app = Application("local")
-    source, first = app.add_operator("source", Source()), app.add_operator("first", Store())
-    app.add_stream("all", source.payments, first.input, locality="CONTAINER_LOCAL")
-    found = plan(
-        app,
-        AddOperator("second", {**STORE, "attributes": {"partitions": 2}}),
-        AddSink("all", "second.input"),
-        AddOperator("third", STORE),
-        AddSink("all", "third.input", "NODE_LOCAL"),
-    )
-    (stream,) = found.streams
-    assert stream.localities == (Locality.CONTAINER_LOCAL, None, Locality.NODE_LOCAL)
 
 
 def test_persisted_streams_lose_what_writes_them_down_or_go() -> None:

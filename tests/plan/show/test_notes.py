@@ -17,6 +17,7 @@ from ridgeline.api import (
     State,
     StickyPartitioner,
 )
+from ridgeline.api.operator import operator_type
 from ridgeline.plan import find_notes, plan_application
 from support.plan.faulty import are
 from support.plan.parts import (
@@ -33,27 +34,6 @@ from support.plan.parts import (
     TopBalances,
 )
 from support.rows import in_a_row
-
-ROUND_ROBIN = (
-    "is divided round robin among 3 partitions: the order of a key's tuples is not kept from here on"
-)
-
-
-def notes(*operators: Any, **attributes: Any) -> list[str]:
-    """Of operators in a row behind a source; attributes are of the last."""
-    app = Application("test")
-    stream: Any = app.add_operator("source", Source(), partitions=attributes.pop("upstream", 1)).payments
-    for number, (operator, port, out) in enumerate(operators):
-        last = number == len(operators) - 1
-        app.add_operator(
-            type(operator).__name__.lower(), operator, **(attributes if last else {"partitions": 2})
-        )
-        app.add_stream(f"stream{number}", stream, getattr(operator, port))
-        stream = getattr(operator, out) if out else None
-    if stream is not None:
-        app.add_stream("out", stream, app.add_operator("store", Store()).input)
-    plan = plan_application(app)
-    return [str(note) for note in find_notes(plan.logical, plan.physical)]
 
 
 class Broadcast(Partitioner):
@@ -91,71 +71,72 @@ class Following(Counting):
     def follow(self, payment: Payment) -> None: ...
 
 
+def notes(*operators: Any, upstream: int = 1, **attributes: Any) -> list[str]:
+    """Of operators in a row. Attributes are those of the last one; the others have two partitions."""
+    names = [type(operator).__name__.lower() for operator in operators]
+    row = {name: (operator, {"partitions": 2}) for name, operator in zip(names, operators, strict=True)}
+    row[names[-1]] = operators[-1], attributes
+    end = {"store": Store()} if operator_type(type(operators[-1])).outputs else {}
+    source = (Source(), {"partitions": upstream})
+    plan = plan_application(in_a_row(Application("test"), source=source, **row, **end))
+    return [str(note) for note in find_notes(plan.logical, plan.physical)]
+
+
+READ = "`source`: 2 partitions read side by side: the order of a key's tuples is kept if all of them come"
+IN_TURN = {"partitions": 3, "partitioner": RoundRobinPartitioner()}
+
+
 @pytest.mark.parametrize(
-    "operator",
-    [(Check(), "payments", "valid"), (Balances(), "payments", "balances"), (Counting(), "payments", "out")],
+    ("operators", "given", "expected"),
+    [
+        ([Check()], {}, []),
+        ([Balances()], {}, []),
+        ([Counting()], {}, []),
+        ([Balances(), TopBalances()], {"partitions": 3}, []),
+        (
+            [Check()],
+            {"partitions": 3},
+            ["`check`: port `payments` is divided round robin among 3 partitions"],
+        ),
+        ([Balances()], IN_TURN, ["`balances`: port `payments` is divided round robin among 3 partitions"]),
+        ([Follow()], {"upstream": 2}, [READ]),
+        (
+            [Following()],
+            {"upstream": 2},
+            [
+                READ,
+                "`following`: state `totals` is right if all tuples of a key come from one partition of `source`",
+                "`following`: each partition keeps state `count`, `recent` for itself, and no unifier merges",
+            ],
+        ),
+        (
+            [Filter()],
+            {"partitions": 2, "partitioner": Broadcast()},
+            ["`filter`: each of 2 partitions gets all tuples"],
+        ),
+        (
+            [Balances(), ByCents()],
+            {"partitions": 2},
+            ["`bycents`: port `balances` is divided by `cents`, but `balances` before it by `account`"],
+        ),
+        ([Counting()], {"partitions": 2}, ["`counting`: each partition keeps state `count`, `recent` for"]),
+        ([Merging()], {"partitions": 2}, []),
+        (
+            [Counting()],
+            IN_TURN,
+            [
+                "`counting`: port `payments` is divided round robin among 3 partitions",
+                "`counting`: each partition keeps state `totals`, `count`, `recent` for itself",
+            ],
+        ),
+    ],
 )
-def test_one_partition_needs_no_note(operator: Any) -> None:
-    assert notes(operator) == []
-
-
-def test_sticky_partitions_need_no_note() -> None:
-    assert notes((Balances(), "payments", "balances"), (TopBalances(), "balances", "top"), partitions=3) == []
-
-
-def test_round_robin() -> None:
-    assert notes((Check(), "payments", "valid"), partitions=3) == [f"`check`: port `payments` {ROUND_ROBIN}"]
-    sticky = notes((Balances(), "payments", "balances"), partitions=3, partitioner=RoundRobinPartitioner())
-    assert sticky == [f"`balances`: port `payments` {ROUND_ROBIN}"]
-
-
-def test_inputs_side_by_side_and_what_follows_them() -> None:
-    read = (
-        "`source`: 2 partitions read side by side: "
-        "the order of a key's tuples is kept if all of them come from one partition"
-    )
-    assert notes((Follow(), "payments", "valid"), upstream=2) == [read]
-    states = (
-        "state `totals` is right if all tuples of a key come from one partition of `source`, which it follows"
-    )
-    alone = (
-        "each partition keeps state `count`, `recent` for itself, "
-        "and no unifier merges what they emit on `out`"
-    )
-    assert notes((Following(), "payments", "out"), upstream=2) == [
-        read,
-        f"`following`: {states}",
-        f"`following`: {alone}",
-    ]
-
-
-def test_all_partitions_get_everything() -> None:
-    text = (
-        "`filter`: each of 2 partitions gets all tuples: what it emits of them comes from every one of them"
-    )
-    assert notes((Filter(), "data", "passed"), partitions=2, partitioner=Broadcast()) == [text]
-
-
-def test_another_key() -> None:
-    text = (
-        "`bycents`: port `balances` is divided by `cents`, but `balances` before it by `account`: "
-        "of tuples with equal `cents` those of "
-        "one partition of `balances` keep their order"
-    )
-    assert notes((Balances(), "payments", "balances"), (ByCents(), "balances", ""), partitions=2) == [text]
-
-
-def test_state_of_each_partition() -> None:
-    alone = "each partition keeps state {} for itself, and no unifier merges what they emit on `out`"
-    assert notes((Counting(), "payments", "out"), partitions=2) == [
-        f"`counting`: {alone.format('`count`, `recent`')}"
-    ]
-    assert notes((Merging(), "payments", "out"), partitions=2) == []
-    in_turn = notes((Counting(), "payments", "out"), partitions=3, partitioner=RoundRobinPartitioner())
-    assert in_turn == [
-        f"`counting`: port `payments` {ROUND_ROBIN}",
-        f"`counting`: {alone.format('`totals`, `count`, `recent`')}",
-    ]
+def test_what_is_said_of_a_row_of_operators(
+    operators: list[Any], given: dict[str, Any], expected: list[str]
+) -> None:
+    found = notes(*operators, **given)
+    assert len(found) == len(expected)
+    assert all(map(str.startswith, found, expected))
 
 
 def test_a_join_divided_by_one_of_its_ports() -> None:
@@ -178,69 +159,54 @@ TIED = (
 )
 
 
+def tied(app: Application) -> list[tuple[str, str]]:
+    plan = plan_application(app)
+    return [(n.where, n.text) for n in find_notes(plan.logical, plan.physical) if "together" in n.text]
+
+
+def branches(heavy: int = 1, quick: int = 1, *, upstream: int = 1, join: bool = False) -> Application:
+    """`quick` into `alerts` and `heavy` into `table`, or both into `join`, which read the same stream."""
+    app = Application("test")
+    source = app.add_operator("source", Source(), partitions=upstream)
+    one = app.add_operator("quick", Filter(), partitions=quick)
+    before = app.add_operator("before", Filter())
+    other = app.add_operator("heavy", Filter(), partitions=heavy)
+    app.add_stream("read", source.payments, one.data, before.data)
+    app.add_stream("kept", before.passed, other.data)
+    ends: list[Any]
+    if join:
+        both = app.add_operator("both", Both())
+        ends = [both.left, both.right]
+    else:
+        ends = [app.add_operator(name, Store()).input for name in ("alerts", "table")]
+    app.add_stream("found", one.passed, ends[0])
+    app.add_stream("worked", other.passed, ends[1])
+    return app
+
+
 class Both(Operator):
     left = InputPort(Any)
     right = InputPort(Any)
 
     @left.process
-    def of_left(self, one): ...
-
     @right.process
-    def of_right(self, one): ...
+    def take(self, one: Any) -> None: ...
 
 
-def tied(app):
-    plan = plan_application(app)
-    return [(n.where, n.text) for n in find_notes(plan.logical, plan.physical) if "together" in n.text]
-
-
-def branches(heavy=1, quick=1, *, upstream=1):
-    """`quick` into `alerts` and `heavy` into `table`, which read the same stream."""
-    app = Application("test")
-    source = app.add_operator("source", Source(), partitions=upstream)
-    one = app.add_operator("quick", Filter(), partitions=quick)
-    other = app.add_operator("heavy", Filter(), partitions=heavy)
-    table = app.add_operator("table", Store())
-    app.add_stream("read", source.payments, one.data, other.data)
-    app.add_stream("worked", other.passed, table.input)
-    app.add_stream("found", one.passed, app.add_operator("alerts", Store()).input)
-    return app
-
-
-def test_a_quick_branch_that_waits_for_a_partitioned_one_is_noted():
-    assert tied(branches(heavy=3)) == [("source", TIED)]
-
-
-@pytest.mark.parametrize("upstream", [1, 2])
-def test_nothing_is_noted_where_nobody_has_said_that_one_branch_is_heavier(upstream):
-    assert tied(branches(upstream=upstream)) == []
-    assert tied(branches(heavy=2, quick=2, upstream=upstream)) == []
-
-
-def test_nothing_is_noted_of_a_row_of_operators():
-    app = in_a_row(Application("test"), source=Source(), heavy=(Filter(), {"partitions": 3}), store=Store())
-    assert tied(app) == []
-
-
-def test_the_heavy_operator_may_be_further_down():
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    first = app.add_operator("first", Filter())
-    heavy = app.add_operator("heavy", Filter(), partitions=2)
-    app.add_stream("read", source.payments, first.data, app.add_operator("alerts", Store()).input)
-    app.add_stream("kept", first.passed, heavy.data)
-    app.add_stream("worked", heavy.passed, app.add_operator("table", Store()).input)
-    assert tied(app) == [("source", TIED)]
-
-
-def test_nothing_is_noted_where_branches_come_together_again():
-    """All results need both."""
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    quick = app.add_operator("quick", Filter())
-    heavy = app.add_operator("heavy", Filter(), partitions=2)
-    both = app.add_operator("both", Both())
-    app.add_stream("read", source.payments, quick.data, heavy.data)
-    app.add_stream("found", quick.passed, both.left)
-    app.add_stream("worked", heavy.passed, both.right)
-    assert tied(app) == []
+@pytest.mark.parametrize(
+    ("app", "expected"),
+    [
+        (branches(heavy=3), [("source", TIED)]),
+        (branches(), []),
+        (branches(upstream=2), []),
+        (branches(heavy=2, quick=2), []),
+        (branches(heavy=2, quick=2, upstream=2), []),
+        (in_a_row(Application("row"), read=Source(), heavy=(Filter(), {"partitions": 3}), store=Store()), []),
+        (branches(heavy=2, join=True), []),
+    ],
+)
+def test_a_quick_branch_that_waits_for_one_that_is_said_to_be_heavy_is_noted(
+    app: Application, expected: list[tuple[str, str]]
+) -> None:
+    """If branches come together again, all results need both."""
+    assert tied(app) == expected

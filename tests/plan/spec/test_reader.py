@@ -57,36 +57,11 @@ def test_an_application_of_operators_streams_properties_and_attributes():
     assert plan.streams[0].locality == "NODE_LOCAL"
 
 
-def test_the_file_names_an_application_without_a_name():
-    assert read(changed("application: numbers\n", "")).name == "file"
-
-
-def test_a_nested_class():
-    text = VALID + "  more: {from: step.second, to: inner.data}\n"
-    text = text.replace("streams:", f"  inner: {{class: {HERE}.Outer.Inner}}\nstreams:")
-    assert [operator.name for operator in validate(read(text)).operators] == [
-        "source",
-        "step",
-        "sink",
-        "inner",
-    ]
-
-
 def test_values_of_the_environment_and_of_json():
     text = changed("{count: 5,", '{password: {$env: PASSWORD}, options: {a: {$json: "[null]"}}, count: 5,')
     source = read(text, PASSWORD="geheim").operators[0].operator
     assert (source.password, source.options) == ("geheim", {"a": [None]})
     assert are(faults(text), ["`operators.source.properties.password`: ... set it: `export PASSWORD=...`"])
-
-
-def test_attributes_of_ports_and_unifiers():
-    text = changed(
-        'limit: "7"}}',
-        'limit: "7"}, ports: {data: {unifier_single_final: true}}, unifiers: {output: {memory_mb: 64}}}',
-    )
-    step = validate(read(text)).operator("step")
-    assert step.ports["data"]["unifier_single_final"] is True
-    assert step.unifier_attributes["output"]["memory_mb"] == 64
 
 
 FAULTY = [

@@ -1,8 +1,5 @@
 """Applications as specifications: what is written is read again as an equal plan."""
 
-import decimal
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +15,7 @@ from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.specification import read_specification
 from support.depth import deep
 from support.plan.specifications import write_specification
-from support.plan.specified import Color, Limits, Odd, Outer, Sink, Source, Step, double
+from support.plan.specified import Color, Limits, Odd, Sink, Source, Step, double
 from support.rows import in_a_row
 
 TEXTS = st.text(max_size=8)
@@ -136,32 +133,6 @@ def test_what_cannot_be_written_names_operator_and_property(app, text):
     assert len(found) == 1
     assert text in found[0]
     assert "geheim" not in found[0]
-
-
-def test_all_that_cannot_be_written_is_named_at_once():
-    app = with_source(Source(password="x", anything=(1,)))
-    app.add_operator("step", Step(function=lambda x: x))
-    assert [fault.split("`")[1] for fault in faults(app)] == [
-        "source.anything",
-        "source.password",
-        "step.function",
-    ]
-
-
-def test_classes_have_their_shortest_import_path():
-    from ridgeline.operators import ConsoleOutput
-
-    app = with_source(Source(price=decimal.Decimal("1.50")))
-    app.add_operator("console", ConsoleOutput())
-    app.add_operator("inner", Outer.Inner())
-    document = json.loads(write_specification(app, Form.JSON))
-    assert [operator["class"] for operator in document["operators"].values()] == [
-        "support.plan.specified.Source",
-        "support.plan.specified.Sink",
-        "ridgeline.operators.ConsoleOutput",
-        "support.plan.specified.Outer.Inner",
-    ]
-    assert document["operators"]["source"]["properties"] == {"price": "1.50"}
 
 
 class Twice(Module):
