@@ -12,7 +12,6 @@ import pytest
 from ridgeline import (
     ApplicationAttributes,
     InputPortAttributes,
-    Locality,
     OperatorAttributes,
     OutputPortAttributes,
     ProcessingMode,
@@ -119,13 +118,6 @@ def test_a_value_that_breaks_the_rule_comes_back_with_it(name, value, rule):
 )
 def test_an_unknown_attribute_has_a_remedy(name, remedy):
     assert unknown_attribute(name, Scope.OPERATOR) == remedy
-
-
-def test_localities_together():
-    assert [locality.name for locality in Locality if locality.together] == [
-        "THREAD_LOCAL",
-        "CONTAINER_LOCAL",
-    ]
 
 
 SCOPES = {

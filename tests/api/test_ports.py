@@ -1,4 +1,3 @@
-import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -78,24 +77,6 @@ def test_the_declared_schema_of_an_instance_is_that_of_its_points():
 def test_a_port_cannot_be_assigned():
     with pytest.raises(AttributeError, match=r"^`Pass\.out` is a port; it cannot be assigned$"):
         Pass().out = 3
-
-
-@pytest.mark.parametrize(
-    "emit",
-    [lambda out: out.emit(Pair(1, 1.0)), lambda out: out.emit_batch(Schema(Pair).encode([Pair(1, 1.0)]))],
-)
-def test_emission_outside_of_a_window_is_refused(emit):
-    operator = Pass()
-    remedy = "emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
-    text = rf"^`out` cannot emit outside of a window; {remedy}$"
-    with pytest.raises(RidgelineError, match=text):
-        emit(operator.out)
-    operator.out.open()
-    emit(operator.out)
-    operator.out.close()
-    with pytest.raises(RidgelineError, match=text):
-        emit(operator.out)
-    assert emitted(operator) == [[Pair(1, 1.0)]]
 
 
 @pytest.mark.guide("004", "Class DefaultOutputPort")
@@ -239,9 +220,3 @@ def test_keys_become_codecs():
     assert InputPort(Pair).codec is None
     codec = ColumnCodec(["value"])
     assert InputPort(Pair, key="key", codec=codec).codec is codec
-
-
-def test_a_port_of_what_is_no_schema_says_so_when_asked():
-    with pytest.raises(SchemaError):
-        InputPort(int).schema  # noqa: B018
-    assert InputPort(dataclasses.make_dataclass("D", [("a", int)])).schema.describe() == "D(a: int64)"

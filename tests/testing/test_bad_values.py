@@ -295,25 +295,6 @@ class Source(ListInput):
         self.finish()
 
 
-def test_a_batch_that_python_cannot_hold_is_refused_where_it_is_read_tuple_by_tuple() -> None:
-    app = in_a_row(
-        Application("values", window="1s"),
-        source=Source(Moment, []),
-        middle=everything(),
-        sink=CollectorSink(),
-    )
-    with pytest.raises(OperatorError) as caught:
-        run_local(app)
-    assert (
-        "operator `middle` (partition 0) of application `values` failed in window 0 "
-        "in `process of port data`: OverflowError: " in str(caught.value)
-    )
-    assert (
-        "column `t` of Moment(t: timestamp[us, tz=UTC]) has a value that Python's types cannot hold"
-        in str(caught.value)
-    )
-
-
 DAY = 86_400_000_000
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from ridgeline import (
     Application,
-    CheckpointError,
     InputOperator,
     InputPort,
     KeyedState,
@@ -161,16 +160,6 @@ def test_an_option_that_does_not_exist_is_refused():
         run_local(Application("empty"), from_windows=3)
 
 
-def test_a_checkpoint_of_another_application_is_refused(tmp_path):
-    run_local(counted(), windows=1, checkpoint=str(tmp_path))
-    with pytest.raises(
-        CheckpointError,
-        match=r"belongs to application `counted`; this is `test`; give another `--checkpoint`$",
-    ):
-        run_local(balances([]), checkpoint=str(tmp_path))
-    run_local(counted(), windows=1, checkpoint=str(tmp_path))
-
-
 def test_a_tuple_that_fails_is_named():
     with pytest.raises(OperatorError) as error:
         run_local(balances([(1, 1), END_WINDOW, (4, 1), (4, -5)], partitions=1, recovery_attempts=2))
@@ -303,23 +292,6 @@ def test_a_full_disk_is_explained(tmp_path, monkeypatch):
         ):
             run_local(counted(), checkpoint=str(tmp_path))
     assert run_local(counted(), checkpoint=str(tmp_path)).windows_committed == 8
-
-
-def test_undeclared_state_is_missed_at_once():
-    class Forgetful(Balances):
-        @Balances.payments.process
-        def count(self, payment: Payment) -> None:
-            self.seen = 1 if self.context.window_id == 0 else self.seen + 1
-
-    app = in_a_row(
-        Application("forgetful"),
-        source=ListInput(Payment, [(1, 1), END_WINDOW, (1, 1)]),
-        step=(Forgetful(), {"recovery_attempts": 0}),
-        sink=CollectorSink(),
-    )
-    with pytest.raises(OperatorError) as error:
-        run_local(app)
-    assert "`Forgetful.seen` was set in window 0 and is gone" in str(error.value)
 
 
 class Pair(NamedTuple):

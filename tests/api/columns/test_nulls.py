@@ -139,16 +139,6 @@ def test_nulls_within_values_are_refused_too(house: House, field: str) -> None:
     assert f"field `{field}` is null, which its type does not allow" in str(caught.value)
 
 
-def test_single_tuples_take_and_refuse_what_batches_do() -> None:
-    point = emit_on(Lenient)
-    point.emit(Lenient(None, None, None))
-    assert [part.rows for part in point.drain()] == [[(None, None, None)]]
-    point = emit_on(Strict)
-    point.emit(Strict(1, None, "a"))  # type: ignore[arg-type]
-    with pytest.raises(SchemaError, match=r"`amount` must be double; got None .*such as `float \| None`"):
-        point.drain()
-
-
 def test_a_stream_that_nobody_reads_is_not_checked() -> None:
     point = emit_on(Strict)
     point.connected = False

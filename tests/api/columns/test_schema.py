@@ -1,12 +1,8 @@
 import dataclasses
-import sys
-import types
 from collections import namedtuple
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
 from typing import Any, NamedTuple
 
-import cloudpickle
 import pyarrow as pa
 import pytest
 
@@ -85,18 +81,6 @@ def test_dates_and_times_come_back_whatever_the_year_and_if_they_are_missing():
         )
 
 
-def test_an_arrow_schema_has_dictionaries_as_tuples():
-    schema = Schema(
-        pa.schema(
-            [("a", pa.int32()), ("b", pa.list_(pa.string())), ("c", pa.dictionary(pa.int8(), pa.string()))]
-        )
-    )
-    rows = [{"a": 1, "b": ["x", None], "c": "red"}, {"a": None, "b": None, "c": None}]
-    assert schema.decode(schema.encode(rows)) == rows
-    category = "dictionary<values=string, indices=int8, ordered=0>"
-    assert schema.describe() == f"pyarrow.Schema(a: int32, b: list<item: string>, c: {category})"
-
-
 GIVE_ANOTHER = (
     "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
     "a `pyarrow.Schema`, a `polars.Schema` or `object`"
@@ -171,27 +155,6 @@ def test_what_is_no_text_is_named_by_its_type(value, kind):
     assert Schema(Text).decode(encoded) == [Text("a"), Text("b")]
 
 
-class Moment(NamedTuple):
-    time: datetime | None
-    counts: list[int]
-    points: dict[str, Point]
-
-
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
-        (Moment(1_767_225_600.0, [], {}), "`time` must be timestamp[us, tz=UTC]; got 1767225600.0"),
-        (Moment(None, [1, 2.0, 2.5], {}), "`counts` must be list<item: int64>; got [1, 2.0, 2.5]"),
-        (Moment(None, [], {"a": Point(Decimal("0.5"))}), "(0.5 is not a whole number)"),
-    ],
-)
-def test_what_arrow_would_change_in_silence_is_refused(row, text):
-    with pytest.raises(SchemaError) as error:
-        Schema(Moment).encode([row])
-    assert text in str(error.value)
-    assert Schema(Moment).decode(Schema(Moment).encode([Moment(None, [2.0], {})])) == [Moment(None, [2], {})]
-
-
 def test_errors_of_dataclasses_and_arrow_schemas():
     with pytest.raises(
         SchemaError,
@@ -248,29 +211,6 @@ def test_schemas_are_values():
     assert repr(Schema(Point)) == "Schema(Point)"
     assert loads(dumps(Schema(Point))) == Schema(Point)
     assert Schema(Point) != Schema(object) != 3
-
-
-def test_types_of_a_script_reach_workers_whose_main_module_is_another(monkeypatch):
-    script = types.ModuleType("__main__")
-    text = """
-from __future__ import annotations
-from datetime import datetime
-from typing import NamedTuple
-
-class Tick(NamedTuple):
-    symbol: str
-    time: datetime
-"""
-    monkeypatch.setitem(sys.modules, "__main__", script)
-    exec(text, script.__dict__)
-    schema = Schema(script.Tick)
-    sent = cloudpickle.dumps(schema)
-
-    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
-    there = loads(sent)
-
-    assert there.arrow.equals(schema.arrow)
-    assert there.describe() == "Tick(symbol: string, time: timestamp[us, tz=UTC])"
 
 
 class Part(NamedTuple):

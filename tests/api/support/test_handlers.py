@@ -139,21 +139,6 @@ def test_timers_find_theirs():
     assert operator_type(Late).states["timers"].handler == "expire"
 
 
-def test_one_function_may_take_from_several_ports():
-    class Both(Operator):
-        left = InputPort(N)
-        right = InputPort(N)
-        out = OutputPort(N)
-
-        @left.process
-        @right.process
-        @plain
-        def take(self, number):
-            self.out.emit(number)
-
-    assert {port.process_name for port in operator_type(Both).inputs.values()} == {"take"}
-
-
 def test_a_function_of_a_base_class_may_be_given_to_a_port_of_ones_own():
     class Base(Operator):
         def take(self, number):

@@ -175,25 +175,6 @@ def test_conflicting_edits_are_faults_and_all_of_them_at_once() -> None:
     assert any("`top_store.input`: the input port is not connected" in one for one in found)
 
 
-def test_edits_that_undo_each_other_change_nothing() -> None:
-    app = payments_app()
-    found = plan(
-        app,
-        RemoveStream("rejected"),
-        AddStream("rejected", "check.rejected", ("rejected_store.input",)),
-        RenameOperator("check", "verify"),
-        RenameOperator("verify", "check"),
-        AddOperator("audit", STORE),
-        AddSink("payments", "audit.input"),
-        RemoveSink("payments", "audit.input"),
-        RemoveOperator("audit"),
-    )
-    assert {one.name for one in found.operators} == {one.name for one in validate(app).operators}
-    assert {one.name: sinks(found, one.name) for one in found.streams} == {
-        one.name: sinks(validate(app), one.name) for one in validate(app).streams
-    }
-
-
 def test_what_is_said_of_an_operator_goes_with_its_name() -> None:
     app = payments_app()
     app.add_affinity(AffinityRule("ANTI_AFFINITY", ["check", "balances"], relax=True))

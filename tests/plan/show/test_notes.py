@@ -105,7 +105,7 @@ IN_TURN = {"partitions": 3, "partitioner": RoundRobinPartitioner()}
             {"upstream": 2},
             [
                 READ,
-                "`following`: state `totals` is right if all tuples of a key come from one partition of `source`",
+                "`following`: state `totals` is right if all tuples of a key come from one",
                 "`following`: each partition keeps state `count`, `recent` for itself, and no unifier merges",
             ],
         ),

@@ -3,10 +3,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ridgeline.api import Application, RoundRobinPartitioner
+from ridgeline.api import Application
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.shown_properties import plain
-from support.plan.parts import Balances, Check, Filter, Payment, Source, Store, payments_app
+from support.plan.parts import Balances, Check, Payment, Source, Store, payments_app
 from support.rows import in_a_row
 
 PAYMENT = "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC])"
@@ -127,21 +127,6 @@ def test_json() -> None:
         "route": {"mask": 3, "keys": [0, 3]},
     }
     assert plan["execution"]["stages"][1] == {"index": 1, "containers": [{"id": 2, "operators": [3, 4, 16]}]}
-
-
-def test_json_of_partitioners_and_dealing() -> None:
-    app = in_a_row(
-        Application("test"),
-        source=Source(),
-        keep=(Filter(), {"partitions": 2, "partitioner": RoundRobinPartitioner()}),
-        store=Store(),
-    )
-    plan = to_dict(plan_application(app))
-    assert plan["logical"]["operators"][1]["attributes"] == {
-        "partitions": 2,
-        "partitioner": "RoundRobinPartitioner()",
-    }
-    assert plan["physical"]["streams"][1]["route"] == {"index": 1, "of": 2}
 
 
 class Colour(Enum):

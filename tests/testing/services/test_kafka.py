@@ -1,7 +1,7 @@
 """A real Kafka broker that is killed, stopped, paused and cut off."""
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from support import services
 from support.waiting import PATIENCE_SECONDS
@@ -46,18 +46,6 @@ def test_what_was_acknowledged_is_there_after_the_broker_has_ended(kafka, end):
     assert _read(kafka, topic, 3) == [b"a", b"b", b"c"]
 
 
-def test_a_producer_waits_for_a_paused_broker(kafka):
-    topic = kafka.topic()
-    kafka.pause()
-    producer, reports = _producer(kafka.servers), []
-    producer.produce(topic, b"late", on_delivery=lambda error, _message: reports.append(error))
-    producer.flush(1)
-    assert reports == []
-    kafka.resume()
-    producer.flush(PATIENCE_SECONDS)
-    assert reports == [None]
-
-
 @pytest.mark.parametrize("hang", [False, True])
 def test_a_producer_waits_until_the_network_is_mended(kafka, hang):
     topic = kafka.topic()
@@ -74,29 +62,12 @@ def test_a_producer_waits_until_the_network_is_mended(kafka, hang):
     assert _read(kafka, topic, 2) == [b"early", b"late"]
 
 
-def test_a_transaction_is_committed_through_the_proxy(kafka):
-    topic = kafka.topic()
-    producer = _producer(kafka.servers, **{"transactional.id": "one"})
-    producer.init_transactions()
-    for value, ends in ((b"kept", "commit"), (b"dropped", "abort")):
-        producer.begin_transaction()
-        producer.produce(topic, value)
-        getattr(producer, f"{ends}_transaction")()
-    _write(kafka, topic, [b"last"])
-    assert _read(kafka, topic, 2) == [b"kept", b"last"]
-
-
 def test_topics_have_names_settings_and_partitions_of_their_own(kafka):
     first, second = kafka.topic(), kafka.topic("given", partitions=3, config={"cleanup.policy": "compact"})
     assert first != second == "given"
     topics = _producer(kafka.direct_servers).list_topics(timeout=PATIENCE_SECONDS).topics
     assert len(topics["given"].partitions) == 3
     assert len(topics[first].partitions) == 1
-
-
-def test_topics_do_not_come_by_themselves(kafka):
-    topics = _producer(kafka.servers).list_topics("absent", timeout=PATIENCE_SECONDS).topics
-    assert topics["absent"].error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_a_wrong_setting_is_said_with_what_the_broker_printed():

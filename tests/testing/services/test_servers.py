@@ -2,17 +2,13 @@
 
 import json
 import socket
-import threading
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.fs
 import pytest
 
 from support import services
-from support.services import ServiceError
-from support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
 ENDS = pytest.mark.parametrize("end", ["kill", "stop"])
@@ -25,12 +21,6 @@ def test_mariadb_keeps_what_was_committed(mariadb, end):
     getattr(mariadb, end)()
     mariadb.start()
     assert mariadb.execute("select a from t order by a", database=name) == "1\n2"
-
-
-def test_mariadb_says_what_is_wrong_and_has_a_log_of_rows(mariadb):
-    with pytest.raises(ServiceError, match="You have an error in your SQL syntax"):
-        mariadb.execute("selec 1")
-    assert mariadb.execute("select @@binlog_format, @@log_bin") == "ROW\t1"
 
 
 def _ask(url, value=None):
@@ -77,32 +67,6 @@ def test_objects_of_seaweedfs_survive_a_kill(seaweedfs):
     ]
 
 
-def test_one_of_many_writers_creates_an_object(seaweedfs):
-    boto3 = pytest.importorskip("boto3")
-    store = seaweedfs
-    client = boto3.client(
-        "s3",
-        endpoint_url=store.endpoint,
-        aws_access_key_id=store.KEY,
-        aws_secret_access_key=store.SECRET,
-        region_name=store.REGION,
-    )
-    bucket = store.bucket()
-
-    def create(number):
-        try:
-            client.put_object(Bucket=bucket, Key="one", Body=b"%d" % number, IfNoneMatch="*")
-        except client.exceptions.ClientError as error:
-            return error.response["ResponseMetadata"]["HTTPStatusCode"]
-        return 200
-
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(create, range(8)))
-    assert answers.count(200) == 1
-    assert set(answers) <= {200, 409, 412}
-    client.close()
-
-
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_what_was_committed_is_there_after_the_server_has_ended(postgres, end):
     table = f"kept_by_{end}"
@@ -120,28 +84,6 @@ def test_a_database_is_apart_from_the_others(postgres):
         postgres.execute("select * from t", database=second)
 
 
-def test_logical_replication_is_there(postgres):
-    postgres.execute("select pg_create_logical_replication_slot('one', 'pgoutput')")
-    assert postgres.execute("select slot_type from pg_replication_slots where slot_name = 'one'") == "logical"
-    postgres.execute("select pg_drop_replication_slot('one')")
-
-
-def test_all_processes_of_a_paused_server_stand_still(postgres):
-    postgres.pause()
-    done = threading.Event()
-
-    def ask():
-        postgres.execute("select 1")
-        done.set()
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    assert not done.wait(0.5)
-    postgres.resume()
-    asking.join()
-    assert done.is_set()
-
-
 def test_connections_are_refused_while_the_network_is_cut(postgres):
     host, port = postgres.dsn.rpartition("@")[2].partition("/")[0].split(":")
     postgres.cut()
@@ -152,28 +94,6 @@ def test_connections_are_refused_while_the_network_is_cut(postgres):
     socket.create_connection((host, int(port))).close()
 
 
-def test_settings_come_last():
-    with services.postgres(settings={"work_mem": "12345kB"}) as postgres:
-        assert postgres.execute("show work_mem") == "12345kB"
-
-
 def test_a_wrong_setting_is_said_with_what_the_server_printed():
     with pytest.raises(services.ServiceError, match=r"(?s)postgres: .*no_such_setting"):
         services.postgres(settings={"no_such_setting": "1"}).start()
-
-
-def test_its_folder_is_gone_after_the_block_and_stays_if_it_was_given(tmp_path_factory):
-    with services.postgres() as postgres:
-        folder = postgres.folder
-        assert (folder / "data").is_dir()
-    assert not folder.exists()
-    assert not postgres.running
-
-
-def test_two_run_at_once():
-    with services.postgres() as first, services.postgres() as second:
-        assert first.dsn != second.dsn
-        first.execute("create table t (a int)")
-        with pytest.raises(services.ServiceError, match="does not exist"):
-            second.execute("select * from t")
-        wait_until(lambda: second.running, "the second")
