@@ -114,11 +114,6 @@ def test_decimals_of_any_size_are_keys():
     assert isinstance(stable_hash(Decimal("sNaN")), int)
 
 
-def test_what_is_finer_than_a_microsecond_does_not_count():
-    fine = pa.array([1_767_225_600_000_000_123], pa.timestamp("ns", "UTC"))
-    assert hash_column(fine).tolist() == [stable_hash(datetime(2026, 1, 1, tzinfo=UTC))]
-
-
 def test_known_hashes_never_change():
     """State on disk is split by these."""
     keys = [

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort
-from ridgeline.operators import ConsoleOutput, Filter
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.operators import ConsoleOutput
+from ridgeline.testing import CollectorSink, run_local
 from support.rows import in_a_row
 
 MARKED = {"ridgeline": "pickled"}
@@ -82,13 +82,3 @@ def test_a_stream_of_objects_takes_no_foreign_batches(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=rf"a batch with columns \['value'\] was emitted; {rule}; emit"):
         run_local(app)
     assert not mark.exists()
-
-
-def test_batches_of_objects_go_on() -> None:
-    app = in_a_row(
-        Application("app"),
-        source=ListInput(object, [[1], {"a": 2}, "x"]),
-        some=Filter(batch_predicate=lambda batch: pa.array([True, False, True][: len(batch)])),
-        sink=CollectorSink(),
-    )
-    assert run_local(app).collected("sink") == [[1], "x"]

@@ -16,7 +16,7 @@ from ridgeline import (
     State,
     StateError,
 )
-from ridgeline.api.operator import REQUIRED, SparkSource, is_stateless, operator_type, port_schema
+from ridgeline.api.operator import REQUIRED, SparkSource, is_stateless, operator_type
 from ridgeline.api.support.properties import check_properties, property_types
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.rows import in_a_row
@@ -173,16 +173,6 @@ def test_state_that_somebody_forgot_to_declare_is_reported():
     assert str(error.value) == text
     operator.seen = 3
     assert operator.seen == 3
-
-
-def test_an_init_of_its_own_may_forget_its_base():
-    class Careless(Operator):
-        out = OutputPort(Any)
-
-        def __init__(self, schema):
-            self.declare_schema("out", schema)
-
-    assert port_schema(Careless(Pair), "out").type is Pair
 
 
 def local_operator() -> Operator:

@@ -3,11 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline import (
-    KeyedPartitioner,
     Partition,
     Partitioner,
     PartitionKeys,
-    RoundRobinPartitioner,
     StickyPartitioner,
 )
 from ridgeline.api.partitioner import PortInfo, SameStatePartitioner, assign_keys
@@ -50,37 +48,6 @@ def test_sticky_divides_every_connected_port_with_a_key():
     ]
     both = [Partition({"keyed": keys, "other": keys}) for keys in assign_keys(3)]
     assert StickyPartitioner().define_partitions(3, [PLAIN, KEYED, LOOSE, other]) == both
-
-
-def test_without_a_key_the_first_connected_port_is_divided_in_turn():
-    bare, second = PortInfo("bare", False, False), PortInfo("second", False, True)
-    assert (
-        StickyPartitioner().define_partitions(2, [LOOSE, bare, PLAIN, second])
-        == [Partition({}, frozenset({"plain"}))] * 2
-    )
-
-
-def test_sticky_divides_the_named_ports():
-    partitions = StickyPartitioner("keyed", "plain").define_partitions(2, [PLAIN, KEYED])
-    assert partitions == [Partition({"keyed": keys}, frozenset({"plain"})) for keys in assign_keys(2)]
-    with pytest.raises(ValueError, match=r"^there is no input port `other`$"):
-        StickyPartitioner("other").define_partitions(2, [KEYED])
-
-
-def test_keyed_divides_all_ports_with_a_key_alike():
-    other = PortInfo("other", True, True)
-    assert KeyedPartitioner().define_partitions(3, [KEYED, PLAIN, other]) == [
-        Partition({"keyed": keys, "other": keys}) for keys in assign_keys(3)
-    ]
-    with pytest.raises(ValueError, match=r"^no input port has a key$"):
-        KeyedPartitioner().define_partitions(2, [PLAIN])
-
-
-def test_round_robin_deals_the_first_connected_port():
-    assert (
-        RoundRobinPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN])
-        == [Partition({}, frozenset({"keyed"}))] * 2
-    )
 
 
 @pytest.mark.guide("004", "Partitioner")

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import InputPort, Operator, OutputPort, RidgelineError, SchemaError
-from ridgeline.api.codec import ColumnCodec, FunctionCodec
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.times import NO_TIME, Processing, Times
 
@@ -106,14 +105,6 @@ def test_a_tuple_that_does_not_fit_is_reported_when_the_window_ends():
         operator.out.drain()
 
 
-def test_a_port_that_nobody_listens_to_takes_anything():
-    operator = opened()
-    operator.out.connected = False
-    operator.out.emit("not a pair")
-    operator.out.emit_batch(pa.RecordBatch.from_pydict({"nothing": [1]}))
-    assert [len(part) for part in operator.out.drain()] == [1, 1]
-
-
 def test_what_a_failed_window_emitted_is_discarded():
     operator = opened()
     operator.out.emit(Pair(1, 1.0))
@@ -210,13 +201,3 @@ def test_tuples_emitted_for_a_batch_have_its_newest_time_or_that_of_their_rows()
     operator.out.close()
     with pytest.raises(RidgelineError, match="cannot emit outside of a window"):
         operator.out.emit(Pair(1, 1.0))
-
-
-def test_keys_become_codecs():
-    assert isinstance(InputPort(Pair, key="key").codec, ColumnCodec)
-    assert InputPort(Pair, key=["key", "value"]).codec.columns == ("key", "value")
-    assert isinstance(InputPort(Pair, key=lambda pair: pair.key).codec, FunctionCodec)
-    assert InputPort(Pair, key=lambda pair: pair.key).key_columns == ()
-    assert InputPort(Pair).codec is None
-    codec = ColumnCodec(["value"])
-    assert InputPort(Pair, key="key", codec=codec).codec is codec

@@ -268,24 +268,3 @@ def test_a_restored_cell_has_the_order_of_the_one_that_lived():
     assert list(lived.items()) == list(restored.items()) == [("d", 4), ("a", 5), ("b", 6), ("c", 7)]
     assert list(lived.changed()) == list(restored.changed())
     assert lived.snapshot() == restored.snapshot()
-
-
-def test_what_is_kept_beside_keyed_state_holds_until_others_change_it():
-    cell = keyed(int)
-    stamp = cell.stamp
-    cell["a"] = 1
-    cell.begin(1)
-    cell.put_many(["b"], [2])
-    cell.pop("a")
-    change = cell.changes()
-    cell.begin(2)
-    assert cell.stamp is stamp
-    stamps = [stamp]
-    for restore in (
-        lambda: cell.apply(change),
-        lambda: cell.apply(cell.snapshot()),
-        cell.reset,
-    ):
-        restore()
-        assert not any(cell.stamp is before for before in stamps)
-        stamps.append(cell.stamp)

@@ -15,9 +15,7 @@ from ridgeline.api.columns.tuples import Tuples, concatenate
 from ridgeline.api.times import (
     NO_TIME,
     Processing,
-    Span,
     Times,
-    check_timestamp,
     column_times,
     row_times,
     to_positions,
@@ -42,13 +40,6 @@ def pairs_of(times: Times | None, count: int) -> list[tuple[int, int]]:
         return [(NO_TIME, NO_TIME)] * count
     oldest = times.newest if times.oldest is None else times.oldest
     return list(zip(times.newest.tolist(), oldest.tolist(), strict=True))
-
-
-def test_a_span_for_many_takes_no_memory():
-    times = Span(5, 3).of_each(1_000_000)
-    assert (len(times), times.newest.strides, times.oldest.strides) == (1_000_000, (0,), (0,))
-    assert times.span() == Span(5, 3)
-    assert Span(5, 5).of_each(2).oldest is None
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Vienna"])
@@ -76,16 +67,6 @@ def test_python_times_are_utc_unless_they_say_otherwise():
     east = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     assert to_times([DAY, DAY.replace(tzinfo=None), east, None]).tolist() == [MICROSECONDS] * 3 + [NO_TIME]
     assert to_times([]).tolist() == []
-
-
-@pytest.mark.parametrize("value", [5, "2026-01-01", DAY.date(), 1.5])
-def test_a_timestamp_must_be_a_time(value):
-    with pytest.raises(
-        SchemaError,
-        match=r"^the `timestamp` of a tuple is a time; "
-        r"got .* in `out\.emit\(\.\.\., timestamp=\.\.\.\)`; give a `da",
-    ):
-        check_timestamp(value, "out")
 
 
 class Event(NamedTuple):

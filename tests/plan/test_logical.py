@@ -8,9 +8,8 @@ from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.plan import PortRef, validate
-from ridgeline.plan.graphs import find_cycles, find_path, strong_components, successors, topological_order
 from support.plan.faulty_operators import chain
-from support.plan.parts import Balance, Filter, Follow, Payment, Source, Store
+from support.plan.parts import Balance, Filter, Payment, Source, Store
 from support.rows import in_a_row
 
 
@@ -47,12 +46,6 @@ def test_topological_order_with_ties_in_the_order_of_adding() -> None:
     app.add_stream("lost", first.passed, app.add_operator("other", Store()).input)
     names = [operator.name for operator in validate(app).operators]
     assert names == ["source", "second", "store", "first", "lonely", "end", "other"]
-
-
-def test_only_connected_ports_have_schemas() -> None:
-    check = validate(chain(Application("test"))).operator("check")
-    assert list(check.inputs) == ["payments"]
-    assert list(check.outputs) == ["valid"]
 
 
 def test_schemas_flow_through_any() -> None:
@@ -128,20 +121,6 @@ def test_settings_from_outside_win() -> None:
     assert logical.operator("store").attributes["processing_mode"] is ProcessingMode.EXACTLY_ONCE
 
 
-class Settling(Store):
-    def settle_properties(self) -> None:
-        self.path = f"/home/{self.path}"
-
-
-def test_operators_settle_on_the_copy() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    store = app.add_operator("store", Settling())
-    app.add_stream("payments", source.payments, store.input)
-    assert validate(app, {"store.path": "x"}).operator("store").operator.path == "/home/x"  # type: ignore[attr-defined]
-    assert store.path == "store"
-
-
 @pytest.mark.guide("002", "Streams")
 def test_localities_as_text() -> None:
     app = Application("test")
@@ -150,18 +129,6 @@ def test_localities_as_text() -> None:
         "payments", source.payments, app.add_operator("store", Store()).input, locality="container_local"
     )
     assert validate(app).streams[0].locality is Locality.CONTAINER_LOCAL
-
-
-def test_parallel_operators_take_the_number_of_partitions_from_upstream() -> None:
-    app = in_a_row(
-        Application("test"),
-        source=(Source(), {"partitions": 3}),
-        follow=Follow(),
-        keep=(Filter(), {"partition_parallel": True}),
-        store=Store(),
-    )
-    logical = validate(app)
-    assert [operator.attributes["partitions"] for operator in logical.operators] == [3, 3, 3, 1]
 
 
 class Sink(Operator):
@@ -176,36 +143,3 @@ class Sink(Operator):
 def test_error_ports_need_not_be_connected() -> None:
     app = in_a_row(Application("test"), source=Source(), sink=Sink())
     validate(app)
-
-
-def test_order_takes_the_lowest_that_is_ready() -> None:
-    assert topological_order(5, [(4, 1), (1, 0), (2, 3)]) == [2, 3, 4, 1, 0]
-    assert topological_order(3, []) == [0, 1, 2]
-
-
-def test_order_leaves_out_what_lies_on_or_behind_a_cycle() -> None:
-    assert topological_order(4, [(0, 1), (1, 2), (2, 1), (2, 3)]) == [0]
-
-
-@pytest.mark.parametrize(
-    ("edges", "cycles"),
-    [
-        ([(0, 1), (1, 2)], []),
-        ([(1, 1)], [[1, 1]]),
-        ([(0, 1), (1, 2), (2, 0), (1, 0)], [[0, 1, 0]]),
-        ([(0, 1), (1, 0), (2, 3), (3, 2), (1, 2)], [[0, 1, 0], [2, 3, 2]]),
-        ([(3, 1), (1, 2), (2, 3), (0, 1)], [[1, 2, 3, 1]]),
-    ],
-)
-def test_one_cycle_for_each_component(edges: list[tuple[int, int]], cycles: list[list[int]]) -> None:
-    assert find_cycles(4, edges) == cycles
-
-
-def test_strong_components() -> None:
-    assert strong_components(5, [(0, 1), (1, 2), (2, 1), (4, 3), (3, 4)]) == [[0], [1, 2], [3, 4]]
-
-
-def test_path() -> None:
-    following = successors(4, [(0, 1), (1, 2), (2, 3), (0, 2)])
-    assert find_path(0, 3, following) == [0, 2, 3]
-    assert find_path(3, 0, following) == []

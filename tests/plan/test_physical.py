@@ -318,33 +318,6 @@ def test_equal_keys_meet(attributes: dict[str, Any]) -> None:
     assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", keys), ("balances[1]", keys)]
 
 
-class FollowAndListen(Operator):
-    payments = InputPort(Payment, parallel=True)
-    rules = InputPort(Payment, key="account")
-    valid = OutputPort(Payment)
-
-    @payments.process
-    def check(self, payment: Payment) -> None: ...
-
-    @rules.process
-    def rule(self, payment: Payment) -> None: ...
-
-
-@pytest.mark.parametrize("keyed", [False, True])
-def test_other_ports_of_a_parallel_operator(keyed: bool) -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source(), partitions=2)
-    rules = app.add_operator("rules", Source())
-    attributes = {"partitioner": KeyedPartitioner()} if keyed else {}
-    follow = app.add_operator("follow", FollowAndListen(), **attributes)
-    app.add_stream("payments", source.payments, follow.payments)
-    app.add_stream("rules", rules.payments, follow.rules)
-    app.add_stream("valid", follow.valid, app.add_operator("store", Store()).input)
-    plan = build_physical(validate(app))
-    route = PartitionKeys(1, frozenset({1})) if keyed else None
-    assert entering(plan, "follow[1]") == [("source[1]", None), ("rules", route)]
-
-
 class Evenly(StreamCodec):
     def hash(self, tuple: Any) -> int:
         return int(tuple.account)
@@ -365,8 +338,3 @@ class Coded(Operator):
 def test_codec_of_the_port() -> None:
     plan = pipeline(Coded(), port="payments", out="out", partitions=2)
     assert {stream.codec for stream in plan.streams if stream.name == "in"} == {EVENLY}
-
-
-def test_one_codec_for_all_partitions() -> None:
-    plan = pipeline(Balances(), port="payments", out="balances", partitions=3)
-    assert len({id(stream.codec) for stream in plan.streams if stream.name == "in"}) == 1

@@ -26,7 +26,7 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.heartbeats import heartbeat_seconds
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import StateCompacted, WindowCommitted, WindowStarted
-from ridgeline.plan import describe, plan_application, to_dict, validate
+from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.budget import Budgets
 from ridgeline.stram.placement import most_slots, place
@@ -307,33 +307,6 @@ def given_from_outside() -> Iterator[tuple[Scope, str, Any]]:
         for scope in PLACES:
             if texts[0] is not None and scope in attribute.scopes:
                 yield scope, name, texts[0]
-
-
-@pytest.mark.parametrize(("scope", "name", "value"), [*given_from_outside()])
-def test_the_outside_gives_it_in_each_of_its_scopes(scope: Scope, name: str, value: Any) -> None:
-    more = {"window": "1s", "heartbeat_interval": "1s"} if name != "heartbeat_interval" else {"window": "1s"}
-    if name == "on_error" and scope is Scope.APPLICATION:
-        value = "RETRY"  # the sources have no tuples to leave out
-    if name == "processing_mode":
-        value = "EXACTLY_ONCE"
-    if name == "error_tuples_kept" and scope is Scope.OPERATOR:
-        more["balances.on_error"] = "SKIP"
-    if name == "slide_by_window_count":
-        more["balances.application_window_count"] = "6"
-    if name == "partition_parallel":
-        more |= {"balances.partitions": "1"}
-    logical = validate(payments_app(), {}, {**more, f"{PLACES[scope]}{name}": value})
-    operator = logical.operator("balances")
-    found = {
-        Scope.APPLICATION: logical.attributes,
-        Scope.OPERATOR: operator.attributes,
-        Scope.INPUT_PORT: operator.ports["payments"],
-        Scope.OUTPUT_PORT: operator.ports["balances"],
-        Scope.UNIFIER: operator.unifier_attributes["balances"],
-    }[scope]
-    checked, rule = ATTRIBUTES[name].check(value)
-    assert rule is None
-    assert found[name] == checked
 
 
 class Tell(Operator):

@@ -20,7 +20,6 @@ from ridgeline import (
 )
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.operators import Filter, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
@@ -273,19 +272,6 @@ def test_a_stream_of_slides_is_what_sliders_emit() -> None:
         ("sum.sums#slider[0]", "output"),
         ("sum.sums#slider[1]", "output"),
     ]
-
-
-def test_it_is_shown_what_slides_take() -> None:
-    run = run_local(sliding([[1], [1], [1], [], [], [], [], [1]], Sum(early=True), **SIX_BY_TWO))
-    events = [one for one in run.events if isinstance(one, OperatorWindow)]
-    (slider,) = [one.id for one in run.plan.physical.operators if one.slider]
-    held = [one.held_bytes for one in events if one.operator == slider]
-    one = held[0]
-    assert one > 0
-    assert held == [one, 2 * one, 3 * one, 3 * one, 3 * one, 3 * one, one, 2 * one]
-    row = next(row for row in run.watch.operators() if row["id"] == slider)
-    assert (row["operator"], row["heldBytes"]) == ("sum.sums#slider", 2 * one)
-    assert not any(one.held_bytes for one in events if one.operator != slider)
 
 
 def test_the_plan_shows_a_slider_behind_each_partition() -> None:

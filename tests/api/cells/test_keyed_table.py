@@ -1,16 +1,13 @@
 """A table of numbers by key against a dict, and declarations that have a value for each instance."""
 
-import copy
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.api.cells.keyed_table import NumberTable
-from ridgeline.api.cells.per_instance import OWN, PerInstance, make_own
 
 KEYS = st.one_of(st.integers(-5, 5), st.integers(-(1 << 63), (1 << 63) - 1))
 PUTS = st.lists(st.lists(st.tuples(KEYS, st.integers(-9, 9)), max_size=40), max_size=8)
@@ -55,52 +52,3 @@ def test_what_is_no_whole_number_is_not_there(key: object) -> None:
 def test_what_equals_a_key_finds_it(key: Any) -> None:
     table, _ = filled([[(1, 1)]])
     assert table.find_one(key) == (-1 if isinstance(key, complex) else 0)
-
-
-class Shelf(PerInstance):
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def make(self, instance: Any) -> list[Any]:
-        return [instance] * self.size
-
-
-class House:
-    wide = Shelf(3)
-    narrow = Shelf(1)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(OWN):
-            return make_own(self, name)
-        raise AttributeError(name)
-
-
-def test_each_instance_has_its_own_and_the_class_reports_what_was_declared():
-    one, other = House(), House()
-    assert one.wide is one.wide == [one] * 3
-    assert other.wide == [other] * 3
-    assert one.narrow == [one]
-    assert (House.wide.size, House.wide.name) == (3, "wide")
-    with pytest.raises(AttributeError):
-        one.wide = []
-    with pytest.raises(AttributeError):
-        one._own_deep  # noqa: B018
-
-
-def test_a_subclass_may_declare_something_else_under_the_name():
-    class Villa(House):
-        wide = Shelf(5)
-
-    assert len(Villa().wide) == 5
-    assert len(Villa().narrow) == 1
-
-
-def test_a_class_that_is_sent_reads_as_before():
-    class Hut(House):
-        low = Shelf(2)
-
-    there = cloudpickle.loads(cloudpickle.dumps(Hut))
-    assert len(there().low) == 2
-    assert len(there().wide) == 3
-    vars(House)["wide"].note = "kept"
-    assert copy.copy(House.wide).note == "kept"

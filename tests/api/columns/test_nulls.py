@@ -99,14 +99,6 @@ def test_none_goes_through_where_the_type_allows_it(form: Form, schema: Any) -> 
     assert emitted(schema, batch) == [(1, None, "a"), (None, 2.5, None)]
 
 
-def test_what_pandas_marks_missing_by_nan_is_none_where_there_are_no_floats() -> None:
-    frame = pd.DataFrame({"number": [1, None], "amount": [1, 2], "text": ["a", math.nan]})
-    assert frame["number"].dtype == float
-    assert emitted(Lenient, frame) == [(1, 1.0, "a"), (None, 2.0, None)]
-    with pytest.raises(SchemaError, match=r"^column `number` of a batch emitted on `out` is null in row 1; "):
-        emitted(Strict, frame)
-
-
 @pytest.mark.parametrize(
     ("house", "field"),
     [

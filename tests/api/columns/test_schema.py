@@ -1,6 +1,5 @@
 import dataclasses
 from collections import namedtuple
-from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -36,49 +35,6 @@ class Unresolved(NamedTuple):
 
 class Mixed(NamedTuple):
     value: int | str
-
-
-def types_of(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [type(value), *map(types_of, value)]
-    if dataclasses.is_dataclass(value):
-        return [type(value), *(types_of(getattr(value, field.name)) for field in dataclasses.fields(value))]
-    if isinstance(value, dict):
-        return [dict, *((types_of(key), types_of(item)) for key, item in value.items())]
-    return (type(value), getattr(value, "tzinfo", None))
-
-
-def test_times_without_a_zone_are_utc_and_others_become_it():
-    schema = Schema(NamedTuple("T", [("time", datetime)]))
-    rows = [(datetime(2026, 1, 1, 12),), (datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2))),)]  # noqa: DTZ001
-    first, second = schema.decode(schema.encode(rows))
-    assert repr(first.time) == "datetime.datetime(2026, 1, 1, 12, 0, tzinfo=datetime.timezone.utc)"
-    assert second.time == datetime(2026, 1, 1, 10, tzinfo=UTC)
-
-
-class Period(NamedTuple):
-    first: date | None
-    at: datetime | None
-
-
-def test_dates_and_times_come_back_whatever_the_year_and_if_they_are_missing():
-    schema = Schema(Period)
-    ends = [
-        Period(date.min, datetime.min.replace(tzinfo=UTC)),
-        Period(date.max, datetime.max.replace(tzinfo=UTC)),
-    ]
-    for rows in (ends, [*ends, Period(None, None)], [Period(None, None)]):
-        back = schema.decode(schema.encode(rows))
-        assert back == rows
-        assert types_of(back) == types_of(rows)
-    assert schema.decode(schema.encode(ends).slice(1)) == ends[1:]
-    with pytest.raises(OverflowError):
-        schema.decode(
-            pa.RecordBatch.from_arrays(
-                [pa.array([10_000_000], pa.date32()), pa.array([0], schema.arrow[1].type)],
-                schema=schema.arrow,
-            )
-        )
 
 
 GIVE_ANOTHER = (

@@ -30,16 +30,6 @@ def test_a_module_becomes_its_operators_with_names_of_its_own() -> None:
     }
 
 
-def test_modules_in_modules_and_one_port_that_feeds_several() -> None:
-    plan = validate(around(Totals()))
-    assert {operator.name for operator in plan.operators} == {
-        "source", "m.checked.check", "m.checked.filter0", "m.balances", "m.log", "store",
-    }  # fmt: skip
-    (stream,) = [stream for stream in plan.streams if stream.name == "in"]
-    assert list(map(str, stream.sinks)) == ["m.checked.check.payments", "m.log.input"]
-    assert [module.name for module in plan.modules] == ["m", "m.checked"]
-
-
 def test_properties_reach_the_module_before_it_is_populated_and_the_operators_inside() -> None:
     overrides = {"m.limit": "2", "m.filters": "2", "store.path": "a", "source.count": 5}
     plan = validate(around(Checked()), overrides)

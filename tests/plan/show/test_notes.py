@@ -15,18 +15,15 @@ from ridgeline.api import (
     Partitioner,
     RoundRobinPartitioner,
     State,
-    StickyPartitioner,
 )
 from ridgeline.api.operator import operator_type
 from ridgeline.plan import find_notes, plan_application
-from support.plan.faulty import are
 from support.plan.parts import (
     Balance,
     Balances,
     Check,
     Filter,
     Follow,
-    Join,
     MergeBalances,
     Payment,
     Source,
@@ -137,20 +134,6 @@ def test_what_is_said_of_a_row_of_operators(
     found = notes(*operators, **given)
     assert len(found) == len(expected)
     assert all(map(str.startswith, found, expected))
-
-
-def test_a_join_divided_by_one_of_its_ports() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    balances = app.add_operator("balances", Balances())
-    join = app.add_operator("join", Join(), partitions=2, partitioner=StickyPartitioner("left"))
-    app.add_stream("payments", source.payments, join.left, balances.payments)
-    app.add_stream("balances", balances.balances, join.right)
-    plan = plan_application(app)
-    assert are(
-        find_notes(plan.logical, plan.physical),
-        ["`join`: each of 2 partitions gets all tuples of ... them comes from every one of them"],
-    )
 
 
 TIED = (
