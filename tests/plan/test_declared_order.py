@@ -58,18 +58,12 @@ class Deal(Operator):
 
 class ByMarket(Deal):
     prices = InputPort(Price, key="market")
-
-    @prices.process
-    def by_market(self, price: Price) -> None:
-        self.out.emit(price)
+    prices.process(Deal.one)
 
 
 class Along(Deal):
     prices = InputPort(Price, parallel=True)
-
-    @prices.process
-    def along(self, price: Price) -> None:
-        self.out.emit(price)
+    prices.process(Deal.one)
 
 
 class Last(Operator):
@@ -91,27 +85,18 @@ class Last(Operator):
 
 class LastByTime(Last):
     prices = InputPort(Price, key="symbol", order="BY_TIME")
-
-    @prices.process
-    def note_by_time(self, price: Price) -> None:
-        self.held[price.symbol] = price
+    prices.process(Last.note)
 
 
 class LastInMarket(Last):
     prices = InputPort(Price, key=("symbol", "market"), order="KEPT")
-
-    @prices.process
-    def note_in_market(self, price: Price) -> None:
-        self.held[price.symbol] = price
+    prices.process(Last.note)
 
 
 class LastOfAll(Last):
     needs_order = True
     prices = InputPort(Price, key="symbol")
-
-    @prices.process
-    def note_all(self, price: Price) -> None:
-        self.held[price.symbol] = price
+    prices.process(Last.note)
 
 
 class Everywhere(Partitioner):

@@ -13,8 +13,7 @@ from ridgeline.api import (
     StickyPartitioner,
     StreamCodec,
 )
-from ridgeline.api.codec import ColumnCodec
-from ridgeline.plan import PhysicalOperator, PhysicalPlan, RoundRobin, build_physical, validate
+from ridgeline.plan import PhysicalPlan, build_physical, describe, plan_application, validate
 from support.plan.parts import (
     Balances,
     Check,
@@ -27,82 +26,176 @@ from support.plan.parts import (
     TopBalances,
     payments_app,
 )
+from support.rows import in_a_row
 
 
-def pipeline(
-    operator: Any, *, port: str, out: str, upstream: int = 1, store_partitions: int = 1, **attributes: Any
-) -> PhysicalPlan:
+def row(operator: Any, upstream: int = 1, stores: int = 1, **attributes: Any) -> Application:
     """Source -> operator -> store."""
+    return in_a_row(
+        Application("test"),
+        source=(Source(), {"partitions": upstream}),
+        step=(operator, attributes),
+        store=(Store(), {"partitions": stores}),
+    )
+
+
+def planned(operator: Any, **attributes: Any) -> PhysicalPlan:
+    return build_physical(validate(row(operator, **attributes)))
+
+
+def joined(**attributes: Any) -> Application:
     app = Application("test")
-    source = app.add_operator("source", Source(), partitions=upstream)
-    added = app.add_operator("operator", operator, **attributes)
-    store = app.add_operator("store", Store(), partitions=store_partitions)
-    app.add_stream("in", source.payments, getattr(added, port))
-    app.add_stream("out", getattr(added, out), store.input)
-    return build_physical(validate(app))
+    source = app.add_operator("source", Source())
+    balances = app.add_operator("balances", Balances(), partitions=2)
+    join = app.add_operator("join", Join(), **attributes)
+    app.add_stream("payments", source.payments, join.left, balances.payments)
+    app.add_stream("balances", balances.balances, join.right)
+    return app
 
 
-def titles(plan: PhysicalPlan) -> list[str]:
-    return [operator.title for operator in plan.operators]
+class TopOfPayments(Operator):
+    payments = InputPort(Payment, key="account")
+    top = OutputPort(TopBalances.top.declared, unifier=MergeBalances(size=3))
+
+    @payments.process
+    def note(self, payment: Payment) -> None: ...
 
 
-def of(plan: PhysicalPlan, name: str) -> list[PhysicalOperator]:
-    return [operator for operator in plan.operators if operator.name == name and not operator.unifier]
-
-
-def entering(plan: PhysicalPlan, title: str) -> list[tuple[str, Any]]:
-    """The sources of an operator, with routes."""
-    (identity,) = [operator.id for operator in plan.operators if operator.title == title]
-    return [
-        (plan.operator(stream.source).title, stream.route)
-        for stream in plan.streams
-        if stream.sink == identity
-    ]
+PLANS = {
+    "payments": (
+        payments_app(),
+        """
+        source[0]
+        source[1]
+        source.payments#unifier input: all of source[0], source[1]
+        check payments: all of source.payments#unifier
+        balances[0] payments: hash & 3 in {0, 3} of check
+        balances[1] payments: hash & 3 in {1} of check
+        balances[2] payments: hash & 3 in {2} of check
+        balances.balances#unifier[0] input: hash & 1 in {0} of balances[0], balances[1], balances[2]
+        balances.balances#unifier[1] input: hash & 1 in {1} of balances[0], balances[1], balances[2]
+        top[0] balances: all of balances.balances#unifier[0]
+        top[1] balances: all of balances.balances#unifier[1]
+        balances.balances#unifier[2] input: all of balances[0], balances[1], balances[2]
+        balance_store input: all of balances.balances#unifier[2]
+        top.top#unifier input: all of top[0], top[1]
+        top_store input: all of top.top#unifier
+        rejected_store input: all of check
+        """,
+    ),
+    "round robin without a key": (
+        row(Check(), partitions=3),
+        """
+        source
+        step[0] payments: one tuple in 3, from number 0, of source
+        step[1] payments: one tuple in 3, from number 1, of source
+        step[2] payments: one tuple in 3, from number 2, of source
+        step.valid#unifier input: all of step[0], step[1], step[2]
+        store input: all of step.valid#unifier
+        """,
+    ),
+    "round robin in spite of a key": (
+        row(Balances(), partitions=2, partitioner=RoundRobinPartitioner()),
+        """
+        source
+        step[0] payments: one tuple in 2, from number 0, of source
+        step[1] payments: one tuple in 2, from number 1, of source
+        step.balances#unifier input: all of step[0], step[1]
+        store input: all of step.balances#unifier
+        """,
+    ),
+    "n to m: a unifier for each partition downstream": (
+        row(Balances(), upstream=3, partitions=2, stores=2),
+        """
+        source[0]
+        source[1]
+        source[2]
+        source.payments#unifier[0] input: hash & 1 in {0} of source[0], source[1], source[2]
+        source.payments#unifier[1] input: hash & 1 in {1} of source[0], source[1], source[2]
+        step[0] payments: all of source.payments#unifier[0]
+        step[1] payments: all of source.payments#unifier[1]
+        step.balances#unifier[0] input: one tuple in 2, from number 0, of step[0], step[1]
+        step.balances#unifier[1] input: one tuple in 2, from number 1, of step[0], step[1]
+        store[0] input: all of step.balances#unifier[0]
+        store[1] input: all of step.balances#unifier[1]
+        """,
+    ),
+    "a unifier that merges sees all tuples before they are divided": (
+        row(TopOfPayments(), partitions=3, stores=2, unifier_limit=2),
+        """
+        source
+        step[0] payments: hash & 3 in {0, 3} of source
+        step[1] payments: hash & 3 in {1} of source
+        step[2] payments: hash & 3 in {2} of source
+        step.top#unifier[0] input: all of step[0], step[1]
+        step.top#unifier[1] input: all of step.top#unifier[0], step[2]
+        store[0] input: one tuple in 2, from number 0, of step.top#unifier[1]
+        store[1] input: one tuple in 2, from number 1, of step.top#unifier[1]
+        """,
+    ),
+    "only the last unifiers of a cascade divide": (
+        row(Follow(), upstream=3, unifier_limit=2, stores=2),
+        """
+        source[0]
+        source[1]
+        source[2]
+        step[0] payments: all of source[0]
+        step[1] payments: all of source[1]
+        step[2] payments: all of source[2]
+        step.valid#unifier[0] input: all of step[0], step[1]
+        step.valid#unifier[1] input: one tuple in 2, from number 0, of step.valid#unifier[0], step[2]
+        step.valid#unifier[2] input: one tuple in 2, from number 1, of step.valid#unifier[0], step[2]
+        store[0] input: all of step.valid#unifier[1]
+        store[1] input: all of step.valid#unifier[2]
+        """,
+    ),
+    "other ports get all tuples": (
+        joined(partitions=2, partitioner=StickyPartitioner("left")),
+        """
+        source
+        balances[0] payments: hash & 1 in {0} of source
+        balances[1] payments: hash & 1 in {1} of source
+        balances.balances#unifier[0] input: all of balances[0], balances[1]
+        balances.balances#unifier[1] input: all of balances[0], balances[1]
+        join[0] left: hash & 1 in {0} of source; right: all of balances.balances#unifier[0]
+        join[1] left: hash & 1 in {1} of source; right: all of balances.balances#unifier[1]
+        """,
+    ),
+    "equal keys meet": (
+        joined(partitions=2, partitioner=KeyedPartitioner()),
+        """
+        source
+        balances[0] payments: hash & 1 in {0} of source
+        balances[1] payments: hash & 1 in {1} of source
+        balances.balances#unifier[0] input: hash & 1 in {0} of balances[0], balances[1]
+        balances.balances#unifier[1] input: hash & 1 in {1} of balances[0], balances[1]
+        join[0] left: hash & 1 in {0} of source; right: all of balances.balances#unifier[0]
+        join[1] left: hash & 1 in {1} of source; right: all of balances.balances#unifier[1]
+        """,
+    ),
+}
 
 
 @pytest.mark.guide("002", "Static Partitioning")
+@pytest.mark.guide("002", "Sticky Partition vs Round Robin")
+@pytest.mark.guide("002", "NxM Partitions")
+@pytest.mark.guide("002", "Parallel")
 @pytest.mark.guide("004", "Static vs Dynamic")
-def test_payments() -> None:
-    plan = build_physical(validate(payments_app()))
-    assert [operator.id for operator in plan.operators] == list(range(1, 17))
-    assert titles(plan) == [
-        "source[0]",
-        "source[1]",
-        "source.payments#unifier",
-        "check",
-        "balances[0]",
-        "balances[1]",
-        "balances[2]",
-        "balances.balances#unifier[0]",
-        "balances.balances#unifier[1]",
-        "top[0]",
-        "top[1]",
-        "balances.balances#unifier[2]",
-        "balance_store",
-        "top.top#unifier",
-        "top_store",
-        "rejected_store",
-    ]
-    assert entering(plan, "check") == [("source.payments#unifier", None)]
-    assert entering(plan, "source.payments#unifier") == [("source[0]", None), ("source[1]", None)]
-    assert entering(plan, "balances[0]") == [("check", PartitionKeys(3, frozenset({0, 3})))]
-    assert entering(plan, "balances.balances#unifier[1]") == [
-        (f"balances[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)
-    ]
-    assert entering(plan, "balances.balances#unifier[2]") == [(f"balances[{n}]", None) for n in range(3)]
-    assert entering(plan, "top[1]") == [("balances.balances#unifier[1]", None)]
-    assert len(plan.streams) == 22
+@pytest.mark.guide("004", "Multiple Ports")
+@pytest.mark.guide("004", "Stream Manipulation")
+@pytest.mark.parametrize("name", PLANS)
+def test_what_each_partition_gets(name: str) -> None:
+    """As `ridgeline plan` prints it."""
+    app, expected = PLANS[name]
+    text = describe(plan_application(app)).partition("physical plan:")[2].partition("execution plan:")[0]
+    found = [" ".join(line.split()[1:]) for line in text.strip().splitlines()[2:]]
+    assert found == [line.strip() for line in expected.strip().splitlines()]
 
 
 @pytest.mark.guide("002", "Operators")
 def test_deterministic() -> None:
-    first, second = (build_physical(validate(payments_app())) for _ in range(2))
-    assert titles(first) == titles(second)
-    strip = [
-        [(s.name, s.source, s.source_port, s.sink, s.sink_port, s.route) for s in plan.streams]
-        for plan in (first, second)
-    ]
-    assert strip[0] == strip[1]
+    first, second = (describe(plan_application(payments_app())) for _ in range(2))
+    assert first == second
 
 
 @pytest.mark.guide("002", "Scalability and Partitioning")
@@ -117,119 +210,37 @@ def test_deterministic() -> None:
     ],
 )
 def test_sticky_keys(count: int, mask: int, keys: list[set[int]]) -> None:
-    plan = pipeline(Balances(), port="payments", out="balances", partitions=count)
-    partitions = of(plan, "operator")
-    assert [operator.keys for operator in partitions] == [
-        {"payments": PartitionKeys(mask, frozenset(part))} for part in keys
-    ]
-    assert [(operator.partition, operator.partitions) for operator in partitions] == [
-        (n, count) for n in range(count)
-    ]
-    routes = [stream.route for stream in plan.streams if stream.name == "in"]
-    assert routes == ([None] if count == 1 else [PartitionKeys(mask, frozenset(part)) for part in keys])
-    codecs = [stream.codec for stream in plan.streams if stream.name == "in"]
-    assert all(isinstance(codec, ColumnCodec) and codec.columns == ("account",) for codec in codecs) or (
-        count == 1 and codecs == [None]
+    plan = planned(Balances(), partitions=count)
+    partitions = [operator for operator in plan.operators if operator.name == "step"][:count]
+    expected = [PartitionKeys(mask, frozenset(part)) for part in keys]
+    assert [operator.keys for operator in partitions] == [{"payments": one} for one in expected]
+    assert [(one.partition, one.partitions) for one in partitions] == [(n, count) for n in range(count)]
+    streams = [stream for stream in plan.streams if stream.name == "source"]
+    assert [stream.route for stream in streams] == (expected if count > 1 else [None])
+    assert {stream.codec.columns for stream in streams if stream.codec} == (
+        {("account",)} if count > 1 else set()
     )
-
-
-def test_round_robin_without_a_key() -> None:
-    plan = pipeline(Check(), port="payments", out="valid", partitions=3)
-    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [
-        [("source", RoundRobin(n, 3))] for n in range(3)
-    ]
-    assert of(plan, "operator")[0].round_robin == {"payments"}
-    assert of(plan, "operator")[0].keys == {}
-
-
-@pytest.mark.guide("002", "Sticky Partition vs Round Robin")
-def test_round_robin_in_spite_of_a_key() -> None:
-    plan = pipeline(
-        Balances(), port="payments", out="balances", partitions=2, partitioner=RoundRobinPartitioner()
-    )
-    assert entering(plan, "operator[1]") == [("source", RoundRobin(1, 2))]
-
-
-@pytest.mark.guide("002", "NxM Partitions")
-def test_n_to_m_has_one_unifier_for_each_downstream_partition() -> None:
-    plan = pipeline(Balances(), port="payments", out="balances", upstream=3, partitions=2, store_partitions=2)
-    assert titles(plan) == [
-        *(f"source[{n}]" for n in range(3)),
-        "source.payments#unifier[0]",
-        "source.payments#unifier[1]",
-        "operator[0]",
-        "operator[1]",
-        "operator.balances#unifier[0]",
-        "operator.balances#unifier[1]",
-        "store[0]",
-        "store[1]",
-    ]
-    assert entering(plan, "source.payments#unifier[1]") == [
-        (f"source[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)
-    ]
-    assert entering(plan, "operator[1]") == [("source.payments#unifier[1]", None)]
-    assert entering(plan, "operator.balances#unifier[0]") == [
-        ("operator[0]", RoundRobin(0, 2)),
-        ("operator[1]", RoundRobin(0, 2)),
-    ]
+    assert len({id(stream.codec) for stream in streams}) == 1, "tuples are hashed once for all partitions"
 
 
 @pytest.mark.guide("004", "Unifiers")
 def test_unifiers_are_operators_of_their_own() -> None:
-    plan = pipeline(
-        TopOfPayments(),
-        port="payments",
-        out="top",
-        partitions=2,
-        application_window_count=9,
-        processing_mode="EXACTLY_ONCE",
-        recovery_attempts=1,
-    )
+    attributes = {"application_window_count": 9, "processing_mode": "EXACTLY_ONCE", "recovery_attempts": 1}
+    plan = planned(TopOfPayments(), partitions=2, **attributes)
     (unifier,) = [operator for operator in plan.operators if operator.unifier]
-    assert (unifier.name, unifier.port, unifier.partition, unifier.partitions) == ("operator", "top", 0, 1)
+    assert (unifier.name, unifier.port, unifier.partition, unifier.partitions) == ("step", "top", 0, 1)
     assert isinstance(unifier.operator, MergeBalances)
     assert unifier.operator is not TopOfPayments.top.unifier
     assert unifier.operator.size == 3
-    assert unifier.attributes["application_window_count"] == 9
-    assert unifier.attributes["processing_mode"] == "EXACTLY_ONCE"
-    assert unifier.attributes["recovery_attempts"] == 1
-    assert unifier.attributes["partitions"] == 1
+    assert unifier.attributes.items() >= {**attributes, "partitions": 1}.items()
     assert list(unifier.inputs) == ["input"]
     assert list(unifier.outputs) == ["output"]
     assert unifier.keys == {}
 
 
-class TopOfPayments(Operator):
-    payments = InputPort(Payment, key="account")
-    top = OutputPort(TopBalances.top.declared, unifier=MergeBalances(size=3))
-
-    @payments.process
-    def note(self, payment: Payment) -> None: ...
-
-
-def test_a_unifier_that_merges_sees_all_tuples_before_they_are_divided() -> None:
-    plan = pipeline(
-        TopOfPayments(), port="payments", out="top", partitions=3, store_partitions=2, unifier_limit=2
-    )
-    assert titles(plan)[1:] == [
-        "operator[0]",
-        "operator[1]",
-        "operator[2]",
-        "operator.top#unifier[0]",
-        "operator.top#unifier[1]",
-        "store[0]",
-        "store[1]",
-    ]
-    assert entering(plan, "operator.top#unifier[1]") == [
-        ("operator.top#unifier[0]", None),
-        ("operator[2]", None),
-    ]
-    assert entering(plan, "store[1]") == [("operator.top#unifier[1]", RoundRobin(1, 2))]
-
-
 @pytest.mark.guide("004", "Default Unifier")
 def test_the_default_unifier_takes_the_schema_of_the_stream() -> None:
-    plan = pipeline(Check(), port="payments", out="valid", partitions=2)
+    plan = planned(Check(), partitions=2)
     (unifier,) = [operator for operator in plan.operators if operator.unifier]
     assert unifier.inputs["input"].type is Payment
     assert unifier.outputs["output"].type is Payment
@@ -249,73 +260,13 @@ def test_the_default_unifier_takes_the_schema_of_the_stream() -> None:
     ],
 )
 def test_cascades(count: int, limit: int, groups: list[list[int]]) -> None:
-    plan = pipeline(Check(), port="payments", out="valid", partitions=count, unifier_limit=limit)
+    plan = planned(Check(), partitions=count, unifier_limit=limit)
     unifiers = [operator for operator in plan.operators if operator.unifier]
     sizes = [sum(stream.sink == unifier.id for stream in plan.streams) for unifier in unifiers]
     assert sizes == [size for level in groups for size in level]
     assert [unifier.partition for unifier in unifiers] == list(range(len(sizes)))
     assert {unifier.partitions for unifier in unifiers} == {len(sizes)}
     assert max(sizes) <= limit
-
-
-def test_only_the_last_unifiers_of_a_cascade_divide() -> None:
-    plan = pipeline(Check(), port="payments", out="valid", partitions=5, unifier_limit=2, store_partitions=2)
-    assert titles(plan)[6:] == [*(f"operator.valid#unifier[{n}]" for n in range(5)), "store[0]", "store[1]"]
-    assert entering(plan, "operator.valid#unifier[0]") == [("operator[0]", None), ("operator[1]", None)]
-    assert entering(plan, "operator.valid#unifier[1]") == [("operator[2]", None), ("operator[3]", None)]
-    assert entering(plan, "operator.valid#unifier[2]") == [
-        ("operator.valid#unifier[0]", None),
-        ("operator.valid#unifier[1]", None),
-    ]
-    assert entering(plan, "operator.valid#unifier[4]") == [
-        ("operator.valid#unifier[2]", RoundRobin(1, 2)),
-        ("operator[4]", RoundRobin(1, 2)),
-    ]
-
-
-@pytest.mark.guide("002", "Parallel")
-def test_parallel_partitions_need_no_unifier() -> None:
-    plan = pipeline(Follow(), port="payments", out="valid", upstream=3)
-    assert titles(plan) == [
-        *(f"source[{n}]" for n in range(3)),
-        *(f"operator[{n}]" for n in range(3)),
-        "operator.valid#unifier",
-        "store",
-    ]
-    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [
-        [(f"source[{n}]", None)] for n in range(3)
-    ]
-    assert of(plan, "operator")[1].keys == {}
-
-
-def join_app(**attributes: Any) -> PhysicalPlan:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    balances = app.add_operator("balances", Balances(), partitions=2)
-    join = app.add_operator("join", Join(), **attributes)
-    app.add_stream("payments", source.payments, join.left, balances.payments)
-    app.add_stream("balances", balances.balances, join.right)
-    return build_physical(validate(app))
-
-
-@pytest.mark.guide("004", "Multiple Ports")
-def test_other_ports_are_broadcast() -> None:
-    plan = join_app(partitions=2, partitioner=StickyPartitioner("left"))
-    assert entering(plan, "join[1]") == [
-        ("source", PartitionKeys(1, frozenset({1}))),
-        ("balances.balances#unifier[1]", None),
-    ]
-    assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", None), ("balances[1]", None)]
-    assert list(of(plan, "join")[0].keys) == ["left"]
-
-
-@pytest.mark.guide("004", "Stream Manipulation")
-@pytest.mark.parametrize("attributes", [{}, {"partitioner": KeyedPartitioner()}])
-def test_equal_keys_meet(attributes: dict[str, Any]) -> None:
-    plan = join_app(partitions=2, **attributes)
-    keys = PartitionKeys(1, frozenset({1}))
-    assert of(plan, "join")[1].keys == {"left": keys, "right": keys}
-    assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", keys), ("balances[1]", keys)]
 
 
 class Evenly(StreamCodec):
@@ -336,5 +287,5 @@ class Coded(Operator):
 
 @pytest.mark.guide("004", "StreamCodec")
 def test_codec_of_the_port() -> None:
-    plan = pipeline(Coded(), port="payments", out="out", partitions=2)
-    assert {stream.codec for stream in plan.streams if stream.name == "in"} == {EVENLY}
+    plan = planned(Coded(), partitions=2)
+    assert {stream.codec for stream in plan.streams if stream.name == "source"} == {EVENLY}

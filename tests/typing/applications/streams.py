@@ -70,7 +70,6 @@ looked_up: Stream[Line] = words.enrich("look_up", look_up, concurrency=4, timeou
 timed: Stream[Word] = words.with_times("time", lateness="5s").sample("some", 0.5).limit_rate("few", 10)
 scored: Stream[dict[str, Any]] = words.predict("scored", "model.onnx", ["length"], {"a": int}, missing="null")
 scripted: Stream[Line] = words.script("scripted", "def process(row): ...", schema=Line)
-risks: Stream[dict[str, Any]] = words.learn("risks", Keep, ["length"], "word", key="word", learns=False)
 
 lines.map("wrong_function", shorter)  # error: takes words
 words.filter("wrong_field", lambda word: word.size > 2)  # error: no such field
@@ -106,4 +105,3 @@ words.split("pair", "length > 3").write("pair")  # error: a pair of streams
 words.group_by("word").write("grouped")  # error: no stream
 words.script("no_text", shorter)  # error: no text
 other: Stream[Word] = words.script("other", "", schema=Line)  # error: these are lines
-words.learn("wrong_target", Keep, ["length"], 5)  # error: no column
