@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.cli.errors import CommandError
+from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.client import TIMEOUT_SECONDS, Client
 from ridgeline.measure.wording.units import time_of_day
@@ -22,6 +22,8 @@ from ridgeline.measure.wording.units import time_of_day
 WAIT_SECONDS = 5
 """Longest wait of an answer of the service: less than the timeout of a client."""
 _POLL_SECONDS = 0.2
+_QUIET_SECONDS = 2
+"""After so long a command says what it waits for, and again as often as it asks."""
 _CLOCK = SystemClock()
 
 
@@ -83,7 +85,7 @@ class ChangeSender:
         shared.show(row, lambda _width: [Text(text)], as_json=self.as_json)
 
     def _asking(self) -> dict[str, Any]:
-        wait = 0 if self.waiting.no_wait else min(WAIT_SECONDS, int(self.waiting.timeout))
+        wait = 0 if self.waiting.no_wait else min(_QUIET_SECONDS, int(self.waiting.timeout))
         return {"wait": wait, "who": who()}
 
     def _waited(self, row: Any) -> Any:
@@ -102,6 +104,7 @@ class ChangeSender:
                     f"{_outcome(row)}; the application is paused, and no window begins; it is made after "
                     f"`ridgeline resume {self.app}`"
                 )
+            self._say(row)
             row = self.client.get(f"/changes/{row['id']}", wait=max(1, min(WAIT_SECONDS, int(left))))
         if row["state"] == "REFUSED":
             raise CommandError(row["reason"])
@@ -110,6 +113,13 @@ class ChangeSender:
                 f"change {row['id']} was withdrawn by somebody; ask again, if it is still wanted"
             )
         return row
+
+    def _say(self, row: Any) -> None:
+        """What a change waits for, to standard error: the window that runs, if that takes long."""
+        from ridgeline.cli.views.running import running_line
+
+        running = running_line(self.client.get("/progress"), after_seconds=_QUIET_SECONDS)
+        make_console().print(Text("; ".join(filter(None, (_outcome(row), running)))), soft_wrap=True)
 
     def _gone(self) -> bool:
         """Wait until the application answers no more. Raises RidgelineError."""

@@ -176,6 +176,11 @@ class ChangePlanner:
             return None
         return planned if self._changes.claim(planned.asked) else None
 
+    @property
+    def comes(self) -> bool:
+        """True if a change is planned or prepared that may take effect with any window."""
+        return self._planning is not None or (self._next is not None and self._next.aligned == 1)
+
     def made(self) -> None:
         """The change that was due is made, or refused."""
         self._next = None

@@ -78,7 +78,10 @@ IDLE_SECONDS = 1.0
 _HELD_SECONDS = 1.0
 """How long empty windows wait for a window in which something moved, and for its commit."""
 _PATIENCE_SECONDS = 1.0
-"""How long windows under way are waited for at a stop; those that take longer run again at the next start."""
+"""A window that takes longer is long.
+
+At a stop windows under way are waited for for so long; then they run again at the next start.
+"""
 _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 
@@ -250,10 +253,17 @@ class ApplicationRun:
         return (
             master.can_begin
             and not (self.paused or self.stopping)
-            and not (master.under_way and self._live.due(master.next_window))
+            and not (master.under_way and (self._live.due(master.next_window) or self._change_waits))
             and not self._enough_under_way
             and self.held_back is None
         )
+
+    @property
+    def _change_waits(self) -> bool:
+        """True if a change comes, and the oldest window takes long: it need not wait for one more."""
+        window = next(iter(self._windows.values()), None)
+        long = window is not None and window.timeline.now() - window.began >= _PATIENCE_SECONDS
+        return long and self._live.changes.comes
 
     @property
     def _enough_under_way(self) -> bool:
