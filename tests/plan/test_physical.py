@@ -183,6 +183,9 @@ PLANS = {
 @pytest.mark.guide("004", "Static vs Dynamic")
 @pytest.mark.guide("004", "Multiple Ports")
 @pytest.mark.guide("004", "Stream Manipulation")
+@pytest.mark.guide("002", "Single vs Multi-Input Operator")
+@pytest.mark.guide("004", "Single vs Multiple Inputs")
+@pytest.mark.guide("004", "Joins")
 @pytest.mark.parametrize("name", PLANS)
 def test_what_each_partition_gets(name: str) -> None:
     """As `ridgeline plan` prints it."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ridgeline.api import Application, InputPort, Operator, RoundRobinPartitioner, StreamCodec
 from support.plan.faulty import Listing
-from support.plan.parts import Balances, Filter, Follow, Payment, Source, Store
+from support.plan.parts import Filter, Follow, Payment, Source, Store
 
 faulty = Listing()
 
@@ -24,30 +24,12 @@ def followed(
     return app
 
 
-@faulty("`operator.partitions`: attribute `partitions` ... and `partition_parallel`")
-def partitions_beside_partition_parallel() -> Application:
-    return followed(Filter(), partitions=3, partition_parallel=True)
-
-
 @faulty(
     "`operator.partitions`: attribute `partitions` ... and `partition_parallel`",
     attributes={"operator.partitions": "1"},
 )
 def partitions_beside_a_parallel_port() -> Application:
     return followed(Follow(), port="payments", out="valid")
-
-
-@faulty(
-    "`operator.partitioner`: attribute `partitioner` ... partitions upstream; leave it out",
-)
-def partitioner_beside_partition_parallel() -> Application:
-    return followed(
-        Balances(),
-        port="payments",
-        out="balances",
-        partition_parallel=True,
-        partitioner=RoundRobinPartitioner(),
-    )
 
 
 @faulty(

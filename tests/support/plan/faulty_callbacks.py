@@ -6,10 +6,9 @@ import functools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort, Unifier
+from ridgeline.api import Application, InputPort, Operator
 from support.plan.faulty import Listing
-from support.plan.parts import Balance, Payment, Source, Store
-from support.rows import in_a_row
+from support.plan.parts import Balance, Payment, Source
 
 faulty = Listing()
 
@@ -48,20 +47,6 @@ class Yielding(Operator):
 )
 def callbacks_that_never_run() -> Application:
     return stored(Yielding())
-
-
-class Emitting(InputOperator):
-    payments = OutputPort(Payment)
-
-    def emit_tuples(self) -> Iterator[Payment]:  # type: ignore[override]
-        yield Payment(1, 2, None)  # type: ignore[arg-type]
-
-
-@faulty(
-    "`source`: `emit_tuples` of `Emitting` has ... port: `self.port.emit(...)`",
-)
-def input_that_yields() -> Application:
-    return in_a_row(Application("test"), source=Emitting(), store=Store())
 
 
 class Named(Operator):
@@ -105,34 +90,6 @@ class Miscounted(Operator):
 )
 def callbacks_with_other_parameters() -> Application:
     return stored(Miscounted())
-
-
-class YieldingUnifier(Unifier):
-    input = InputPort(Payment)
-    output = OutputPort(Payment)
-
-    @input.process
-    def go(self, payment: Payment) -> None: ...
-
-    def end_window(self) -> Iterator[int]:  # type: ignore[override]
-        yield 1
-
-
-class Unified(Operator):
-    payments = InputPort(Payment)
-    out = OutputPort(Payment, unifier=YieldingUnifier)
-
-    @payments.process
-    def go(self, payment: Payment) -> None: ...
-
-
-@faulty(
-    "`operator.out`: its unifier: `end_window` of ... port: `self.port.emit(...)`",
-)
-def unifier_that_never_ends_a_window() -> Application:
-    app = stored(Unified())
-    app.add_stream("out", app.operators[-1].operator.out, app.add_operator("store", Store()).input)
-    return app
 
 
 class Honest(Operator):

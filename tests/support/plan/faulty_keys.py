@@ -124,11 +124,6 @@ def counting(counter: Any, *, upstream: int = 1, **attributes: Any) -> Applicati
     )
 
 
-@faulty("`counts`: state `counts` is kept by key in 3 ... out, or give a `partitioner`")
-def state_by_key_that_nobody_divides() -> Application:
-    return counting(Counting(), partitions=3)
-
-
 @faulty("`counts`: state `counts`, `sums` is kept by key ... only, else without `parallel`")
 def state_by_key_beside_an_upstream_of_any_partitions() -> Application:
     return counting(CountingAlong(), upstream=2)

@@ -60,16 +60,6 @@ def ports_connected_to_nothing() -> Application:
     return around(Made(how=lambda module, app: None))
 
 
-@faulty(
-    "`m.payments`: the input port is not connected; ... declare it with `optional=True`",
-    "`m`: none of the output ports of the module is ... at one of `m.valid`, `m.rejected`",
-)
-def a_module_alone() -> Application:
-    app = Application("test")
-    app.add_module("m", Checked())
-    return app
-
-
 def twice(module: Any, app: Application) -> None:
     check = app.add_operator("check", Check())
     filter = app.add_operator("filter", Filter())
@@ -183,22 +173,6 @@ class Itself(Checked):
 @faulty("`m.again`: module `Itself` contains itself; add another module, or none")
 def a_module_that_contains_itself() -> Application:
     return around(Itself())
-
-
-@faulty(
-    "`m.a`: the operators form a cycle: `m.a -> m.b ... through a `Delay`, or remove it",
-)
-def a_cycle_within() -> Application:
-    def how(module: Any, app: Application) -> None:
-        first = app.add_operator("a", Filter())
-        second = app.add_operator("b", Filter())
-        app.add_stream("ab", first.passed, second.data)
-        app.add_stream("ba", second.passed, first.data)
-        check = app.add_operator("check", Check())
-        module.payments.connect(check.payments)
-        module.valid.connect(check.valid)
-
-    return around(Made(how=how))
 
 
 @faulty("`m.check`: the operators form a cycle: `m.check ... through a `Delay`, or remove it")

@@ -56,22 +56,9 @@ def names_with_other_letters() -> Application:
     return app
 
 
-@faulty("`window`: the window of the application: '5 ... runs windows as fast as they get")
-def windows_without_a_unit_that_exists() -> Application:
-    return chain(Application("test", window="5 parsecs"))
-
-
 @faulty("`window`: the window of the application: -1 is ... runs windows as fast as they get")
 def negative_window() -> Application:
     return chain(Application("test", window=-1))
-
-
-@faulty(
-    "`window`: the window of the application: 'soon' ... runs windows as fast as they get",
-    attributes={"window": "soon"},
-)
-def window_from_outside() -> Application:
-    return chain(Application("test", window="1s"))
 
 
 @faulty(
@@ -147,11 +134,6 @@ def operator_without_the_init_of_its_base() -> Application:
 )
 def properties_that_break_their_rules() -> Application:
     return in_a_row(Application("test"), source=Source(count=-5, accounts=[]), store=Store(path=3))
-
-
-@faulty("`source.cuont`: `Source` has no property `cuont`; did you mean `count`?")
-def property_that_does_not_exist() -> Application:
-    return in_a_row(Application("test"), source=Source(cuont=5), store=Store())
 
 
 class Required(Store):

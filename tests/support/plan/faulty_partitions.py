@@ -73,17 +73,8 @@ def unifiers_that_cannot_unify() -> Application:
     return app
 
 
-class Unread(Operator):
-    payments = InputPort(Payment)
-
-
 class Single(Balances):
     parallelizable = False
-
-
-@faulty("`unread.payments`: no method of `Unread` ... or `@payments.process_batch`")
-def port_that_nobody_reads() -> Application:
-    return in_a_row(Application("test"), source=Source(), unread=Unread())
 
 
 @faulty(
@@ -168,11 +159,6 @@ def port_divided_in_two_ways() -> Application:
 
 
 @faulty("`operator`: Given(): tuples of port `payments` ... key to exactly one partition")
-def overlapping_keys() -> Application:
-    return partitioned(sticky((3, {0, 1, 2}), (3, {2, 3})))
-
-
-@faulty("`operator`: Given(): tuples of port `payments` ... key to exactly one partition")
 def missing_keys() -> Application:
     return partitioned(sticky((3, {0, 2}), (7, {1, 5, 7})))
 
@@ -206,13 +192,6 @@ def parallel_to_different_numbers() -> Application:
     both = app.add_operator("both", FollowTwo())
     app.add_stream("first", one.payments, both.one)
     app.add_stream("second", two.payments, both.two)
-    return app
-
-
-@faulty("`payments`: there is no locality 'THREADLOCAL'; did you mean `THREAD_LOCAL`?")
-def locality_that_does_not_exist() -> Application:
-    app = in_a_row(Application("test"), payments=Source(), store=Store())
-    app.streams[0].locality = "THREADLOCAL"
     return app
 
 

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort
 from support.plan.faulty import Listing
-from support.plan.faulty_operators import chain
-from support.plan.parts import Balance, Balances, Check, Filter, Join, Payment, Source, Store
+from support.plan.parts import Balance, Balances, Check, Filter, Payment, Source, Store
 from support.rows import in_a_row
 
 faulty = Listing()
@@ -43,24 +42,6 @@ def required_output_not_connected() -> Application:
     store = app.add_operator("store", Store())
     app.add_stream("payments", source.payments, choosy.payments)
     app.add_stream("extra", choosy.extra, store.input)
-    return app
-
-
-@faulty(
-    "`join.right`: schema mismatch on stream ... in an operator between them",
-    "`check.payments`: schema mismatch on stream ... in an operator between them",
-)
-def schemas_that_differ() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    join = app.add_operator("join", Join())
-    keep = app.add_operator("keep", Filter())
-    check = app.add_operator("check", Check())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, join.left, join.right)
-    app.add_stream("joined", join.joined, keep.data)
-    app.add_stream("kept", keep.passed, check.payments)
-    app.add_stream("valid", check.valid, store.input)
     return app
 
 
@@ -101,16 +82,6 @@ def operator_that_was_not_added() -> Application:
     app.add_stream("payments", source.payments, check.payments)
     app.add_stream("valid", check.valid, store.input)
     app.add_stream("rejected", check.rejected, rejected.input)
-    return app
-
-
-@faulty("`payments`: port `payments` of the stream ... did you mean `source.payments`?")
-def another_instance_than_the_added() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", Source().payments, store.input)
-    app.add_stream("more", source.payments, app.add_operator("other", Store()).input)
     return app
 
 
@@ -157,34 +128,10 @@ def ends_of_the_wrong_kind() -> Application:
     return app
 
 
-@faulty("`loose`: the stream has no sinks; name one or more input ports after its output port")
-def stream_without_sinks() -> Application:
-    app = chain(Application("test"))
-    other = app.add_operator("other", Source())
-    app.add_stream("loose", other.payments)
-    return app
-
-
 @faulty("`payments`: `store.input` is a sink of the stream twice; name it once")
 def sink_twice() -> Application:
     app = in_a_row(Application("test"), payments=Source(), store=Store())
     app.streams[0].sinks *= 2
-    return app
-
-
-@faulty(
-    "`one`: the operators form a cycle: `one -> two ... through a `Delay`, or remove it",
-    "`loop`: the operators form a cycle: `loop -> ... through a `Delay`, or remove it",
-)
-def cycle_and_self_loop() -> Application:
-    app = Application("test")
-    one = app.add_operator("one", Filter())
-    two = app.add_operator("two", Filter())
-    loop = app.add_operator("loop", Filter())
-    store = app.add_operator("store", Store())
-    app.add_stream("there", one.passed, two.data)
-    app.add_stream("back", two.passed, one.data, store.input)
-    app.add_stream("loop", loop.passed, loop.data)
     return app
 
 
