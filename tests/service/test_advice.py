@@ -14,8 +14,7 @@ from support.waiting import wait_until
 pytestmark = [pytest.mark.spark]
 
 
-def test_advice_is_of_the_plan_that_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+def test_advice_is_of_the_plan_that_runs(tmp_path):
     with application().start("local[2]", checkpoint=str(tmp_path / "checkpoint"), quiet=True) as handle:
         wait_until(lambda: len(handle.windows()) >= 40, "windows before anybody has asked")
         first = handle.advice()

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 
-import pytest
 from typer.testing import CliRunner
 
 from ridgeline.cli.main import app as command
+from support.service.asking import ask
 from support.service.living import living
-from support.waiting import PATIENCE_SECONDS, wait_until
+from support.waiting import wait_until
 
 PATH = "/ws/v2/stram/debugDump"
-
-
-@pytest.fixture(autouse=True)
-def own_registry(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
-
-
-def get(url: str, token: str | None = None) -> dict:
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        return json.load(answer)
 
 
 def test_it_has_the_events_of_the_run_without_its_secrets(tmp_path):
     with living() as app:
         wait_until(lambda: app.run.master.committed >= 3, "some windows")
-        dump = get(f"{app.server.url}{PATH}")
+        dump = ask(app.server, PATH)[1]
         assert (dump["application"], dump["fault"]) == ("numbers", None)
         assert dump["committed"] >= 3
         assert {"WindowDue", "ContainerReported", "ManifestWritten"} <= {
@@ -53,8 +40,5 @@ def test_it_has_the_events_of_the_run_without_its_secrets(tmp_path):
 
 def test_it_asks_for_the_token_as_other_paths_do():
     with living(token="secret", read_token="enough") as app:
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            get(f"{app.server.url}{PATH}")
-        refused.value.close()
-        assert refused.value.code == 401
-        assert get(f"{app.server.url}{PATH}", "enough")["application"] == "numbers"
+        assert ask(app.server, PATH)[0] == 401
+        assert ask(app.server, PATH, token="enough")[1]["application"] == "numbers"

@@ -12,15 +12,10 @@ from ridgeline import Application, ChangeError, OperatorError, RidgelineError, V
 from ridgeline.service import registry
 from ridgeline.service.event_log import read_event_log, replay
 from ridgeline.testing import END_WINDOW, CountSink
-from support.engine.applications import WaitingSum, list_application, sum_application
+from support.engine.applications import FailingSum, WaitingSum, list_application, sum_application
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture(autouse=True)
-def own_registry(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
 
 
 def get(url):
@@ -124,15 +119,22 @@ def test_what_keeps_an_application_from_starting_is_raised_at_once(spark_context
     ] == []
 
 
-def test_a_failure_is_raised_by_who_waits(spark_context, tmp_path, wait_until):
-    app = list_application([(1,), END_WINDOW, ("no number",)])
+def test_a_failure_is_raised_by_who_waits_with_the_users_line(spark_context, tmp_path):
     log = tmp_path / "log.jsonl"
-    handle = app.start(
+    handle = sum_application(FailingSum(bad=7), recovery_attempts=0).start(
         context=spark_context, checkpoint=str(tmp_path / "checkpoint"), event_log=str(log), quiet=True
     )
-
-    with pytest.raises(OperatorError):
+    with pytest.raises(OperatorError) as caught:
         handle.wait(PATIENCE_SECONDS)
+    text = str(caught.value)
+    for part in (
+        "ValueError: cannot add 7",
+        "applications.py",
+        'raise ValueError(f"cannot add {number.value}")',
+    ):
+        assert part in text
+    assert "delivery.py" not in text
+    assert "delivery.py" in caught.value.failure.traceback
     with pytest.raises(OperatorError):
         handle.stop()
 
@@ -140,3 +142,21 @@ def test_a_failure_is_raised_by_who_waits(spark_context, tmp_path, wait_until):
     *_, last = read_event_log(str(log))
     assert last.outcome == "failed"
     assert "operator `" in last.reason
+
+
+def test_applications_share_the_spark_of_the_process(spark_context, wait_until):
+    first, second = forever().start(port=None), sum_application().start(port=None)
+    assert second.wait(PATIENCE_SECONDS).ended
+    before = first.watch.info()["stats"]["windowsCommitted"]
+    wait_until(
+        lambda: first.watch.info()["stats"]["windowsCommitted"] > before or first.state != "RUNNING",
+        "it to go on when the other has ended",
+    )
+    assert first.state == "RUNNING"
+    assert len(second.collected("store")) == 10
+    first.stop(PATIENCE_SECONDS)
+    assert spark_context.parallelize([1]).count() == 1, "somebody else's context stays"
+    with pytest.raises(RidgelineError, match=r"on `local\[4,4\]`, .*; `local\[7\]` was given: leave it out"):
+        sum_application().start("local[7]", port=None)
+    with pytest.raises(RidgelineError, match=r"with another `spark.x` or none"):
+        sum_application().start(conf={"spark.x": "1"}, port=None)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.error
-import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from ridgeline import Application, ChangeError
-from ridgeline.cli.remote.client import BASE
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.regions.view import IDS
 from ridgeline.service.event_log import read_event_log
 from ridgeline.testing import CollectorSink
+from support.service.asking import BASE, ask
 from support.service.regions import Number, Numbers, PassOn
 from support.waiting import PATIENCE_SECONDS
 
@@ -46,14 +45,8 @@ class Rest:
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         """The status and the answer; POST if there is a body."""
-        headers = {"Authorization": f"Bearer {self._entry.token}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self._entry.url}{BASE}{path}", data, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
+        method = "GET" if body is None else "POST"
+        return ask(urlsplit(self._entry.url), f"{BASE}{path}", method, body, self._entry.token)[:2]
 
     def get(self, path: str) -> Any:
         status, answer = self.ask(path)

@@ -23,11 +23,6 @@ from support.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True)
-def own_registry(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
 def run(spark_context, tmp_path):
     """Run the application of sums; returns the outcome, its events, and what was printed."""

@@ -15,11 +15,6 @@ from support.service.live import application
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.fixture(autouse=True)
-def own_registry(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
-
-
 class Once(StatsListener):
     """Asks for two partitions, and then for a property that there is not."""
 

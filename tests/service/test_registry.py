@@ -13,12 +13,6 @@ from ridgeline import RidgelineError
 from ridgeline.service.registry import Entry, find, folder, own_entry, process_identity, register, running
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 def entry(id="payments-1", name="payments", port=4040, **more):
     return own_entry(id, name, f"http://127.0.0.1:{port}", token=None, started=1000.0, **more)
 
@@ -195,8 +189,8 @@ def test_where_it_is(tmp_path, monkeypatch):
     assert folder() == tmp_path / "gone" / "ridgeline"
 
 
-def test_a_folder_that_cannot_be_made_is_reported(home):
-    home.write_text("a file")
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
+    (tmp_path / "home").write_text("a file")
     with pytest.raises(
         RidgelineError,
         match=r"cannot be registered in .*; set `RIDGELINE_HOME` to a folder that you may write",

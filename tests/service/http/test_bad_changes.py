@@ -1,6 +1,5 @@
 """Requests for changes that cannot be: each is refused with its reason, and nothing has changed."""
 
-import http.client
 import itertools
 import json
 from random import Random
@@ -9,9 +8,8 @@ import pytest
 
 from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.endpoint import AnswerError
-from support.service.asking import BASE
+from support.service.asking import BASE, ask
 from support.service.living import living
-from support.waiting import PATIENCE_SECONDS
 
 TOKENS = {"token": "everything", "read_token": "only-reading"}
 GOOD = {"do": "set-property", "operator": "sums", "property": "factor", "value": 1}
@@ -26,19 +24,9 @@ NAMES = (" ", "cuont", "sums ", "../etc", "sums.input.x", "ä", "\x00", "a" * 5_
 NO_TEXTS = (7, 1.5, True, [], {}, ["a"], {"a": 1})
 
 
-def send(
-    server, path, body, *, method="POST", token=TOKENS["token"], media_type="application/json", **headers
-):
-    """Status and decoded answer. `body`: JSON, or bytes as they are sent."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
-    headers |= {"Content-Type": media_type, **({"Authorization": f"Bearer {token}"} if token else {})}
-    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    try:
-        connection.request(method, f"{BASE}/{path}", sent, headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        connection.close()
+def send(server, path, body, method="POST", token=TOKENS["token"], **headers):
+    """Status and answer."""
+    return ask(server, f"{BASE}/{path}", method, body, token, **headers)[:2]
 
 
 def no_requests():
@@ -46,7 +34,7 @@ def no_requests():
     whole = json.dumps({"edits": [GOOD]}).encode()
     yield from (whole[:end] for end in range(1, len(whole), 9))
     yield from (Random(seed).randbytes(1 + 40 * seed) for seed in range(5))
-    yield from ([], 1, None, "x", [GOOD])
+    yield from ([], 1, b"null", "x", [GOOD])
     yield from ({name: [GOOD]} for name in ("edit", "Edits", ""))
     for depth in (60, 500, 100_000):
         yield b'{"edits": ' + b"[" * depth + b"]" * depth + b"}"
@@ -155,7 +143,7 @@ def test_each_is_refused_and_the_application_is_untouched(wait_until):
             assert answer["error"].strip(), (path, body)
             assert "Error" not in answer["error"], (path, body, answer)
         for media_type in ("text/plain", "", "application/x-www-form-urlencoded", "multipart/a"):
-            assert send(app.server, "changes", {"edits": [GOOD]}, media_type=media_type)[0] == 415
+            assert send(app.server, "changes", {"edits": [GOOD]}, Content_Type=media_type)[0] == 415
         for path, body in OF_OTHERS:
             for token in (None, "everythin", TOKENS["read_token"]):
                 assert send(app.server, path, body, token=token)[0] in {401, 403}, (path, token)

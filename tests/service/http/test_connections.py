@@ -12,6 +12,7 @@ import pytest
 
 from ridgeline.service.http import connections
 from ridgeline.service.http.connections import Connections
+from support.service.asking import dial, ended
 from support.service.watched import BASE, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
@@ -35,24 +36,6 @@ def service(monkeypatch):
             yield client, made[-1]
 
     return serve
-
-
-def dial(client, data=b""):
-    line = socket.create_connection((client.host, client.port), timeout=PATIENCE_SECONDS)
-    line.sendall(data)
-    return line
-
-
-def ended(line):
-    """Wait for the end of a connection; what came before it."""
-    got = b""
-    try:
-        while data := line.recv(1 << 16):
-            got += data
-    except ConnectionError:
-        pass
-    line.close()
-    return got
 
 
 def over(line):

@@ -1,7 +1,5 @@
 """Who may do what from a browser: sessions, one-time codes, and attacks on them."""
 
-import http.client
-import json
 import socket
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from ridgeline.service.access.roles import OWNER, Identity
 from ridgeline.service.page.session import CODE_SECONDS, Sessions
 from ridgeline.testing import SteppingClock
+from support.service.asking import ask
 from support.service.watched import BASE, START, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
@@ -26,30 +25,15 @@ class Browser:
 
     def ask(self, path, method="GET", body=None, **headers):
         """Status and JSON; the cookie and the key are sent, and what a page's own request says."""
-        sent = {"Origin": f"http://{self.host}", "Sec-Fetch-Site": "same-origin"} if method == "POST" else {}
-        if body is not None:
-            sent["Content-Type"] = "application/json"
-        if self.cookie:
-            sent["Cookie"] = self.cookie
-        if self.key:
-            sent["X-Ridgeline-Key"] = self.key
-        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection(self.client.host, self.client.port, timeout=PATIENCE_SECONDS)
-        try:
-            given = None if body is None else json.dumps(body)
-            connection.request(
-                method, path, given, {name: value for name, value in sent.items() if value is not None}
-            )
-            response = connection.getresponse()
-            answer = json.loads(response.read() or b"{}")
-        finally:
-            connection.close()
-        if set_cookie := response.headers.get("set-cookie"):
+        own = {"Origin": f"http://{self.host}", "Sec_Fetch_Site": "same-origin"} if method == "POST" else {}
+        sent = own | {"Cookie": self.cookie, "X_Ridgeline_Key": self.key} | headers
+        status, answer, got = ask(self.client, path, method, body, **sent)
+        if set_cookie := got.get("set-cookie"):
             assert "HttpOnly" in set_cookie
             assert "SameSite=strict" in set_cookie
             self.cookie = set_cookie.partition(";")[0]
-        self.key = answer.get("key", self.key)
-        return response.status, answer
+        self.key = (answer or {}).get("key", self.key)
+        return status, answer
 
     def sign_in(self, **credentials):
         return self.ask("/page/session", "POST", credentials)[0]

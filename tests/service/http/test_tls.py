@@ -17,6 +17,7 @@ from ridgeline.service.http.connections import Connections
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.service.tls.serving import ServedTls, secured
+from support.service.asking import ask, dial, ended
 from support.service.certificates import Authority
 from support.service.watched import BASE, watched
 from support.waiting import PATIENCE_SECONDS, wait_until
@@ -48,15 +49,6 @@ def serve():
 
 def with_files(signed):
     return AccessOptions(web_cert=str(signed.certificate), web_key=str(signed.key_file))
-
-
-def ask(server, context, path=INFO, method="GET", headers=None, host="127.0.0.1"):
-    """Status, headers and body."""
-    connection = http.client.HTTPSConnection(host, server.port, timeout=PATIENCE_SECONDS, context=context)
-    with contextlib.closing(connection):
-        connection.request(method, path, headers=headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.headers, answer.read()
 
 
 def trusting(authority):
@@ -133,22 +125,17 @@ def test_a_browser_is_held_to_it_by_names_of_more_than_this_host(serve, authorit
     server._app.state.hosts = None
     context = trusting(authority)
     for host, strict in ((name, True), ("localhost", False), ("127.0.0.1", False), ("[::1]", False)):
-        _, headers, _ = ask(server, context, headers={"Host": f"{host}:{server.port}"})
+        _, _, headers = ask(server, INFO, context=context, Host=f"{host}:{server.port}")
         assert ("strict-transport-security" in headers) is strict, host
 
 
 def test_the_cookie_of_the_page_goes_by_tls_only(serve, authority):
     server = serve(with_files(authority.sign("web")), token="mine")
-    address = f"https://127.0.0.1:{server.port}"
-    connection = http.client.HTTPSConnection(
-        "127.0.0.1", server.port, timeout=PATIENCE_SECONDS, context=trusting(authority)
-    )
-    with contextlib.closing(connection):
-        head = {"Origin": address, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
-        connection.request("POST", "/page/session", json.dumps({"token": "mine"}), head)
-        answer = connection.getresponse()
-        assert answer.status == 200
-        assert "; secure" in answer.headers["set-cookie"].lower()
+    own = {"Origin": f"https://127.0.0.1:{server.port}", "Sec_Fetch_Site": "same-origin"}
+    given = {"token": "mine"}
+    status, _, headers = ask(server, "/page/session", "POST", given, context=trusting(authority), **own)
+    assert status == 200
+    assert "; secure" in headers["set-cookie"].lower()
 
 
 # Strangers --------------------------------------------------------------------------------------------------
@@ -168,21 +155,6 @@ def bounded(monkeypatch, serve, authority):
         return serve(with_files(authority.sign("web"))), made[-1]
 
     return start
-
-
-def dial(server, data=b""):
-    line = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS)
-    line.sendall(data)
-    return line
-
-
-def ended(line):
-    got = b""
-    with contextlib.suppress(ConnectionError):
-        while data := line.recv(1 << 16):
-            got += data
-    line.close()
-    return got
 
 
 def hello():
@@ -226,7 +198,7 @@ def test_rubbish_is_hung_up_on(bounded, authority):
             line.sendall(data)
             line.shutdown(socket.SHUT_WR)
         ended(line)
-    assert ask(server, trusting(authority), "/healthz")[0] == 200
+    assert ask(server, "/healthz", context=trusting(authority))[0] == 200
 
 
 def test_a_flood_of_handshakes_that_never_end_holds_no_one_up(bounded, authority):
@@ -236,7 +208,7 @@ def test_a_flood_of_handshakes_that_never_end_holds_no_one_up(bounded, authority
         for number in range(100):
             lines.enter_context(dial(server, (b"", b"\x16", first)[number % 3]))
             if number % 25 == 24:
-                assert ask(server, trusting(authority), "/healthz")[0] == 200
+                assert ask(server, "/healthz", context=trusting(authority))[0] == 200
         assert bounds.refusals.totals["too many"] >= 50
 
 
@@ -244,11 +216,11 @@ def test_old_versions_of_tls_are_refused(serve, authority):
     server = serve(with_files(authority.sign("web")))
     context = trusting(authority)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-    assert ask(server, context, "/healthz")[0] == 200
+    assert ask(server, "/healthz", context=context)[0] == 200
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises(OSError, match=r"(?i)protocol|version|ciphers"):
-        ask(server, context, "/healthz")
+        ask(server, "/healthz", context=context)
 
 
 @OPENSSL
@@ -267,4 +239,4 @@ def test_a_client_cannot_renegotiate(serve, authority):
     assert "Verify return code: 0 (ok)" in said
     assert "RENEGOTIATING" in said
     assert "no renegotiation" in said.lower()
-    assert ask(server, trusting(authority), "/healthz")[0] == 200
+    assert ask(server, "/healthz", context=trusting(authority))[0] == 200

@@ -51,7 +51,6 @@ print("broken" if lock.is_broken else "held", flush=True)
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(presence_module, "BEAT_SECONDS", 0.05)
     (tmp_path / "store").mkdir()
     return str(tmp_path / "store")
