@@ -73,14 +73,6 @@ def test_every_layer_wins_over_the_one_below(ridgeline_command, config, tmp_path
     assert total(ridgeline_command, "--no-config", *words)[0] == ["8", "7", "6", "5"]
 
 
-def test_code_and_specification_are_below_all(ridgeline_command, config):
-    file = config("c.yaml", "application.window: 2s\noperator.total.recovery_attempts: 3")
-    result = ridgeline_command("dump-config", TINY, "--conf-file", file)
-    lines = result.stdout.splitlines()
-    (attempts,) = [line for line in lines if line.startswith("operator.total.recovery_attempts")]
-    assert attempts.split() == f"operator.total.recovery_attempts = 3 {file}:2, instead of 0 of code".split()
-
-
 def test_options_of_a_run_that_do_not_fit(ridgeline_command, config):
     text = "run: {port: many, log_level: LOUD, mster: x, conf: 5, target: x, conf_file: y}\nrun.windows: 0\n"
     file = config("c.yaml", text)
@@ -160,10 +152,3 @@ def test_secrets_are_masked(ridgeline_command, config, tmp_path, monkeypatch):
         assert result.exit_code == 0, result.stderr
         assert "hush" not in result.stdout
         assert "$env" in result.stdout
-
-
-def test_only_one_operator(ridgeline_command, config):
-    result = ridgeline_command("dump-config", TINY, "--operator", "n*", "--json")
-    keys = [row["key"] for row in json.loads(result.stdout)["values"]]
-    assert "operator.numbers.count" in keys
-    assert all(key.startswith("operator.numbers.") for key in keys)

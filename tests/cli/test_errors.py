@@ -3,7 +3,6 @@ import traceback
 
 import pytest
 import typer
-from rich.console import Console
 
 from ridgeline.api.errors import CheckpointError, Failure, Fault, OperatorError, ValidationError
 from ridgeline.api.support.tracebacks import users_frames
@@ -45,24 +44,6 @@ def test_faults_are_listed():
         "     is missing",
         "     give it",
     ]
-
-
-def test_a_failure_is_printed_in_full_on_one_line():
-    lines = text_of(OperatorError(FAILURE)).splitlines()
-    assert lines == [f"error: {FAILURE}"]
-
-
-def test_what_looks_like_markup_is_text():
-    assert text_of(CommandError("[bold]x[/bold] :smile: [/]")) == "error: [bold]x[/bold] :smile: [/]\n"
-
-
-def test_wrapped_lines_stay_indented():
-    console = Console(file=io.StringIO(), width=30, force_terminal=True, color_system=None)
-    print_error(
-        ValidationError("a", [Fault("x", "something is wrong here and it takes words", "mend")]), console
-    )
-    assert "     something is wrong here" in console.file.getvalue()
-    assert "     and it takes words" in console.file.getvalue()
 
 
 def test_reporting_errors_calls_what_comes_after_and_exits(capsys):

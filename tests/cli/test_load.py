@@ -91,12 +91,6 @@ def test_a_file_whose_name_is_no_identifier(write_app):
     assert "_2nd_try" in sys.modules
 
 
-def test_a_module(write_app):
-    write_app("module_of_it.py", 'app = APP("a")\ndef make():\n    return APP("b")')
-    assert load_application("module_of_it:app").name == "a"
-    assert load_application("module_of_it:make").name == "b"
-
-
 def test_a_syntax_error(tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\ny = = 2\n")
     error = refused("broken.py")

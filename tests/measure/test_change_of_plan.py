@@ -143,13 +143,6 @@ def test_record_ages_go_on_with_partitions_and_names(over):
     assert not any(title == "audit" for title, _ in totals)
 
 
-def test_counts_of_partitions_go_on(over):
-    rows = {row["operator"]: row for row in over.operators(NOW)}
-    assert (rows["count[0]"]["errors"], rows["count[1]"]["errors"]) == (12, 8)
-    late = {row["operator"]: row["lateRecords"] for row in over.watermarks(NOW)["operators"]}
-    assert (late["count[0]"], late["count[1]"], late["write"]) == (12, 8, 0)
-
-
 def test_backlog_goes_on(over):
     (source,) = over.progress(NOW)["sources"]
     assert source["backlogRecords"] == 1200 - 144

@@ -20,13 +20,6 @@ from ridgeline.measure.topology import StreamEdge, Topology, chain
 from support.measure.story import age, begin, burst, heartbeat, measured, planned, windows
 
 
-def test_nothing_is_known_before_the_plan():
-    measurement = Measurement()
-    assert measurement.info(5.0) == {"state": "PENDING", "stats": {}}
-    assert measurement.operators(5.0) == measurement.containers(5.0) == measurement.windows() == []
-    assert measurement.overview(5.0)["windowId"] is None
-
-
 def test_before_the_first_window_all_is_null_or_zero():
     measurement = measured()
     info = measurement.info(3.0)

@@ -1,7 +1,6 @@
 """Answers as tables and pictures."""
 
 import math
-from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 import pyarrow as pa
@@ -80,13 +79,6 @@ def test_infinite_and_unknown_are_distinguished():
     assert found["remaining_seconds"] == math.inf
     assert found["input_remaining"] is None
     assert (found["remaining_basis"], found["input_remaining_basis"]) == ("estimated", "unknown")
-
-
-def test_windows_have_times_of_day():
-    table = tables.windows_table(measured(*windows(3)).windows())
-    assert table["window_id"].to_pylist() == [0, 1, 2]
-    assert table["triggered_at"].to_pylist()[1] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
-    assert table["path"].to_pylist()[0] == ["read", "sum", "write"]
 
 
 def test_without_anything_the_columns_are_there():

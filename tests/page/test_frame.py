@@ -109,18 +109,6 @@ def test_all_of_it_is_done_with_the_keyboard(application, open_page):
     assert page.evaluate("() => document.activeElement.id") == "main"
 
 
-def test_an_operator_is_gone_to_from_a_view_that_shows_none(application, open_page):
-    page = open_page(f"{application.server.url}/#/promises")
-    page.get_by_text("The application promises nothing").wait_for()
-    page.keyboard.press("/")
-    page.get_by_role("combobox").wait_for()
-    page.keyboard.type("tota")
-    page.get_by_role("option", name="totals").wait_for()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/#/graph?operator=totals")
-    page.get_by_role("complementary", name="Operator totals").wait_for()
-
-
 def test_the_address_names_a_window_and_all_shows_it(application, open_page):
     [*_, window] = application.watch.windows(50)
     page = open_page(f"{application.server.url}/#/graph?window={window['windowId']}&operator=parse&part=1")

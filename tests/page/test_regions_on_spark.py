@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from ridgeline import Application, InputPort, Operator, OperatorError, OutputPort
+from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.testing import CollectorSink
 from support.page.browser import confirm
 from support.service.regions import Number, Numbers, PassOn
-from support.waiting import PATIENCE_SECONDS
 
-PATIENCE_MS = 1000 * PATIENCE_SECONDS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
@@ -93,21 +91,3 @@ def test_an_operator_of_another_region_is_changed_by_clicks(spark_context, tmp_p
         accessible(page)
 
         page.goto("about:blank")
-
-
-def test_a_page_keeps_what_it_knew_of_a_run_that_fails(spark_context, tmp_path, open_page):
-    open_page.expected.append("ERR_")  # once it has failed, nothing answers
-    handle = application(tmp_path / "strike", regions=1).start(
-        context=spark_context, checkpoint=str(tmp_path / "checkpoint"), quiet=True
-    )
-    page = open_page(handle.page())
-    page.get_by_text("live, ").wait_for()
-    page.get_by_role("link", name="Graph", exact=True).click()
-    page.locator('[data-node="post"]').wait_for()
-    (tmp_path / "strike").touch()
-    with pytest.raises(OperatorError, match="the post is on strike"):
-        handle.wait(PATIENCE_SECONDS)
-    expect(page.locator(".frame-head .state")).to_have_text("failed", timeout=PATIENCE_MS)
-    expect(page.locator(".sentence")).to_contain_text("the post is on strike")
-    expect(page.locator(".frame-connection")).to_contain_text("ended, as of")
-    page.locator('[data-node="post"]').wait_for()  # what was known stays

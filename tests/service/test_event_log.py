@@ -89,30 +89,6 @@ def test_any_other_line_that_is_no_event_is_named(tmp_path, run, line, text):
         replay(str(path))
 
 
-def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch):
-    name, reported = "log.jsonl", []
-    log = EventLogWriter(str(tmp_path / name), reported.append)
-    log.write(run.events[0])
-
-    def full(*_arguments, **_more):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(event_log._Lines, "add", full)
-    for event in run.events[1:]:
-        log.write(event)
-    log.close()
-    log.close()
-
-    assert reported == [
-        (
-            f"event log `{tmp_path / name}` cannot be written: No space left on device; the run continues, "
-            "and events are left out until it can be"
-        )
-    ]
-    monkeypatch.undo()
-    assert len(list(read_event_log(str(tmp_path / name)))) <= 1
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.engine.driver.run.changes import Changes, changed_event
 from ridgeline.measure.encoding import from_dict, to_dict
-from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned, WindowPlanned
+from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned
 from ridgeline.measure.measurement import Measurement
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
@@ -57,24 +57,6 @@ def test_changes_are_reported_with_their_windows(run):
     assert all(row["heldSeconds"] > 0 for row in rows if row["state"] == "APPLIED")
     asked = [event for event in run.events if isinstance(event, ApplicationChanged)]
     assert [event.number for event in asked if event.state == "QUEUED"] == [row["id"] for row in rows]
-
-
-def test_plans_come_before_their_windows(run):
-    version = None
-    for event in run.events:
-        if isinstance(event, ApplicationPlanned):
-            version = event.plan_version
-        elif isinstance(event, WindowPlanned):
-            assert event.plan_version == version
-    assert version == run.watch.info()["planVersion"]
-
-
-def test_ids_are_never_used_again(run):
-    seen = {}
-    for event in run.events:
-        if isinstance(event, ApplicationPlanned):
-            for node in event.topology.operators:
-                assert seen.setdefault(node.id, node.series) == node.series
 
 
 def test_a_log_has_the_same_figures(run):

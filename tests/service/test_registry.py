@@ -38,12 +38,6 @@ def test_nobody_else_can_read_it():
     assert stat.S_IMODE(registration.path.stat().st_mode) == 0o600
 
 
-def test_a_folder_that_others_can_read_is_closed():
-    folder().mkdir(parents=True, mode=0o755)
-    register(entry())
-    assert stat.S_IMODE(folder().stat().st_mode) == 0o700
-
-
 def test_a_process_that_is_gone_is_dropped():
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     identity = process_identity(process.pid)
@@ -59,13 +53,6 @@ def test_a_process_with_the_same_id_that_began_later_is_another_one():
     mine = entry()
     register(Entry("x", "x", "http://127.0.0.1:1", pid=mine.pid, host=mine.host, process="another boot:1"))
     assert running() == []
-
-
-def test_without_an_identity_the_id_has_to_do():
-    mine = entry()
-    register(Entry("here", "x", "http://127.0.0.1:1", pid=mine.pid, host=mine.host))
-    register(Entry("gone", "x", "http://127.0.0.1:1", pid=2**22 + 1, host=mine.host))
-    assert [found.id for found in running()] == ["here"]
 
 
 def test_other_hosts_cannot_be_checked():
@@ -105,63 +92,34 @@ def test_found_by_id_name_url_or_as_the_only_one():
     assert find("payments-1") == find("payments") == find("http://127.0.0.1:4040/") == find() == mine
 
 
-def test_a_url_that_is_not_registered_is_taken_as_it_is():
-    assert find("https://driver.example:9400/") == Entry("", "", "https://driver.example:9400")
+def test_of_none_and_of_several_it_is_said_which_there_are():
+    def refused(text, words):
+        with pytest.raises(RidgelineError, match=words):
+            find(text)
 
-
-def test_none_is_running():
-    with pytest.raises(
-        RidgelineError, match="no application of yours is running; start one with `ridgeline run FILE`"
-    ):
-        find()
-
-
-def test_the_nearest_name_is_named():
+    refused("", "no application of yours is running; start one with `ridgeline run FILE`")
     register(entry())
-    with pytest.raises(
-        RidgelineError, match=r"no application `payment` is running; did you mean `payments`\?"
-    ):
-        find("payment")
-
-
-def test_of_several_one_has_to_be_chosen():
-    register(entry())
+    refused("payment", "no application `payment` is running; did you mean `payments`")
     register(entry(id="payments-2", port=4041))
     register(entry(id="rates-1", name="rates", port=4042))
-    with pytest.raises(
-        RidgelineError,
-        match="several applications `payments` are running; say which by its id: `payments-1`, `payments-2`",
-    ):
-        find("payments")
-    with pytest.raises(RidgelineError, match=r"several applications are running; .* `rates-1` \(rates\)"):
-        find()
+    refused("payments", "`payments` are running; say which by its id: `payments-1`, `payments-2`")
+    refused("", r"several applications are running; .* `rates-1` \(rates\)")
     assert find("payments-2").url == "http://127.0.0.1:4041"
 
 
 def test_of_several_the_nearest_is_meant(tmp_path, monkeypatch):
     for name in ("shop", "shop/deep/er", "bank", "elsewhere"):
         (tmp_path / name).mkdir(parents=True)
+    far = {"checkpoint": str(tmp_path / "bank" / "state")}, {"folders": [str(tmp_path / "shop/deep/er")]}
     for number, (place, more) in enumerate(
-        [
-            ("shop", {}),
-            ("bank", {}),
-            ("elsewhere", {"checkpoint": str(tmp_path / "bank" / "state")}),
-            ("elsewhere", {"folders": [str(tmp_path / "shop" / "deep" / "er")]}),
-        ]
+        zip(("shop", "bank", *["elsewhere"] * 2), ({}, {}, *far), strict=True)
     ):
         monkeypatch.chdir(tmp_path / place)
         register(entry(id=f"payments-{number}", port=4040 + number, **more))
-    found = {}
-    for place in ("shop", "shop/deep", "shop/deep/er", "bank"):
+    for place, number in (("shop", 0), ("shop/deep", 0), ("shop/deep/er", 3), ("bank", 1)):
         monkeypatch.chdir(tmp_path / place)
         assert find() == find("payments")
-        found[place] = find().id
-    assert found == {
-        "shop": "payments-0",
-        "shop/deep": "payments-0",
-        "shop/deep/er": "payments-3",
-        "bank": "payments-1",
-    }
+        assert find().id == f"payments-{number}", place
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(RidgelineError, match=r"say which by its id: `payments-2` \(payments\), `payments-3`"):
         find()
@@ -191,10 +149,7 @@ def test_where_it_is(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
     (tmp_path / "home").write_text("a file")
-    with pytest.raises(
-        RidgelineError,
-        match=r"cannot be registered in .*; set `RIDGELINE_HOME` to a folder that you may write",
-    ):
+    with pytest.raises(RidgelineError, match=r"cannot be registered in .*; set `RIDGELINE_HOME` to a folder"):
         register(entry())
     assert running() == []
 
@@ -204,9 +159,7 @@ def test_a_registry_that_somebody_else_made_is_refused():
     folder().mkdir(parents=True, mode=0o777)
     os.chown(folder(), 65534, 65534)
     for use in (running, lambda: register(entry())):
-        with pytest.raises(
-            RidgelineError, match=r"the registry of applications is refused: .* \(owner `nobody`, mode 0755"
-        ):
+        with pytest.raises(RidgelineError, match=r"applications is refused: .* \(owner `nobody`, mode 0755"):
             use()
     assert files() == []
 
@@ -214,7 +167,5 @@ def test_a_registry_that_somebody_else_made_is_refused():
 def test_a_registry_that_others_can_write_to_is_refused():
     register(entry())
     folder().chmod(0o777)
-    with pytest.raises(
-        RidgelineError, match=r"can be written by others .*; run `chmod -R go-w .*set `RIDGELINE_HOME` to"
-    ):
+    with pytest.raises(RidgelineError, match=r"by others .*; run `chmod -R go-w .*set `RIDGELINE_HOME` to"):
         running()

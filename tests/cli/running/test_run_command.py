@@ -4,7 +4,6 @@ import signal
 import threading
 from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
 
 from ridgeline.api.columns.schema import Schema
@@ -76,12 +75,6 @@ def test_sinks_with_a_result():
     ]
 
 
-def test_batches_without_a_schema():
-    made = Collector(None)
-    made.windows[3] = [pa.record_batch({"n": list(range(30))})]
-    assert lines({"sink": made})[2] == "  {'n': 0}"
-
-
 def test_the_first_signal_sets_the_event_and_is_named():
     announced = []
     for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
@@ -99,13 +92,6 @@ def test_a_run_that_stops_for_another_reason_is_not_killed_by_the_first_signal()
         assert stopper.event.is_set()
         signal.raise_signal(signal.SIGINT)
     assert (stopper.stopped_by, announced) == ("the end of its output", [1])
-
-
-def test_handlers_are_put_back():
-    before = signal.getsignal(signal.SIGINT)
-    with Stopper(lambda: None, lambda: None):
-        assert signal.getsignal(signal.SIGINT) is not before
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_thread_gives_its_result_or_its_error():

@@ -9,7 +9,6 @@ from ridgeline.cli.running.view import (
     LiveView,
     LongWindows,
     PlainView,
-    retry_line,
     service_line,
     stopping_line,
     window_line,
@@ -102,10 +101,6 @@ def test_who_stops_a_long_window_is_shown_how_long_it_takes():
     )
     for short in ({**progress, "elapsedSeconds": 1.0}, {**progress, "running": False}):
         assert stopping_line(short).startswith("stopping after windows under way; Ctrl-C again")
-
-
-def test_long_reasons_are_cut():
-    assert retry_line(3, 1, "x" * 1000) == f"window 3 runs again (attempt 2): {'x' * 240} ..."
 
 
 # The live screen --------------------------------------------------------------------------------------------

@@ -104,12 +104,6 @@ def test_timestamps_from_the_ends_of_time_do_not_overflow():
     assert found.total == pytest.approx(3 * NOW - NOW)  # the two ends cancel
 
 
-def test_a_sample_leaves_its_arrays_alone():
-    times = np.array([NO_TIME, NOW_US - 5, NOW_US + 5])
-    times.flags.writeable = False
-    sample("emit", "INFO", [times], [times], NOW)
-
-
 # ------------------------------------------------------------------------------------------------ figures
 
 
@@ -174,21 +168,6 @@ def test_ages_that_are_no_longer_negative_at_the_commit_are_not_counted_as_such(
     assert (found.negative, found.minimum) == (0, pytest.approx(0.15))
     assert found.p50 == pytest.approx(0.15, rel=0.01)
     assert ages.totals(1, "commit").counts[AGE_BOUNDS_SECONDS.index(0.25)] == 1
-
-
-def test_levels_are_those_of_kip_613():
-    ages = RecordAges()
-    for place in ("emit", "state", "source"):
-        ages.add(1, of_ages([1], place), NOW)
-    ages.add_committed(1, of_ages([1], "commit"), 0.0, NOW)
-    assert ages.places(1) == ("source", "state", "emit", "commit")
-    assert [ages.figures(1, place, NOW).level for place in ages.places(1)] == [
-        "INFO",
-        "TRACE",
-        "INFO",
-        "INFO",
-    ]
-    assert ages.places(2) == ()
 
 
 def test_commit_has_a_call_of_its_own():

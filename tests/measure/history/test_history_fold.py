@@ -109,14 +109,6 @@ def test_when_readers_see_records_counts_more_than_when_they_are_committed():
     assert steps(feed, "work", step=1)[-1]["ageMs"] is None
 
 
-def test_of_a_young_run_all_is_answered_in_seconds():
-    feed, topology = Feed(), chain_graph()
-    for number in range(100):
-        feed.window(topology, BASE + number)
-    answer = operator_history(feed.fold, "work", feed.rows[-1][0], -86_400)
-    assert (answer["step"], len(answer["steps"])) == (1, 100)
-
-
 def test_an_operator_that_is_removed_and_added_again_has_a_gap():
     feed, whole, less = Feed(), chain_graph(), graph({"read": (0, 0), "sink": (1, 1)}, [("read", "sink")])
     for number in range(90):

@@ -75,16 +75,6 @@ def test_launch_reading_restoring_and_decoding_are_transfer_and_slots_are_wait()
     assert found["F"] == (64, 2, 7 + 44.5, 10.5)
 
 
-def test_an_input_has_its_compute_only():
-    topology = seed_graph()
-    assert parts(topology, run(topology, {**SEED_MS, "A": 7}, launch_ms=3, transfer_ms=2))["A"] == (
-        7,
-        7,
-        0,
-        0,
-    )
-
-
 def test_the_slowest_upstream_counts_and_those_without_a_report_are_left_out():
     topology = graph({"A": (0, 0), "B": (1, 0), "C": (2, 1)}, ["AC", "BC"])
     times = run(topology, {"A": 10, "B": 50, "C": 20})

@@ -1,10 +1,9 @@
 import math
-from dataclasses import replace
 
 import pytest
 
 from ridgeline.measure.events import ApplicationPlanned, SparkTrigger, WindowPlanned
-from ridgeline.measure.latency.window_phases import WindowPhases, phase_table
+from ridgeline.measure.latency.window_phases import phase_table
 from support.measure.simulated_window import BASE, graph, reported, run
 
 TOPOLOGY = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
@@ -50,24 +49,6 @@ def test_the_phases_of_a_run_add_up_and_are_explained():
     assert (user.median, user.mean, user.p95, user.first) == pytest.approx(
         (0.0345, 0.0345, 0.039, 0.030), abs=1e-6
     )
-
-
-def test_what_has_no_name_is_reported():
-    containerless = replace(times_of(0), containers={}, operators={})
-    table = phase_table([planned(), *events_of(containerless)])
-    whole = containerless.published - containerless.began
-    assert table.explained == pytest.approx(1 - (containerless.returned - containerless.launched) / whole)
-
-
-def test_at_least_half_of_a_short_runs_windows_are_warm():
-    events = [planned(), *(event for window in range(5) for event in events_of(times_of(window)))]
-    assert [
-        (table.left_out, table.windows) for table in (phase_table(events), phase_table(events, warm_up=1))
-    ] == [(2, 3), (1, 4)]
-
-
-def test_before_the_first_window_there_is_no_table():
-    assert WindowPhases(TOPOLOGY).table() is None
 
 
 def test_the_driver_is_asked_for_the_time_between_windows_unless_the_schedule_waits():

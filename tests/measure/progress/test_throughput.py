@@ -19,14 +19,6 @@ def test_steady_windows_give_their_rate():
     )
 
 
-def test_the_first_window_counts_as_long_as_a_window_is():
-    throughput = Throughput(window_seconds=0.5)
-    throughput.add(START, [1], [{"in": 100}], [{}])
-    assert throughput.rates(1, START).tuples_in == pytest.approx(200)
-    throughput.add(START + 0.5, [1], [{"in": 300}], [{}])
-    assert throughput.rates(1, START + 0.5).tuples_in == pytest.approx(400)  # 400 tuples in 1 s, not in 10
-
-
 def test_only_the_last_interval_counts():
     throughput = Throughput(interval_seconds=2)
     for second, tuples in enumerate((1000, 10, 20), 1):
@@ -88,13 +80,6 @@ def test_a_clock_that_was_set_back_divides_by_nothing():
     throughput.add(START, [1], [{"in": 10}], [{"out": 2}])
     throughput.add(START - 50, [1], [{"in": 10}], [{}])
     assert throughput.rates(1, START - 50) == Rates({"in": 30.0}, {"out": 2.0}, 30.0, 2.0, 1.0)
-
-
-def test_totals_are_since_the_start():
-    throughput = Throughput(interval_seconds=1)
-    for second in range(100):
-        throughput.add(START + second, [7], [{"left": 2, "right": 1}], [{"out": 1}])
-    assert throughput.totals(7) == Totals({"left": 200, "right": 100}, {"out": 100}, 300, 100)
 
 
 def test_an_unknown_operator_has_no_ports():

@@ -183,14 +183,6 @@ def test_a_refusal_is_said(collector):
     assert "takes no traces" in said[0]
 
 
-def test_secrets_are_masked_in_names_and_reasons(collector):
-    _, events = events_of(payments())
-    named = replace(events[0], application="shop password=hunter2")
-    traced(collector.url, [named, *events[1:]])
-    assert collector.requests
-    assert "hunter2" not in str(collector.requests)
-
-
 @pytest.mark.parametrize(
     ("options", "variables", "text"),
     [

@@ -116,13 +116,6 @@ def test_properties_show_no_secrets(client):
     )
 
 
-def test_attributes(client):
-    assert client.get("/logicalPlan/operators/balances/attributes?attributeName=partitions") == {
-        "partitions": 2
-    }
-    assert client.get("/logicalPlan/attributes")["heartbeat_interval"] == 1.0
-
-
 def test_the_physical_plan(client):
     plan = client.get("/physicalPlan")
     assert [row["operator"] for row in plan["operators"]] == [
@@ -137,14 +130,6 @@ def test_the_physical_plan(client):
     assert client.get("/physicalPlan/operators/3") == plan["operators"][2]
 
 
-def test_containers(client):
-    everything = client.get("/physicalPlan/containers")["containers"]
-    assert client.get("/physicalPlan/containers/0") == everything[0]
-    assert everything[0]["operators"] == {"1": "source"}
-    assert client.get("/physicalPlan/containers?states=idle,running")["containers"] == everything
-    assert client.get("/physicalPlan/containers?states=SILENT") == {"containers": []}
-
-
 def test_record_age_is_exact(client):
     rows = client.get("/recordAge")["operators"]
     assert {
@@ -156,12 +141,6 @@ def test_record_age_is_exact(client):
         ("sink", "publish", 3000.0, 3000.0, 3000.0, 15),
     }
     assert client.get("/recordAge?operator=sink")["operators"] == rows[1:]
-
-
-def test_progress(client):
-    progress = client.get("/progress")
-    assert progress["application"]["verdict"] == "keeping up"
-    assert progress["sources"][0]["operator"] == "source"
 
 
 @pytest.mark.parametrize(

@@ -301,14 +301,6 @@ def test_an_entry_that_others_can_write_is_not_believed(store, presence):
         presence().claim("x")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="gives a file to another user")
-def test_an_entry_of_another_user_is_not_believed(store):
-    EntryFolder(store).write(entry("one"))
-    os.chown(place(store, "one"), 12345, 12345)
-    (found,) = EntryFolder(store).entries()
-    assert "belongs to somebody else (owner `12345`" in found.fault
-
-
 def test_a_store_that_is_gone_for_a_while_ends_nothing(store, presence):
     warnings = []
     mine = presence(warn=warnings.append)
@@ -323,26 +315,6 @@ def test_a_store_that_is_gone_for_a_while_ends_nothing(store, presence):
     wait_until(lambda: len(warnings) > 1, "the good news")
     assert warnings[1:] == ["the store has the entry of `one` again"]
     assert states(store) == {"one": "running"}
-
-
-def test_a_driver_that_was_replaced_does_not_write_over_the_later_one(store, presence):
-    mine = presence()
-    mine.claim("x")
-    EntryFolder(store).write(entry("one", start=2, process="b:2"))
-    wait_until(lambda: not mine._thread.is_alive(), "the end of its heartbeats")
-    mine.end("it was stopped", failed=False)
-    assert EntryFolder(store).read("one").entry.host == "elsewhere"
-
-
-def test_two_hundred_entries_are_listed_at_once(store):
-    """A hundred of them name addresses at which nothing answers, some of which hang."""
-    folder = EntryFolder(store)
-    for number in range(200):
-        address = f"http://192.0.2.{number + 1}:4040" if number < 100 else ""
-        state = "running" if number < 150 else "failed"
-        folder.write(entry(f"app-{number:03}", address=address, state=state))
-    found = states(store)
-    assert list(found.values()) == ["running"] * 150 + ["failed"] * 50
 
 
 @pytest.mark.parametrize("name", ["", ".x", "a/b", "../x", "a b", "é", "x" * 201, "a\n"])
