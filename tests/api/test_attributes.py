@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import typing
-from decimal import Decimal
 from numbers import Real
 
 import pytest
@@ -43,19 +42,12 @@ def test_each_default_obeys_its_own_rule():
     [
         ("partitions", "3", 3),
         ("partitions", 3, 3),
-        ("recovery_attempts", 0, 0),
         ("unifier_limit", None, None),
         ("partition_parallel", "True", True),
-        ("partition_parallel", False, False),
         ("processing_mode", "at_most_once", ProcessingMode.AT_MOST_ONCE),
-        ("processing_mode", ProcessingMode.EXACTLY_ONCE, ProcessingMode.EXACTLY_ONCE),
         ("partitioner", PARTITIONER, PARTITIONER),
         ("heartbeat_interval", 2, 2.0),
-        ("heartbeat_interval", "0.5", 0.5),
         ("heartbeat_interval", "500ms", 0.5),
-        ("heartbeat_timeout", "2m", 120.0),
-        ("throughput_calculation_interval", "2s", 2.0),
-        ("stats_max_allowable_windows_lag", "10", 10),
         ("metrics_recording_level", "trace", RecordingLevel.TRACE),
     ],
 )
@@ -67,41 +59,25 @@ def test_values_are_taken_as_text_too(name, value, checked):
     ("name", "value", "rule"),
     [
         ("partitions", 0, "must be at least 1"),
-        ("partitions", "0", "must be at least 1"),
         ("partitions", 2.0, "must be a whole number"),
-        ("partitions", Decimal("2.5"), "must be a whole number"),
         ("partitions", True, "must be a whole number"),
         ("partitions", "two", "must be a whole number"),
-        ("partitions", None, "must be a whole number"),
-        ("partitions", -1, "must be at least 1"),
         ("partitions", 2**16 + 1, "must be at most 65536"),
-        ("application_window_count", 0, "must be at least 1"),
         ("application_window_count", 10**30, "must be at most 2147483647"),
-        ("error_tuples_kept", -1, "must be at least 0"),
-        ("snapshot_interval", 0, "must be at least 1"),
-        ("windows_kept", "0", "must be at least 1"),
-        ("windows_kept", False, "must be a whole number"),
         ("stats_max_allowable_windows_lag", 9, "must be at least 10"),
         ("heartbeat_interval", "0.1ms", YEAR),
-        ("heartbeat_interval", 1e12, YEAR),
         ("heartbeat_timeout", "8761h", YEAR),
         ("recovery_attempts", -1, "must be at least 0"),
         ("unifier_limit", 1, "must be at least 2"),
-        ("memory_mb", 0, "must be at least 1"),
-        ("vcores", "2.5", "must be a whole number"),
-        ("gpus", -1, "must be at least 1"),
         ("partition_parallel", 1, "must be true or false"),
         ("processing_mode", "SOMETIMES", "must be one of AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE"),
         ("partitioner", "sticky", "must be a `Partitioner`"),
         ("partitioner", StickyPartitioner, "must be a `Partitioner`"),
         ("heartbeat_interval", 0, SECONDS),
-        ("heartbeat_interval", "0ms", SECONDS),
         ("heartbeat_interval", -1.5, SECONDS),
         ("heartbeat_interval", float("inf"), SECONDS),
         ("heartbeat_timeout", "soon", SECONDS),
-        ("heartbeat_timeout", True, SECONDS),
         ("heartbeat_timeout", None, SECONDS),
-        ("stats_max_allowable_windows_lag", 1.5, "must be a whole number"),
         ("metrics_recording_level", "DEBUG", "must be one of OFF, INFO, TRACE"),
     ],
 )

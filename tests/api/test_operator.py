@@ -1,8 +1,5 @@
-import copy
-import pickle
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import cloudpickle
 import pytest
 from pydantic import Field
 
@@ -173,49 +170,6 @@ def test_state_that_somebody_forgot_to_declare_is_reported():
     assert str(error.value) == text
     operator.seen = 3
     assert operator.seen == 3
-
-
-def local_operator() -> Operator:
-    class Item(NamedTuple):
-        name: str
-
-    class Local(Operator):
-        items = InputPort(Item, key=lambda item: item.name)
-        out = OutputPort(Item)
-        size: int = 3
-        counts = KeyedState(int, default=0)
-
-        def __init__(self, **properties):
-            super().__init__(**properties)
-            self.made = Item("made")
-
-        @items.process
-        def take(self, item):
-            self.counts[item.name] += 1
-            self.out.emit(item)
-
-    return Local(size=5)
-
-
-@pytest.mark.parametrize(
-    "travel", [copy.deepcopy, copy.copy, lambda value: pickle.loads(cloudpickle.dumps(value))]
-)
-def test_an_operator_travels_with_its_properties_and_without_its_state(travel):
-    operator = local_operator()
-    operator.counts["a"] += 1
-    operator.out.open()
-    operator.out.emit(("a",))
-    arrived = travel(operator)
-    assert arrived.size == 5
-    assert arrived.made == ("made",)
-    assert len(arrived.counts) == 0
-    assert arrived.out is not operator.out
-    assert arrived.out.operator is arrived
-    arrived.out.open()
-    arrived.take(arrived.made)
-    assert [part.rows for part in arrived.out.drain()] == [[("made",)]]
-    assert check_properties(arrived) == ({"size": 5}, [])
-    assert operator_type(type(arrived)).inputs["items"].process_name == "take"
 
 
 @pytest.mark.guide("002", "Stateless")

@@ -264,26 +264,3 @@ def test_they_can_be_keys(partitions: int) -> None:
     assert len(run_local(app).collected("sink")) == 12
     assert stable_hash(Colour.RED) == stable_hash("red")
     assert stable_hash(IDS[1]) == stable_hash(str(IDS[1]))
-
-
-def test_a_stream_without_nulls_goes_into_a_typed_port() -> None:
-    class Total(NamedTuple):
-        user: str
-        total: int
-
-    solid = pa.schema(
-        [pa.field("user", pa.string(), nullable=False), pa.field("total", pa.int64(), nullable=False)]
-    )
-
-    class Take(Operator):
-        totals = InputPort(Total)
-        done = OutputPort(object)
-
-        @totals.process
-        def take(self, total: Total) -> None:
-            self.done.emit(total)
-
-    app = Application("typed")
-    totals = app.read("in", ListInput(solid, [{"user": "a", "total": 1}]))
-    totals.process("take", Take()).write("sink", CollectorSink())
-    assert run_local(app).collected("sink") == [Total("a", 1)]

@@ -22,7 +22,6 @@ from ridgeline.api import (
     OutputPort,
     Partition,
     Partitioner,
-    State,
 )
 from ridgeline.plan import find_faults, find_notes
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
@@ -214,34 +213,6 @@ def test_equal_times_stay_in_the_order_of_arrival_and_no_time_is_an_error() -> N
     assert caught.value.failure.operator == "last"
     assert "port `prices` takes its tuples in the order of their times" in caught.value.failure.error
     assert "has none; emit it with `timestamp=`" in caught.value.failure.error
-
-
-class Both(Operator):
-    """Counts in state, so that an unordered second port changes nothing."""
-
-    prices = InputPort(Price, key="symbol", order="KEPT")
-    others = InputPort(Price, optional=True)
-    last = OutputPort(Price)
-    count = State(0)
-
-    @prices.process
-    def note(self, price: Price) -> None:
-        self.last.emit(price)
-
-    @others.process
-    def other(self, price: Price) -> None:
-        self.count += 1
-
-
-def test_only_the_port_that_declares_it_needs_order() -> None:
-    app = Application("prices")
-    prices = app.add_operator("prices", Prices())
-    deal = app.add_operator("deal", Deal(), partitions=2)
-    both = app.add_operator("both", Both())
-    app.add_stream("prices", prices.prices, deal.prices, both.prices)
-    app.add_stream("dealt", deal.out, both.others)
-    app.add_stream("last", both.last, app.add_operator("sink", CollectorSink(Price)).input)
-    assert not find_faults(app)
 
 
 class Pass(Deal):

@@ -1,6 +1,3 @@
-from typing import Any
-
-import pyarrow as pa
 import pytest
 
 from ridgeline.api import Application, InputPort, Locality, Operator, OutputPort, ProcessingMode
@@ -9,7 +6,7 @@ from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.plan import PortRef, validate
 from support.plan.faulty_operators import chain
-from support.plan.parts import Balance, Filter, Payment, Source, Store
+from support.plan.parts import Filter, Payment, Source, Store
 from support.rows import in_a_row
 
 
@@ -56,37 +53,6 @@ def test_schemas_flow_through_any() -> None:
     assert {stream.schema.type for stream in logical.streams} == {Payment}
     assert logical.operator("store").inputs["input"].type is Payment
     assert logical.operator("keep").outputs["passed"].type is Payment
-
-
-class Declaring(Operator):
-    data = InputPort(Any)
-    out = OutputPort(Any)
-
-    schema: Any
-
-    def __init__(self, **properties: Any) -> None:
-        super().__init__(**properties)
-        self.declare_schema("out", properties["schema"])
-
-    @data.process
-    def go(self, tuple: Any) -> None: ...
-
-
-def test_schemas_of_an_instance() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    arrow = pa.schema([("account", pa.int64()), ("cents", pa.int64())])
-    one = app.add_operator("one", Declaring(schema=arrow))
-    two = app.add_operator("two", Declaring(schema=Balance))
-    merge = app.add_operator("merge", Declaring(schema=object))
-    app.add_stream("payments", source.payments, one.data)
-    app.add_stream("one", one.out, two.data)
-    app.add_stream("two", two.out, merge.data)
-    app.add_stream("three", merge.out, app.add_operator("store", Store()).input)
-    streams = {stream.name: stream.schema.describe() for stream in validate(app).streams}
-    assert streams["one"] == "pyarrow.Schema(account: int64, cents: int64)"
-    assert streams["two"] == "Balance(account: int64, cents: int64)"
-    assert streams["three"] == "object"
 
 
 def test_properties_are_validated_on_copies() -> None:

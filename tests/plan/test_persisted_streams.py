@@ -6,29 +6,17 @@ from typing import NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputPort, Module, Operator, OutputPort
+from ridgeline import Application, InputPort, Operator
 from ridgeline.operators import ConsoleOutput, FileOutput, Filter
 from ridgeline.plan import find_faults, plan_application, validate
 from ridgeline.plan.show.to_json import to_dict
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import read_specification
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.testing import CollectorSink, ListInput
 
 
 class Number(NamedTuple):
     value: int
-
-
-class Positive(Module):
-    numbers = InputPort(Number)
-    kept = OutputPort(Number)
-
-    def populate(self, app: Application) -> None:
-        first = app.add_operator("first", Filter(lambda number: number.value > 0))
-        second = app.add_operator("second", Filter(lambda number: number.value > 1))
-        app.add_stream("between", first.output, second.data, persist=CollectorSink(Number))
-        self.numbers.connect(first.data)
-        self.kept.connect(second.output)
 
 
 class Pair(Operator):
@@ -55,20 +43,6 @@ def test_plans_say_what_only_writes_a_stream_down() -> None:
     assert stream["persisted"] == ["numbers_persisted.input"]
     assert stream["locality"] == "THREAD_LOCAL"
     assert stream["localities"] == ["THREAD_LOCAL", None]
-
-
-def test_modules_may_persist_their_streams_and_be_persisted() -> None:
-    app = Application("numbers")
-    source = app.add_operator("source", ListInput(Number, [(0,), (1,), (2,)]))
-    positive = app.add_module("positive", Positive())
-    sink = app.add_operator("sink", CollectorSink(Number))
-    entering = {positive.numbers: CollectorSink(Number)}
-    app.add_stream("numbers", source.output, positive.numbers, persist=entering)
-    app.add_stream("kept", positive.kept, sink.input)
-    run = run_local(app)
-    assert run.collected("positive_numbers_persisted") == [Number(0), Number(1), Number(2)]
-    assert run.collected("positive.between_persisted") == [Number(1), Number(2)]
-    assert run.collected("sink") == [Number(2)]
 
 
 @pytest.mark.parametrize(

@@ -142,37 +142,6 @@ def test_reader_has_the_partitions_of_what_is_before_the_queue() -> None:
     assert found["sink"].logical.operator("kept_to_sink").attributes["partitions"] == 3
 
 
-def test_operators_and_streams_of_modules() -> None:
-    class Clean(Module):
-        data = InputPort(Number)
-        output = OutputPort(Number)
-
-        def populate(self, app: Application) -> None:
-            first = app.add_operator("first", Filter(positive))
-            second = app.add_operator("second", Filter(positive))
-            app.add_stream("inner", first.output, second.data, decoupled=True)
-            self.data.connect(first.data)
-            self.output.connect(second.output)
-
-    app = Application("modules")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    clean = app.add_module("clean", Clean())
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, clean.data, decoupled=True)
-    app.add_stream("clean", clean.output, sink.input)
-    assert names(validate(app).regions) == {
-        "source": ("source",),
-        "clean-first": ("clean.first",),
-        "clean-second": ("clean.second", "sink"),
-    }
-    found = plans(app)
-    assert streams(found["clean-first"]) == [
-        "numbers_to_clean-first.output -> clean.first.data",
-        "clean.first.output -> clean-inner_queue.input",
-    ]
-    assert streams(found["clean-second"])[0] == "clean.second.output -> sink.input"
-
-
 def test_dead_letters_of_all_regions_come_together() -> None:
     app = Application("letters", on_error="SKIP")
     source = app.add_operator("source", ListInput(Number, [(1,)]))

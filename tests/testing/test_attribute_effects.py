@@ -256,8 +256,8 @@ ELSEWHERE = {
     "buffer_memory_mb": "stram/test_waiting.py",
     "callback_timeout": "engine/driver/test_watchdog.py",
     "heartbeat_timeout": "engine/driver/test_watchdog.py",
-    "stats_max_allowable_windows_lag": "measure/latency/test_latency_lag.py",
-    "ages_from_newest_record": "measure/age/test_from_newest.py",
+    "stats_max_allowable_windows_lag": "measure/latency/test_fold.py",
+    "ages_from_newest_record": "measure/age/test_record_age.py",
     "speculation": "engine/driver/slots/test_spare.py",
     "speculation_multiplier": "stram/test_speculation.py",
 }

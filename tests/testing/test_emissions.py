@@ -52,21 +52,6 @@ class InSetup(Counting):
         self.out.emit(Number(-1))
 
 
-class InActivate(Counting):
-    def activate(self) -> None:
-        self.out.emit_batch(pa.RecordBatch.from_pydict({"n": [-1]}))
-
-
-class InDeactivate(Counting):
-    def deactivate(self) -> None:
-        self.out.emit(Number(-1))
-
-
-class InTeardown(Counting):
-    def teardown(self) -> None:
-        self.out.emit(Number(-1))
-
-
 class InCommitted(Counting):
     def committed(self, window_id: int) -> None:
         self.out.emit(Number(-1))
@@ -77,7 +62,7 @@ class InProgress(Counting):
         self.out.emit(Number(-1))
 
 
-@pytest.mark.parametrize("kind", [InSetup, InActivate, InDeactivate, InTeardown, InCommitted, InProgress])
+@pytest.mark.parametrize("kind", [InSetup, InCommitted, InProgress])
 def test_emission_outside_of_a_window_is_refused(kind: type[Counting]) -> None:
     callback = kind.__name__.removeprefix("In").lower()
     text = fails(kind())
@@ -116,17 +101,6 @@ class ThreadBetween(Counting):
         assert STRAY in str(in_thread(lambda: self.out.emit(Number(-1))))
 
 
-class ThreadBefore(Counting):
-    def setup(self, context: OperatorContext) -> None:
-        assert STRAY in str(in_thread(lambda: self.out.emit(Number(-1))))
-
-
-class ThreadAtTheEnd(Counting):
-    def committed(self, window_id: int) -> None:
-        if window_id == 2:
-            in_thread(lambda: self.out.emit(Number(-1)))
-
-
 class ThreadWithin(Counting):
     def emit_tuples(self) -> None:
         assert STRAY in str(in_thread(lambda: self.out.emit(Number(-1))))
@@ -134,7 +108,7 @@ class ThreadWithin(Counting):
         super().emit_tuples()
 
 
-@pytest.mark.parametrize("kind", [ThreadBetween, ThreadBefore, ThreadAtTheEnd, ThreadWithin])
+@pytest.mark.parametrize("kind", [ThreadBetween, ThreadWithin])
 def test_emission_from_another_thread_fails_the_operator_and_not_only_the_thread(
     kind: type[Counting],
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -36,17 +35,6 @@ class Lenient(NamedTuple):
     number: int | None
     amount: float | None
     text: str | None
-
-
-class Street(NamedTuple):
-    name: str
-    number: int | None
-
-
-class House(NamedTuple):
-    street: Street
-    floors: list[int] | None
-    names: dict[str, float]
 
 
 WHOLE: Columns = {"number": [1, 2, 3], "amount": [1.5, 2.5, 3.5], "text": ["a", "b", "c"]}
@@ -97,38 +85,6 @@ def test_a_null_is_refused_where_the_type_does_not_allow_none(form: Form, column
 def test_none_goes_through_where_the_type_allows_it(form: Form, schema: Any) -> None:
     batch = form({"number": [1, None], "amount": [None, 2.5], "text": ["a", None]})
     assert emitted(schema, batch) == [(1, None, "a"), (None, 2.5, None)]
-
-
-@pytest.mark.parametrize(
-    ("house", "field"),
-    [
-        (House(None, [1], {"a": 1.0}), "street"),  # type: ignore[arg-type]
-        (House(Street(None, 1), [1], {"a": 1.0}), "street.name"),  # type: ignore[arg-type]
-        (House(Street("a", 1), [1, None], {"a": 1.0}), "floors[]"),  # type: ignore[list-item]
-        (House(Street("a", 1), None, {"a": None}), "names{}"),  # type: ignore[dict-item]
-    ],
-)
-def test_nulls_within_values_are_refused_too(house: House, field: str) -> None:
-    good = House(Street("b", None), None, {"a": math.nan})
-    kind = emit_on(House).schema.arrow
-    rows = [
-        {
-            "street": row.street and row.street._asdict(),
-            "floors": row.floors,
-            "names": list(row.names.items()),
-        }
-        for row in (good, good, house)
-    ]
-    assert len(emitted(House, pa.Table.from_pylist(rows[:2], kind))) == 2
-    with pytest.raises(SchemaError) as caught:
-        emitted(House, pa.Table.from_pylist(rows, kind))
-    assert str(caught.value).startswith(f"column `{field}` of a batch emitted on `out` is null in row 2; ")
-    point = emit_on(House)
-    point.emit(good)
-    point.emit(house)
-    with pytest.raises(SchemaError) as caught:
-        point.drain()
-    assert f"field `{field}` is null, which its type does not allow" in str(caught.value)
 
 
 def test_a_stream_that_nobody_reads_is_not_checked() -> None:

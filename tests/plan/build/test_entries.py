@@ -55,7 +55,6 @@ def planned(app, properties):
 @pytest.mark.parametrize(
     ("given", "properties", "name", "value"),
     [
-        ({}, {"source.options.maxOffsetsPerTrigger": "1000"}, "options", {"maxOffsetsPerTrigger": "1000"}),
         (
             {},
             {"source.options.kafka.bootstrap.servers": "a:1,b:2"},
@@ -69,7 +68,6 @@ def planned(app, properties):
             {"x": "1", "y": "3", "z": "=4"},
         ),
         ({}, {"source.options.z": "3", "source.options": '{"y": "2"}'}, "options", {"y": "2", "z": "3"}),
-        ({}, {"source.limits.rows": "5"}, "limits", {"rows": 5}),
         ({}, {"source.lists.a": "[1, 2]"}, "lists", {"a": [1, 2]}),
         (
             {"pool": Pool(size=4)},

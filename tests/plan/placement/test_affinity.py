@@ -91,14 +91,6 @@ CONTRADICTIONS: list[tuple[list[AffinityRule], dict[str, str], str]] = [
             f"puts them together; {REMEDY}"
         ),
     ),
-    (
-        [AffinityRule("ANTI_AFFINITY", ["check", "log"], locality="CONTAINER_LOCAL")],
-        {"rejected": "THREAD_LOCAL"},
-        (
-            f"{APART_1} CONTAINER_LOCAL of `check`, `log`) wants `check`, `log` apart, "
-            f"but stream `rejected` (THREAD_LOCAL) puts them together; {REMEDY}"
-        ),
-    ),
 ]
 
 
@@ -128,16 +120,10 @@ HOSTLESS: list[tuple[list[AffinityRule], dict[str, Any], str]] = [
         {"locality_host": "b"},
         "leave nowhere for `balances`",
     ),
-    ([AffinityRule("ANTI_AFFINITY", ["balances"], hosts=["b"])], {"locality_host": "b"}, "leave nowhere"),
     (
         [AffinityRule("AFFINITY", ["check", "balances"]), AffinityRule("AFFINITY", ["check"], hosts=["a"])],
         {"locality_host": "b"},
         "leave nowhere for `check`, `balances`",
-    ),
-    (
-        [AffinityRule("ANTI_AFFINITY", ["balances", "balances"])],
-        {"locality_host": "b", "partitions": 2},
-        "leave too few places for `balances`",
     ),
     (
         [AffinityRule("ANTI_AFFINITY", ["log", "balances"]), AffinityRule("AFFINITY", ["log"], hosts=["b"])],

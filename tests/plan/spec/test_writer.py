@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ridgeline import AffinityRule, Application, InputPort, Module, Operator, OutputPort
+from ridgeline import AffinityRule, Application, Operator
 from ridgeline.api.errors import ValidationError
 from ridgeline.api.support.masking import secrets_in
 from ridgeline.plan import plan_application
@@ -133,30 +133,3 @@ def test_what_cannot_be_written_names_operator_and_property(app, text):
     assert len(found) == 1
     assert text in found[0]
     assert "geheim" not in found[0]
-
-
-class Twice(Module):
-    data = InputPort(object)
-    output = OutputPort(object)
-    limit: int = 5
-
-    def populate(self, app):
-        first = app.add_operator("first", Step(limit=self.limit))
-        second = app.add_operator("second", Step())
-        app.add_stream("between", first.output, second.data)
-        self.data.connect(first.data)
-        self.output.connect(second.output)
-
-
-@pytest.mark.parametrize("form", Form)
-def test_modules_and_localities_of_sinks(form):
-    app = Application("modules")
-    source = app.add_operator("source", Source())
-    sink = app.add_operator("sink", Sink(name="x"))
-    twice = app.add_module("twice", Twice(limit=7), partitions=2)
-    app.add_stream("all", source.output, twice.data)
-    app.add_stream("twice", twice.output, sink.data, sink.other, locality={sink.data: "NODE_LOCAL"})
-    text = write_specification(app, form)
-    again = read_specification(read_document(text, form), "file")
-    assert said(again) == said(app)
-    assert said(again)[0]["logical"]["operators"][1]["name"] == "twice.first"
