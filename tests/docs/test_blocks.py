@@ -13,7 +13,7 @@ from support import services
 from support.docs import pages
 from support.docs.pages import blocks
 from support.jars import jars
-from support.kafka.feed import producer
+from support.operators.kafka_topics import producer
 from support.paths import ROOT, TESTS
 from support.services.fixtures import ready
 from support.typing.checkers import pyright

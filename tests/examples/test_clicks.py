@@ -1,7 +1,6 @@
 """The example of clicks, and the contract's: sessions and top pages equal those of a plain loop."""
 
 import gzip
-import importlib.util
 import json
 import shutil
 from collections import Counter
@@ -13,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from ridgeline.testing import run_local
-from support.examples.contract import FILES
+from support.examples.contract import FILES, loaded
 from support.paths import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -55,11 +54,7 @@ def test_results_are_those_of_a_plain_loop(
 ) -> None:
     shutil.copytree(EXAMPLES / "in", tmp_path / "in")
     monkeypatch.chdir(tmp_path)
-    spec = importlib.util.spec_from_file_location("clicks_example", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(file, monkeypatch)
     attributes = {f"{name}.partitions": str(partitions) for name in ("pages", "sessions", "home")}
     run_local(module.app, attributes=attributes, properties={"clicks.until": "end", "users.until": "end"})
     table = ds.dataset(tmp_path / "out" / "sessions", partitioning="hive").to_table()
@@ -69,16 +64,11 @@ def test_results_are_those_of_a_plain_loop(
     minutes: dict[str, Counter[str]] = {}
     for row in clicks():
         minutes.setdefault(row["time"].strftime("%H:%M"), Counter())[row["page"]] += 1
-    lines = [
-        line
-        for file in (tmp_path / "out" / "pages").glob("*.jsonl")
-        for line in file.read_text().splitlines()
-    ]
-    top = {row["window_start"][11:16]: row["pages"] for row in map(json.loads, lines)}
+    rows = map(json.loads, lines_of(tmp_path / "out" / "pages"))
+    top = {row["window_start"][11:16]: row["pages"] for row in rows}
     assert {minute: {one["value"]: one["count"] for one in pages} for minute, pages in top.items()} == minutes
-    broken = [
-        line
-        for file in (tmp_path / "out" / "broken").glob("*.jsonl")
-        for line in file.read_text().splitlines()
-    ]
-    assert len(broken) == 2
+    assert len(lines_of(tmp_path / "out" / "broken")) == 2
+
+
+def lines_of(folder: Path) -> list[str]:
+    return [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]

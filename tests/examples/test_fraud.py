@@ -1,7 +1,6 @@
 """The example of fraud: alerts equal those of a plain loop with ONNX Runtime alone, of files and live."""
 
 import csv
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 
 from ridgeline.testing import run_local
 from support.crash.processes import Driver
+from support.examples.contract import loaded
 from support.operators.kafka_topics import fill, seen, values
 from support.paths import ROOT
 from support.services import Kafka, Postgres
@@ -58,11 +58,7 @@ def test_alerts_are_those_of_a_plain_loop(
         shutil.copy(FOLDER / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(FOLDER)
-    spec = importlib.util.spec_from_file_location("fraud_example", FOLDER / "fraud.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(FOLDER / "fraud.py", monkeypatch)
     attributes = {f"{name}.partitions": str(partitions) for name in ("by_user", "features", "score")}
     run_local(module.app, attributes=attributes)
     expected = scores(csv.DictReader((FOLDER / "payments.csv").read_text().splitlines()))

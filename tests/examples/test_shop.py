@@ -1,6 +1,5 @@
 """The shop: Kafka and a table that changes, to PostgreSQL, Kafka and a lake table, beside a plain loop."""
 
-import importlib.util
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -13,8 +12,8 @@ from deltalake import DeltaTable
 from ridgeline.api.clock import SystemClock
 from ridgeline.testing import run_local
 from ridgeline.testing.local_run import LocalRun
+from support.examples.contract import application
 from support.operators.kafka_topics import fill, values
-from support.paths import SUPPORT
 from support.services import Kafka, Postgres, SeaweedFS
 from support.services.fixtures import kafka, postgres, seaweedfs
 
@@ -105,11 +104,7 @@ def test_totals_are_those_of_a_plain_loop(
     surroundings = {"KAFKA_SERVERS": kafka.servers, "POSTGRES_DSN": dsn, "AWS_ALLOW_HTTP": "true"}
     for name, value in (surroundings | seaweedfs.addresses()).items():
         monkeypatch.setenv(name, value)
-    spec = importlib.util.spec_from_file_location("shop_example", SUPPORT / "examples" / "shop.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = application("shop", monkeypatch)
 
     script = Script(kafka, topic, dsn)
     places = {"orders.topic": topic, "refused.topic": refused, "lake.path": lake}

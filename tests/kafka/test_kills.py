@@ -78,7 +78,8 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
     last.process.send_signal(signal.SIGINT)
     assert last.wait() == 0, last.text
     found = entries(output)
-    assert sorted((entry["partition"], entry["offset"], entry["value"]) for entry in found) == sorted(written)
+    expected = sorted((partition, offset, int(value)) for partition, offset, value in written)
+    assert sorted((entry["partition"], entry["offset"], entry["value"]) for entry in found) == expected
     by_key = {}
     for entry in found:
         by_key.setdefault(entry["key"], []).append(entry["number"])

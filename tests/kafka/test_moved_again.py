@@ -1,4 +1,4 @@
-"""Topics that change while nothing is read of them, or that lose messages before these are read."""
+"""Topics that change, are made again or lose messages before these are read, and what stops reading."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from ridgeline.connect.reader import ReaderContext, SourceRange
 from ridgeline.operators.kafka import KafkaInput
 from ridgeline.testing import CollectorSink, run_local
 from support.kafka.reading import Number
-from support.operators.kafka_topics import SECONDS, fill, numbers, seen
+from support.operators.kafka_topics import SECONDS, fill, numbers, producer, seen
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -64,6 +64,7 @@ def test_what_changes_while_no_window_runs(kafka, reading):
     fill(kafka, topic, [{"partition": place, "value": {"number": 1}} for place in (2, 3, 3)])
     wait_until(lambda: f"{more}-0" in source._names and f"{topic}-3" in source._names, "new ones to be seen")
     one.until(lambda _: one.offset["records"] == 17, "all of them")
+    one.until(lambda _: one.says("reads new source partitions"), "what is said of them")
     make_again(kafka, topic, 1)
     fill(kafka, topic, numbers(6))
     one.until(lambda at: at.get(f"{topic}-0") == 6 and one.offset["records"] == 23, "those of the new one")
@@ -116,6 +117,7 @@ class Item(NamedTuple):
 
 
 def test_a_compacted_table_is_continued_after_its_log_was_compacted(kafka, tmp_path):
+    """Offsets are missing then."""
     config = {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.01",
@@ -125,7 +127,8 @@ def test_a_compacted_table_is_continued_after_its_log_was_compacted(kafka, tmp_p
     topic = kafka.topic(partitions=1, config=config)
     fill(kafka, topic, [{"key": f"k{n % 9}", "value": {"number": n}} for n in range(90)])
     app = Application("items", window="20ms")
-    source = KafkaInput(topic, servers=kafka.servers, schema=Item, key="key", deleted="gone")
+    properties = {"key": "key", "deleted": "gone", "window_records": 3}  # the last of a window may be gone
+    source = KafkaInput(topic, servers=kafka.servers, schema=Item, **properties)
     app.read("items", source).write("sink", CollectorSink(Item))
     rows = []
     while not rows or rows[-1].number != 89:
@@ -247,3 +250,42 @@ def test_a_message_that_the_client_does_not_take_is_said(kafka):
     options = {"receive.message.max.bytes": 1_000_000, "fetch.max.bytes": 500_000, "message.max.bytes": 1000}
     with pytest.raises(SourceUnavailableError, match=r"nothing of .*-0 from 0 on: .*receive\.message\.max"):
         read_range(kafka, topic, 0, 1, options=options)
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_a_topic_that_is_made_again_is_noticed(kafka, reading, count):
+    topic = kafka.topic()
+    fill(kafka, topic, numbers(10))
+    fails, skips = reading(kafka, topic), reading(kafka, topic, when_lost="skip")
+    for one in (fails, skips):
+        one.until(lambda at: at == {f"{topic}-0": 10}, "all messages")
+        wait_until(lambda one=one: one.enumerator._watching.source._ids.known, "its id")
+    make_again(kafka, topic, 1)
+    fill(kafka, topic, numbers(count))
+    with pytest.raises(RidgelineError, match=f"`numbers`: topic `{topic}` was deleted and made again while"):
+        fails.until(lambda _: False, "the error")
+    skips.until(lambda at: skips.says("made again") and at == {f"{topic}-0": count}, "all of the new one")
+    assert skips.says(f"partition {topic}-0 is of a topic that was made again")
+    assert skips.says("it continues with record 0")
+    assert skips.offset["records"] == 10 + count
+
+
+def test_a_transaction_that_stays_open_is_said(kafka, reading):
+    topic = kafka.topic()
+    fill(kafka, topic, numbers(4))
+    one = reading(kafka, topic)
+    one.until(lambda at: at == {f"{topic}-0": 4}, "all messages")
+    dead = producer(kafka, transactional_id=topic, transaction_timeout_ms=600_000)
+    dead.init_transactions(SECONDS)
+    dead.begin_transaction()
+    dead.produce(topic, b'{"number": 4}')
+    assert dead.flush(SECONDS) == 0
+    fill(kafka, topic, numbers(3, first=5))
+    one.until(lambda _: one.says("stuck") and one.enumerator.problem, "what it waits for")
+    assert one.says(f"a transaction in topic `{topic}`, partition 0, is open since")
+    assert one.says("4 records from offset 4 on wait for its end")
+    assert f"partition {topic}-0 from offset 4 on wait" in one.enumerator.problem
+    assert one.step() == {f"{topic}-0": 4}
+    dead.abort_transaction(SECONDS)
+    one.until(lambda at: at == {f"{topic}-0": 9}, "the records behind it")
+    one.until(lambda _: one.says("has ended") and not one.enumerator.problem, "that it has ended")

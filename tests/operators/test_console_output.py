@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,35 +123,29 @@ def test_colours_on_a_terminal_only(tmp_path: Path) -> None:
 )
 def test_a_format_that_does_not_fit_the_tuples_is_an_error(string_format: str, reason: str) -> None:
     app = Application("test", window="100ms")
-    source = app.add_operator("source", ListInput(Quote, [("A", 1.0, 1, MORNING)]))
-    console = app.add_operator("console", ConsoleOutput(string_format=string_format))
-    app.add_stream("quotes", source.output, console.input)
+    quotes = app.read("source", ListInput(Quote, [("A", 1.0, 1, MORNING)]))
+    quotes.write("console", ConsoleOutput(string_format=string_format))
     fields = ["symbol", "price", "volume", "time"]
     what = f"`string_format` {string_format!r} cannot show a tuple with the fields {fields}; {reason}"
     with pytest.raises(OperatorError, match=re.escape(what)):
         run_local(app)
 
 
-def test_a_window_that_failed_prints_nothing() -> None:
-    app = Application("test", window="100ms")
-    source = app.add_operator(
-        "source",
-        ListInput(Quote, [("A", 1.0, 1, MORNING), END_WINDOW, ("B", 2.0, 2, MORNING), ABORT, END_WINDOW]),
-    )
-    console = app.add_operator("console", ConsoleOutput(string_format="{symbol}"), application_window_count=2)
-    app.add_stream("quotes", source.output, console.input)
-    text = io.StringIO()
-    run_local(app, console=Console(file=text))
-    assert text.getvalue() == "A\nB\n"
-
-
-def test_json_lines_of_a_window_that_failed_are_not_printed() -> None:
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ({"string_format": "{symbol}"}, "A\nB\n"),
+        ({"format": "jsonl"}, '{"symbol":"A"}\n{"symbol":"B"}\n'),
+    ],
+)
+def test_a_window_that_failed_prints_nothing(options: dict[str, Any], lines: str) -> None:
     rows = [("A", 1.0, 1, MORNING), END_WINDOW, ("B", 2.0, 2, MORNING), ABORT, END_WINDOW]
     app = Application("test", window="100ms")
-    app.read("source", ListInput(Quote, rows)).write("console", ConsoleOutput(format="jsonl"))
+    symbols = app.read("source", ListInput(Quote, rows)).select("symbols", "symbol")
+    symbols.write("console", ConsoleOutput(**options), application_window_count=2)
     text = io.StringIO()
     run_local(app, console=Console(file=text))
-    assert [json.loads(line)["symbol"] for line in text.getvalue().splitlines()] == ["A", "B"]
+    assert text.getvalue() == lines
 
 
 def test_what_cannot_be_json_is_said() -> None:

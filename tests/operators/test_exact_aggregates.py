@@ -13,14 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ridgeline import Application
-from ridgeline.operators import (
-    Windowed,
-    aggregate,
-    tumbling,
-)
+from ridgeline.operators import aggregate, tumbling
 from ridgeline.operators._exact import added, divided, float_sums, rounded
 from ridgeline.operators.key_value import extremes
-from ridgeline.testing import CollectorSink, ListInput, run_local
+from ridgeline.testing import ListInput
 
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 1e308, -1e308, 1e16, 1.0, 5e-324, math.inf, math.nan])
 
@@ -93,18 +89,6 @@ def test_extremes_of_all_types_that_have_an_order() -> None:
             assert pa.array(found, column.type).to_pylist() == found
 
 
-def collected(operator: Any, schema: type, items: list[Any], made: type, partitions: int, **more: Any) -> Any:
-    app = Application("exact")
-    times = {"timestamp": "time", "lateness": "1h"} if "time" in schema._fields else {}
-    source = app.add_operator("source", ListInput(schema, items, **times))
-    one = app.add_operator("one", operator, partitions=partitions, **more)
-    sink = app.add_operator("sink", CollectorSink(made))
-    port = next(iter(name for name in ("sum", "range", "average", "top") if hasattr(type(operator), name)))
-    app.add_stream("in", source.output, one.data)
-    app.add_stream("out", getattr(one, port), sink.input)
-    return run_local(app).collected("sink")
-
-
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -121,13 +105,10 @@ def test_sums_of_decimals_have_the_digits_of_their_column(kind: Any) -> None:
     rows = [{"key": "a", "time": START, "amount": amount}] * 40
     rows += [{"key": "a", "time": START, "amount": None}, {"key": "b", "time": START, "amount": None}]
     app = Application("sums", window="1s")
-    source = app.add_operator("source", ListInput(columns, rows, "time", lateness="1s"))
     values = {"total": aggregate.sum("amount"), "mean": aggregate.mean("amount")}
-    windowed = app.add_operator("windowed", Windowed(tumbling("1m"), key="key", values=values))
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("in", source.output, windowed.input)
-    app.add_stream("out", windowed.output, sink.input)
-    one, other = sorted(run_local(app).collected("sink"), key=lambda row: row["key"])
+    grouped = app.read("source", ListInput(columns, rows, "time", lateness="1s")).group_by("key")
+    found = grouped.window(tumbling("1m")).aggregate("windowed", **values).collect()
+    one, other = sorted(found, key=lambda row: row["key"])
     assert Fraction(one["total"]) == Fraction(amount) * 40
     assert one["mean"] == float(amount)
     assert (other["total"], other["mean"]) == (None, None)

@@ -23,9 +23,19 @@ from ridgeline.operators import QueueInput, QueueOutput, _queue_files, _queue_pu
 from ridgeline.operators._queue_files import LogWriter, QueueFolder
 from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
-from ridgeline.testing import CollectorSink, Faults, ListInput, SteppingClock, run_local
+from ridgeline.testing import CollectorSink, ListInput, SteppingClock, run_local
 from support.depth import deep
-from support.operators.queues import Order, PassOn, in_windows, orders, read_all, reader, writer
+from support.operators.queues import (
+    Order,
+    PassOn,
+    check_both_sides,
+    check_reading_while_it_is_written,
+    in_windows,
+    orders,
+    read_all,
+    reader,
+    writer,
+)
 from support.testing.shares import share
 
 
@@ -63,32 +73,8 @@ def test_two_readers_have_it_all(tmp_path):
 @settings(max_examples=deep(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
-    random = Random(seed)
     folder = tmp_path / uuid4().hex
-    rows = orders(12)
-    found, ended = [], False
-    while not ended:
-        kinds = ("exception", "kill", "repeat", "restart")
-        faults = Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds)
-        run_local(
-            writer(folder / "queue", rows, random.choice([1, 2, 3])),
-            checkpoint=folder / "writer",
-            windows=random.randrange(1, 6),
-            faults=faults,
-            interleave=random.choice([None, random.randrange(1000)]),
-        )
-        faults = Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds)
-        read = run_local(
-            reader(folder / "queue", random.choice([1, 2, 3])),
-            checkpoint=folder / "reader",
-            windows=random.randrange(1, 6),
-            faults=faults,
-            interleave=random.choice([None, random.randrange(1000)]),
-        )
-        found += read.collected("sink")
-        ended = len(found) >= len(rows)
-
-    assert sorted(found) == sorted(rows)
+    check_both_sides(folder / "queue", folder, Random(seed))
 
 
 # What dies where --------------------------------------------------------------------------------------------
@@ -190,15 +176,7 @@ def test_a_reader_goes_on_until_the_writer_has_finished(tmp_path):
 
 
 def test_a_reader_takes_what_comes_while_it_runs(tmp_path):
-    rows = orders(6)
-    run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer", windows=1)
-    found = []
-    beside = threading.Thread(target=lambda: found.extend(read_all(tmp_path / "queue", tmp_path / "reader")))
-    beside.start()
-    run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer")
-    beside.join(60)
-
-    assert sorted(found) == sorted(rows)
+    check_reading_while_it_is_written(tmp_path / "queue", tmp_path)
 
 
 # Where a reader begins, and what it has lost ----------------------------------------------------------------
@@ -208,9 +186,8 @@ def test_begin_with_the_latest(tmp_path):
     rows = orders(6, customers=1)
     run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer", windows=3)
     app = Application("late")
-    queue = app.add_operator("queue", QueueInput(path=tmp_path / "queue", schema=Order, begin="latest"))
-    sink = app.add_operator("sink", CollectorSink(Order))
-    app.add_stream("orders", queue.output, sink.input)
+    queue = QueueInput(path=tmp_path / "queue", schema=Order, begin="latest")
+    app.read("queue", queue).write("sink", CollectorSink(Order))
     run_local(app, checkpoint=tmp_path / "late", windows=1)
     run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer")
 
@@ -255,18 +232,13 @@ def test_a_segment_to_which_a_partition_may_append_is_not_dropped(tmp_path):
     seldom = [Order(0, number) for number in range(2)]
     rows = [seldom[0], *(Order(2, number) for number in range(200)), seldom[1]]
     app = Application("shop")
-    source = app.add_operator("source", ListInput(Order, in_windows(rows, 1)))
-    divide = app.add_operator("divide", PassOn(), partitions=2)
-    queue = app.add_operator("queue", QueueOutput(path=tmp_path / "queue", keep="10s"))
-    app.add_stream("orders", source.output, divide.orders)
-    app.add_stream("divided", divide.passed, queue.input)
+    divided = app.read("source", ListInput(Order, in_windows(rows, 1))).process(
+        "divide", PassOn(), partitions=2
+    )
+    divided.write("queue", QueueOutput(path=tmp_path / "queue", keep="10s"))
     run_local(app, clock=SteppingClock())
 
-    late = Application("late")
-    queue = late.add_operator("queue", QueueInput(path=tmp_path / "queue", schema=Order))
-    sink = late.add_operator("sink", CollectorSink(Order))
-    late.add_stream("orders", queue.output, sink.input)
-    found = run_local(late).collected("sink")
+    found = Application("late").read("queue", QueueInput(path=tmp_path / "queue", schema=Order)).collect()
     assert found[-1] == seldom[1]
     assert seldom[0] not in found
     assert len(list((tmp_path / "queue/segments").iterdir())) == 2
@@ -297,23 +269,21 @@ def test_back_pressure_and_then_on(tmp_path, caplog):
 # Damage, and what is refused --------------------------------------------------------------------------------
 
 
-def test_a_damaged_segment_is_named(tmp_path):
+def flipped(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [(flipped, "the checksum"), (lambda data: data[:-1], "it has [0-9]+ bytes, [0-9]+ are named")],
+)
+def test_a_damaged_segment_is_named(tmp_path, damage, what):
     run_local(writer(tmp_path / "queue", orders(2)))
     [segment] = (tmp_path / "queue/segments").iterdir()
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
+    segment.write_bytes(damage(segment.read_bytes()))
 
-    with pytest.raises(OperatorError, match=f"`queue`.*`{segment}` is damaged: the checksum"):
-        read_all(tmp_path / "queue", tmp_path / "reader")
-
-
-def test_a_segment_that_was_cut_is_named(tmp_path):
-    run_local(writer(tmp_path / "queue", orders(2)))
-    [segment] = (tmp_path / "queue/segments").iterdir()
-    segment.write_bytes(segment.read_bytes()[:-1])
-
-    with pytest.raises(OperatorError, match=r"is damaged: it has [0-9]+ bytes, [0-9]+ are named"):
+    with pytest.raises(OperatorError, match=f"`queue`.*`{segment}` is damaged: {what}"):
         read_all(tmp_path / "queue", tmp_path / "reader")
 
 
@@ -343,9 +313,7 @@ def test_other_columns_are_refused(tmp_path):
 
     run_local(writer(tmp_path / "queue", orders(2)))
     app = Application("other")
-    source = app.add_operator("source", ListInput(Other, [("a",)]))
-    queue = app.add_operator("queue", QueueOutput(path=tmp_path / "queue"))
-    app.add_stream("texts", source.output, queue.input)
+    app.read("source", ListInput(Other, [("a",)])).write("queue", QueueOutput(path=tmp_path / "queue"))
 
     with pytest.raises(RidgelineError, match="`queue` writes other columns than queue"):
         run_local(app)
@@ -366,26 +334,17 @@ def test_no_queue_there(tmp_path):
 
 
 def test_a_queue_of_unknown_columns(tmp_path):
-    app = Application("board")
-    queue = app.add_operator("queue", QueueInput(path=tmp_path / "nothing"))
-    sink = app.add_operator("sink", CollectorSink(object))
-    app.add_stream("orders", queue.output, sink.input)
-
-    with pytest.raises(
-        RidgelineError, match="nothing was written to the queue yet; give the type of its rows"
-    ):
-        run_local(app)
+    queue = Application("board").read("queue", QueueInput(path=tmp_path / "nothing"))
+    with pytest.raises(RidgelineError, match="nothing was written to the queue yet; give the type"):
+        queue.collect()
 
 
 def test_the_columns_of_the_queue(tmp_path):
     rows = orders(2)
     run_local(writer(tmp_path / "queue", rows))
-    app = Application("board")
-    queue = app.add_operator("queue", QueueInput(path=tmp_path / "queue"))
-    sink = app.add_operator("sink", CollectorSink(queue.output.schema.type))
-    app.add_stream("orders", queue.output, sink.input)
+    found = Application("board").read("queue", QueueInput(path=tmp_path / "queue")).collect()
 
-    assert run_local(app).collected("sink") == [row._asdict() for row in rows]
+    assert found == [row._asdict() for row in rows]
 
 
 def test_a_rewind_past_what_readers_may_have_is_refused(tmp_path):
@@ -451,11 +410,8 @@ def test_renamed_between_two_runs(tmp_path):
     rows, path = orders(6), tmp_path / "queue"
     run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=3)
     app = Application("shop")
-    source = app.add_operator("source", ListInput(Order, in_windows(rows)))
-    divide = app.add_operator("divide", PassOn())
-    queue = app.add_operator("published", QueueOutput(path=path))
-    app.add_stream("orders", source.output, divide.orders)
-    app.add_stream("divided", divide.passed, queue.input)
+    divided = app.read("source", ListInput(Order, in_windows(rows))).process("divide", PassOn())
+    divided.write("published", QueueOutput(path=path))
     run_local(app, checkpoint=tmp_path / "writer", rename={"queue": "published"})
 
     assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)

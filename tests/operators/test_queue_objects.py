@@ -1,6 +1,5 @@
 """Durable queues on an object store: an S3 that answers as S3 does (SeaweedFS)."""
 
-import threading
 import uuid
 from random import Random
 
@@ -13,10 +12,17 @@ from ridgeline.api.support.files import resolve, use_s3
 from ridgeline.operators import _queue_objects
 from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_objects import ObjectFolder, folder_of
-from ridgeline.testing import Faults, run_local
+from ridgeline.testing import run_local
 from support import services
 from support.depth import deep
-from support.operators.queues import orders, read_all, reader, writer
+from support.operators.queues import (
+    check_both_sides,
+    check_reading_while_it_is_written,
+    orders,
+    read_all,
+    reader,
+    writer,
+)
 from support.services.fixtures import ready
 
 
@@ -53,43 +59,12 @@ def names(path, folder):
 @settings(max_examples=deep(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, path, seed):
-    random = Random(seed)
     name = uuid.uuid4().hex
-    folder, path = tmp_path / name, f"{path}/{name}"
-    rows = orders(12)
-    found, ended = [], False
-    while not ended:
-        kinds = ("exception", "kill", "repeat", "restart")
-        run_local(
-            writer(path, rows, random.choice([1, 2, 3])),
-            checkpoint=folder / "writer",
-            windows=random.randrange(1, 6),
-            faults=Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds),
-            interleave=random.choice([None, random.randrange(1000)]),
-        )
-        read = run_local(
-            reader(path, random.choice([1, 2, 3])),
-            checkpoint=folder / "reader",
-            windows=random.randrange(1, 6),
-            faults=Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds),
-            interleave=random.choice([None, random.randrange(1000)]),
-        )
-        found += read.collected("sink")
-        ended = len(found) >= len(rows)
-
-    assert sorted(found) == sorted(rows)
+    check_both_sides(f"{path}/{name}", tmp_path / name, Random(seed))
 
 
 def test_a_reader_takes_what_comes_while_it_runs(tmp_path, path):
-    rows = orders(6)
-    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=1)
-    found = []
-    beside = threading.Thread(target=lambda: found.extend(read_all(path, tmp_path / "reader")))
-    beside.start()
-    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
-    beside.join(60)
-
-    assert sorted(found) == sorted(rows)
+    check_reading_while_it_is_written(path, tmp_path)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ridgeline import OperatorError, RoundRobinPartitioner, ValidationError
+from ridgeline import ValidationError
 from ridgeline.operators import SimpleMovingAverage
 from support.depth import deeper
 from support.operators.one_operator import collect, values
@@ -76,26 +76,6 @@ def test_keys_are_forgotten_when_all_their_values_are_old():
         collect(SimpleMovingAverage(schema=Average, window_size=2), {"data": (Count, windows)}, "average")
     )
     assert got == [[("a", 1.5)], [("a", 1.5), ("b", 4.0)], [("b", 4.0)], [], [("a", 7.0)]]
-
-
-def test_windows_with_many_values_weigh_more():
-    windows = [[Count("a", 10)], [Count("a", 1), Count("a", 2), Count("a", 3)]]
-    assert values(collect(SimpleMovingAverage(schema=Average), {"data": (Count, windows)}, "average"))[1] == [
-        ("a", 4.0)
-    ]
-
-
-def test_round_robin_is_refused():
-    with pytest.raises(
-        OperatorError, match="`SimpleMovingAverage` needs all tuples of a key in one partition; got key "
-    ):
-        collect(
-            SimpleMovingAverage(),
-            {"data": (Price, WINDOWS)},
-            "average",
-            partitions=2,
-            partitioner=RoundRobinPartitioner(),
-        )
 
 
 def test_averages_of_whole_numbers_need_a_column_for_them():

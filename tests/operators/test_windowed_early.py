@@ -43,12 +43,10 @@ VALUES = {
 
 def application(items: list[Any], how: Any, lateness: float = 0, **properties: Any) -> Application:
     app = Application("sales", window="1s")
-    source = app.add_operator("source", ListInput(Sale, items, "time", lateness))
     windowed = Windowed(how, key="shop", **{"values": VALUES, **properties})
-    app.add_operator("windowed", windowed, partitions=2)
-    app.add_stream("sales", source.output, windowed.input)
-    app.add_stream("sums", windowed.output, app.add_operator("sink", CollectorSink()).input)
-    app.add_stream("late", windowed.late, app.add_operator("late", CollectorSink(Sale)).input)
+    sales = app.read("source", ListInput(Sale, items, "time", lateness))
+    sales.process("windowed", windowed, partitions=2).write("sink", CollectorSink())
+    app.stream(windowed.late).write("late", CollectorSink(Sale))
     return app
 
 
@@ -62,17 +60,13 @@ def sums(items: list[Any], how: Any, **properties: Any) -> list[list[tuple[float
         for window, expected in enumerate(rows):
             assert run_local(app, checkpoint=storage, windows=1).collected("sink", window) == expected
     return [
-        [
-            (
-                (row["start"] - START).total_seconds(),
-                (row["end"] - START).total_seconds(),
-                row["sum"],
-                row["final"],
-            )
-            for row in one
-        ]
+        [(seconds(row["start"]), seconds(row["end"]), row["sum"], row["final"]) for row in one]
         for one in rows
     ]
+
+
+def seconds(time: datetime) -> float:
+    return (time - START).total_seconds()
 
 
 STREAM = [
@@ -164,15 +158,11 @@ def test_state_of_months_is_none_of_days() -> None:
 def test_sliding_days_of_a_zone_hold_each_record_as_often() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     noon = datetime(2026, 3, 29, 12, tzinfo=berlin)
-    run = run_local(application([Sale("a", 1, noon)], sliding("3d", "1d", zone="Europe/Berlin")))
-    assert [
-        (row["start"].astimezone(berlin).day, row["end"].astimezone(berlin).day)
-        for row in run.collected("sink")
-    ] == [
-        (27, 30),
-        (28, 31),
-        (29, 1),
-    ]
+    rows = run_local(application([Sale("a", 1, noon)], sliding("3d", "1d", zone="Europe/Berlin"))).collected(
+        "sink"
+    )
+    days = [[row[name].astimezone(berlin).day for name in ("start", "end")] for row in rows]
+    assert days == [[27, 30], [28, 31], [29, 1]]
 
 
 def test_hostile_times_are_late_and_nothing_is_lost() -> None:

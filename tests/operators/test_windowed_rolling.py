@@ -49,22 +49,14 @@ VALUES = {
 
 
 def windowed(
-    items: list[Any],
-    how: Any,
-    *,
-    lateness: float = 0,
-    partitions: int = 1,
-    run: Any = None,
-    **properties: Any,
+    items: list[Any], how: Any, *, lateness: float = 0, partitions: int = 1, **properties: Any
 ) -> Any:
     app = Application("readings", window="1s")
-    source = app.add_operator("source", ListInput(Reading, items, "time", lateness))
     operator = Windowed(how, key="device", **{"values": VALUES, **properties})
-    app.add_operator("windowed", operator, partitions=partitions)
-    app.add_stream("readings", source.output, operator.input)
-    app.add_stream("results", operator.output, app.add_operator("sink", CollectorSink()).input)
-    app.add_stream("late", operator.late, app.add_operator("late", CollectorSink(Reading)).input)
-    return run_local(app, **(run or {}))
+    readings = app.read("source", ListInput(Reading, items, "time", lateness))
+    readings.process("windowed", operator, partitions=partitions).write("sink", CollectorSink())
+    app.stream(operator.late).write("late", CollectorSink(Reading))
+    return run_local(app)
 
 
 def rows_of(found: Any, window: int | None = None) -> list[tuple[Any, ...]]:
@@ -109,14 +101,8 @@ def test_a_full_window_by_count_comes_at_once() -> None:
 
 
 def test_the_global_window_has_all_records_and_early_results() -> None:
-    items = [
-        reading(5, number=1),
-        reading(1, number=2),
-        END_WINDOW,
-        reading(99, number=4),
-        END_WINDOW,
-        END_WINDOW,
-    ]
+    first = [reading(5, number=1), reading(1, number=2)]
+    items = [*first, END_WINDOW, reading(99, number=4), END_WINDOW, END_WINDOW]
     values = {name: VALUES[name] for name in ("start", "end", "sum")} | {"final": aggregate.is_final()}
     run = windowed(items, global_window(), values=values, early_count=1)
     seconds = [START + timedelta(seconds=second) for second in (1, 5, 99)]

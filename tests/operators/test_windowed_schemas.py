@@ -66,19 +66,21 @@ class Seen(Operator):
         self.output.emit_batch(batch)
 
 
-def application(schema: Any) -> Application:
+CLICKS = [Click("/", AT, 1.5), Click("/", AT, None), Click("/a", AT, 2.0)]
+
+
+def application(schema: Any, clicks: Any = CLICKS, *, seen: bool = False, **of_operator: Any) -> Application:
+    """`seen`: an operator between looks at the batches."""
     app = Application("views", window="1s")
-    clicks = [Click("/", AT, 1.5), Click("/", AT, None), Click("/a", AT, 2.0)]
-    source = app.add_operator("source", ListInput(Click, clicks, "time", lateness="5s"))
     values = {
         "minute": aggregate.window_start(),
         "views": aggregate.count(),
         "total": aggregate.sum("seconds"),
     }
-    windowed = app.add_operator("windowed", Windowed(tumbling("1m"), key="page", values=values))
-    sink = app.add_operator("sink", CollectorSink(schema))
-    app.add_stream("clicks", source.output, windowed.input)
-    app.add_stream("views", windowed.output, sink.input)
+    windowed = Windowed(tumbling("1m"), key="page", values=values, timestamp="minute")
+    source = app.read("source", ListInput(Click, clicks, "time", lateness="5s"))
+    views = source.process("windowed", windowed, **of_operator)
+    (views.process("seen", Seen()) if seen else views).write("sink", CollectorSink(schema))
     return app
 
 
@@ -119,22 +121,9 @@ def test_what_does_not_fit_is_refused(schema: Any, what: str) -> None:
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_batches_of_several_partitions_have_the_schema_of_the_port(partitions: int) -> None:
-    app = Application("views", window="1s")
     clicks = [Click(f"/{number}", AT, 1.5) for number in range(20)]
-    source = app.add_operator("source", ListInput(Click, clicks, "time", lateness="5s"))
-    values = {
-        "minute": aggregate.window_start(),
-        "views": aggregate.count(),
-        "total": aggregate.sum("seconds"),
-    }
-    windowed = Windowed(tumbling("1m"), key="page", values=values, timestamp="minute")
-    one = app.add_operator("windowed", windowed, partitions=partitions)
-    seen = app.add_operator("seen", Seen())
-    sink = app.add_operator("sink", CollectorSink(Views))
-    app.add_stream("clicks", source.output, one.input)
-    app.add_stream("views", one.output, seen.input)
-    app.add_stream("seen", seen.output, sink.input)
-    assert sorted(run_local(app).collected("sink")) == sorted((f"/{n}", AT, 1, 1.5) for n in range(20))
+    run = run_local(application(Views, clicks, seen=True, partitions=partitions))
+    assert sorted(run.collected("sink")) == sorted((f"/{n}", AT, 1, 1.5) for n in range(20))
 
 
 class Number(NamedTuple):
@@ -143,9 +132,6 @@ class Number(NamedTuple):
 
 def test_columns_that_may_not_be_null_take_records_that_declare_it() -> None:
     app = Application("numbers")
-    source = app.add_operator("source", ListInput(Number, [Number(1)]))
-    sink = app.add_operator(
-        "sink", CollectorSink(pa.schema([pa.field("number", pa.int64(), nullable=False)]))
-    )
-    app.add_stream("numbers", source.output, sink.input)
+    never_null = pa.schema([pa.field("number", pa.int64(), nullable=False)])
+    app.read("source", ListInput(Number, [Number(1)])).write("sink", CollectorSink(never_null))
     assert run_local(app).collected("sink") == [{"number": 1}]

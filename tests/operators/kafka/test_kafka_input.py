@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ridgeline import Application, RidgelineError
@@ -15,7 +15,7 @@ from ridgeline.connect import SourceContext, SourceUnavailableError
 from ridgeline.operators.kafka import KafkaInput, KafkaRecord
 from ridgeline.testing import CollectorSink, run_local
 from support import services
-from support.operators.kafka_topics import SECONDS, _reader, fill, numbers, producer
+from support.operators.kafka_topics import SECONDS, fill, numbers, producer
 
 pytestmark = pytest.mark.slow
 
@@ -54,13 +54,8 @@ def read_all(kafka, topic, partitions=1, schema=Number, on_error=None, **propert
 def test_each_message_is_emitted_once_in_order(kafka, topics, partitions):
     topic = kafka.topic(partitions=topics)
     fill(kafka, topic, numbers(500))
-    metadata = {
-        "where": "partition",
-        "offset": "offset",
-        "topic": "topic",
-        "at": "timestamp",
-        "trace": "header.t",
-    }
+    metadata = {"where": "partition", "at": "timestamp", "trace": "header.t"}
+    metadata |= {name: name for name in ("offset", "topic")}
     run = read_all(kafka, topic, partitions, Placed, metadata=metadata, key="key")
     rows = run.collected("sink")
     assert sorted(row.number for row in rows) == list(range(500))
@@ -167,24 +162,6 @@ def test_where_it_begins(kafka, begin, first):
     assert len(read_all(kafka, topic, begin={f"{topic}-0": 7}).collected("sink")) == 3
 
 
-def test_aborted_records_are_not_read(kafka):
-    topic = kafka.topic()
-    writer = producer(kafka, transactional_id=topic)
-    writer.init_transactions(SECONDS)
-    for number in range(12):
-        writer.begin_transaction()
-        writer.produce(topic, json.dumps({"number": number}).encode())
-        if number % 3 == 2:
-            writer.flush(SECONDS)
-            writer.abort_transaction(SECONDS)
-        else:
-            writer.commit_transaction(SECONDS)
-    committed = [number for number in range(12) if number % 3 != 2]
-    assert [row.number for row in read_all(kafka, topic).collected("sink")] == committed
-    every = read_all(kafka, topic, isolation="read_uncommitted").collected("sink")
-    assert [row.number for row in every] == list(range(12))
-
-
 def rows_of(app, checkpoint, count, most=200, **arguments):
     """The rows of runs that continue each other, until there are so many."""
     rows = []
@@ -237,22 +214,6 @@ def test_records_that_retention_has_taken(kafka, tmp_path):
     assert [row.number for row in rows] == list(range(15, 20))
 
 
-def test_a_topic_that_is_made_again(kafka, tmp_path):
-    topic = kafka.topic()
-    fill(kafka, topic, numbers(10))
-    source = KafkaInput(topic, servers=kafka.servers, schema=Number, when_lost="skip")
-    rows_of(application(source, Number), tmp_path, 10)
-    admin = AdminClient({"bootstrap.servers": kafka.direct_servers, "log_level": 0})
-    admin.delete_topics([topic])[topic].result(SECONDS)
-    kafka.topic(topic)
-    fill(kafka, topic, numbers(3, first=100))
-    fails = KafkaInput(topic, servers=kafka.servers, schema=Number)
-    with pytest.raises(RidgelineError, match="it was made again"):
-        rows_of(application(fails, Number), tmp_path, 3)
-    rows = rows_of(application(source, Number), tmp_path, 3)
-    assert [row.number for row in rows] == [100, 101, 102]
-
-
 def test_a_topic_that_is_made_again_between_runs_with_more_messages(kafka, tmp_path):
     topic = kafka.topic()
     fill(kafka, topic, numbers(5))
@@ -291,10 +252,6 @@ def test_a_group_shows_the_lag(kafka):
     topic = kafka.topic(partitions=2)
     fill(kafka, topic, numbers(20))
     read_all(kafka, topic, group=f"g-{topic}")
-    reader = _reader(kafka, "read_committed")
-    reader.close()
-    from confluent_kafka import Consumer
-
     mine = Consumer({"bootstrap.servers": kafka.direct_servers, "group.id": f"g-{topic}", "log_level": 0})
     found = mine.committed([TopicPartition(topic, place) for place in range(2)], timeout=SECONDS)
     mine.close()
@@ -329,6 +286,8 @@ def test_random_topics_equal_a_plain_reader(kafka):
             for own in expected.values():
                 assert [one for one in found if one in set(own)] == own
             assert len(found) == sum(map(len, expected.values()))
+    every = read_all(kafka, topic, isolation="read_uncommitted").collected("sink")
+    assert sorted(row.number for row in every) == list(range(number))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 
 from support.crash.processes import Driver, committed, slots_of
 from support.depth import deep
-from support.operators.kafka_feed import Feed
+from support.kafka.feed import Feed
 from support.operators.kafka_topics import ends, seen
 from support.paths import SUPPORT
 from support.waiting import PATIENCE_SECONDS, wait_until
@@ -68,7 +68,7 @@ def test_each_message_is_there_once_in_order(kafka, start, tmp_path, sources, ta
         wait_until(lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}")
         assert driver.exit_code is None, driver.text
 
-    feed = Feed(kafka, source, RATE)
+    feed = Feed(kafka, source, RATE, lambda number: (b'{"number": %d}' % (number // 16), str(number % 16)))
     feed.start()
     driver = begin()
     killed, changes = Counter(), []
@@ -95,7 +95,7 @@ def test_each_message_is_there_once_in_order(kafka, start, tmp_path, sources, ta
             driver.kill()
             driver = begin()
     more_windows(driver, 3)
-    written = feed.finish()
+    written = len(feed.finish())
     expected = {str(key): list(range(len(range(key, written, 16)))) for key in range(16)}
 
     def all_there():

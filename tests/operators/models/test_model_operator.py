@@ -267,6 +267,3 @@ def test_a_pickle_of_another_version(stored: Path) -> None:
     assert "was written by scikit-learn 1.5.2, and" in text
     assert "other_versions=True" in text
     assert len(scores(application(ModelOperator(path, ["a", "b"], other_versions=True)))) == COUNT
-
-
-# A model changes while it runs ------------------------------------------------------------------------------

@@ -291,7 +291,3 @@ def test_enumerations_and_unknown_numbers_of_protobuf():
     wrong = pa.RecordBatch.from_pylist([{"c": "BLUE"}, {"c": "GREEN"}], schema=text.arrow)
     with pytest.raises(ValueError, match="row 1 does not fit"):
         encoder_of("protobuf", text, name="", message=descriptor)(wrong)
-
-
-TOKENS = [b"null", b"-0", b"1e3", b"1e999", b"1e-400", b"9007199254740993", b"18446744073709551616", b"NaN"]
-TOKENS += [b'"1"', b'"\\ud800"', b'"\\u00e9"', b'"a\tb"', b"[1]", b'{"a":1,"a":2}', b"01", b'"', b"true"]

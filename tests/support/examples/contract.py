@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +25,12 @@ def application(
         stand_in = ModuleType(f"{_CONNECTORS}.{module}")
         vars(stand_in).update(names)
         patch.setitem(sys.modules, stand_in.__name__, stand_in)
-    spec = importlib.util.spec_from_file_location(f"contract_{name}", FILES / f"{name}.py")
+    return loaded(FILES / f"{name}.py", patch)
+
+
+def loaded(file: Path, patch: pytest.MonkeyPatch) -> ModuleType:
+    """The module of a file, which is forgotten after the test."""
+    spec = importlib.util.spec_from_file_location(f"contract_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)

@@ -1,11 +1,13 @@
 """Two applications with a durable queue between them, for the tests of queues."""
 
+import threading
 from collections import defaultdict
+from functools import partial
 from typing import NamedTuple
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.operators import QueueInput, QueueOutput
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 
 class Order(NamedTuple):
@@ -82,6 +84,35 @@ def reader(path, partitions=1, name="board", **properties):
     app.add_stream("orders", queue.output, check.orders)
     app.add_stream("numbered", check.numbered, sink.input)
     return app
+
+
+def check_both_sides(path, folder, random, *, kinds=("exception", "kill", "repeat", "restart")):
+    """Writer and reader stop in turn, fail and change their partitions; each row comes once."""
+    rows, found = orders(12), []
+    while len(found) < len(rows):
+        for side, make in (
+            ("writer", lambda many: writer(path, rows, many)),
+            ("reader", partial(reader, path)),
+        ):
+            run = run_local(
+                make(random.choice([1, 2, 3])),
+                checkpoint=folder / side,
+                windows=random.randrange(1, 6),
+                faults=Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds),
+                interleave=random.choice([None, random.randrange(1000)]),
+            )
+            found += run.collected("sink") if side == "reader" else []
+    assert sorted(found) == sorted(rows)
+
+
+def check_reading_while_it_is_written(path, folder):
+    rows, found = orders(6), []
+    run_local(writer(path, rows), checkpoint=folder / "writer", windows=1)
+    beside = threading.Thread(target=lambda: found.extend(read_all(path, folder / "reader")))
+    beside.start()
+    run_local(writer(path, rows), checkpoint=folder / "writer")
+    beside.join(60)
+    assert sorted(found) == sorted(rows)
 
 
 def read_all(path, folder, partitions=1, **properties):
