@@ -8,6 +8,7 @@ import time
 import pytest
 
 from ridgeline import RidgelineError
+from ridgeline.api.support.sealed import seal, unseal
 from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.journal_record import Place
 from ridgeline.engine.driver.heartbeats import read_heartbeat
@@ -15,7 +16,6 @@ from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.frames import FrameDecoder, encode
 from ridgeline.engine.exchange.network import Peer, RefusedError
-from ridgeline.engine.files.sealed import seal, unseal
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import state_files
 from ridgeline.packages.package import open_package

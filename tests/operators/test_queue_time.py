@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.support.sealed import with_checksum
 from ridgeline.api.times import NO_TIME, Times
 from ridgeline.operators import QueueInput, QueueOutput, Windowed, aggregate, tumbling
 from ridgeline.operators._queue_files import Entry, LogWriter, QueueFolder, as_stream
@@ -151,13 +152,12 @@ def test_stops_faults_and_repartition_of_both_sides(tmp_path, seed):
 
 def test_a_queue_of_a_later_format_is_refused(tmp_path):
     run_local(written(tmp_path, clicks(2)))
-    description = json.loads((tmp_path / "queue.json").read_text())
-    (tmp_path / "queue.json").write_text(json.dumps({**description, "format": 3}))
+    description = {**json.loads((tmp_path / "queue.json").read_text()), "format": 4}
+    del description["crc32"]
+    (tmp_path / "queue.json").write_text(with_checksum("queue.json", description))
 
     for app in (read(tmp_path), written(tmp_path, clicks(2))):
-        with pytest.raises(
-            RidgelineError, match="has files of format 3, this version reads 2; use the version"
-        ):
+        with pytest.raises(RidgelineError, match="of format 4, this version reads 3; use the version"):
             run_local(app)
 
 

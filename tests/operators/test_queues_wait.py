@@ -71,7 +71,7 @@ class Steps:
             (_queue_files, "sync_folder"),
             (_queue_files, "sync_above"),
             (_queue_files, "replace_file"),
-            (Path, "read_text"),
+            (Path, "read_bytes"),
             (Path, "unlink"),
         ):
             patch.setattr(owner, name, self._counted(name, getattr(owner, name)))

@@ -120,6 +120,13 @@ class Enumerator:
     def committed(self, window_id: int, offset: Any) -> None:
         """All windows up to this one are committed, which ends at `offset`: the source may forget them."""
 
+    def unreachable(self, offset: Any) -> str:
+        """Why windows could not be read again from an offset that was committed; empty if they can.
+
+        Asked before a rewind, of one that is not open: the rewind is refused then, and nothing has changed.
+        """
+        return ""
+
     def received(self, window_id: int, values: Sequence[Any]) -> None:
         """Partitions have passed these values to `context.hand_over`, in a window that is committed.
 

@@ -12,9 +12,12 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.fs
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import resolve, sync_above, sync_folder
 
 _CHUNK_BYTES = 2**20
+_CRC_BYTES = 4
+_PART = ".part"
 
 
 class SummedStream(io.RawIOBase):
@@ -69,6 +72,27 @@ class OutputFiles:
             yield SummedStream(file, name)
             file.flush()
             os.fsync(file.fileno())
+
+    def write_rows(self, path: str, rows: pa.Table) -> None:
+        """Create a file of rows, with a checksum over them and its name; all of it is there, or nothing.
+
+        Its bytes survive a power cut, its name once `sync` has returned.
+        """
+        with self.writing(f"{path}{_PART}" if self._local else path) as out:
+            out.crc32 = zlib.crc32(path.rpartition("/")[2].encode())
+            with pa.ipc.new_stream(out, rows.schema) as writer:
+                writer.write_table(rows)
+            out.write(out.crc32.to_bytes(_CRC_BYTES, "little"))
+        if self._local:
+            self.move(f"{path}{_PART}", path)
+
+    def read_rows(self, path: str) -> pa.Table:
+        """The rows that `write_rows` has written. Raises RidgelineError if the file is damaged."""
+        data = memoryview(self.read(path))
+        body, crc32 = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "little")
+        if zlib.crc32(body, zlib.crc32(path.rpartition("/")[2].encode())) != crc32:
+            raise RidgelineError(f"`{path}` is damaged: its checksum differs; restore it from a copy")
+        return pa.ipc.open_stream(body).read_all()
 
     def touch(self, path: str) -> None:
         """Create an empty file in an existing folder, unless it exists."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import threading
 from collections import deque
@@ -17,7 +16,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import safe_name, write_failure
-from ridgeline.operators._queue_files import Entry, LogReader, LostError, check_format
+from ridgeline.operators._queue_files import Entry, LogReader, LostError, Registered
 from ridgeline.operators._queue_objects import ReadAhead, folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
 
@@ -154,8 +153,6 @@ class QueueEnumerator(Enumerator):
         """Learn which queue it is, if it is there. Raises RidgelineError for one of a later format."""
         self._description = self._folder.description
         self._queue = self._description.get("id")
-        if self._description:
-            check_format(self._description, self._settings.path)
 
     def _is_of_application(self) -> bool:
         """Whether the writer is a region of this application, and its log may be broken by a power cut."""
@@ -289,6 +286,13 @@ class QueueEnumerator(Enumerator):
         why = self._trouble.reading or self._trouble.registering
         return mask_text(f"queue `{self._settings.path}` cannot be read: {why}") if why else ""
 
+    def unreachable(self, offset: Any) -> str:
+        """Entries that were dropped are not there any more."""
+        first = min(folder_of(self._settings.path).logs(), default=0)
+        if offset is None or offset["next"] >= first:
+            return ""
+        return f"queue `{self._settings.path}` has no entry {offset['next']} any more, it begins with {first}"
+
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
         if offset is not None:
@@ -334,12 +338,11 @@ class QueueEnumerator(Enumerator):
         assert position is not None  # noqa: S101  `open` has set it
         before = self._registered
         if before is None or before[0] != position or now - before[1] >= _SEEN_SECONDS:
-            text = json.dumps({"next": position, "seen": now})
             if self._queue is not None and self._folder.lasting and not self._folder.description:
                 raise FileNotFoundError(
                     f"`{self._folder.lasting}` is not there any more: is its folder mounted?"
                 )
-            self._folder.register(self._name, text)
+            self._folder.register(self._name, Registered(position, now))
             self._registered = position, now
 
 

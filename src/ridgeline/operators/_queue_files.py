@@ -4,7 +4,7 @@
 |---|---|
 | `queue.json` | who writes, and the schema of the rows |
 | `segments/p<partition>-<random>.segment` | rows of windows, each an Arrow stream; one instance appends |
-| `log/<number>.jsonl` | entries from this number on, a line each, appended once their windows are committed |
+| `log/<number>.jsonl` | entries from this number on, a line each, appended after the commit of its window |
 | `readers/<name>.json` | how far a reader has committed |
 
 An entry is written after the commit of its window. So all that stands in the log is committed, and readers
@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,10 +27,11 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import FULL, sync_above, sync_folder
+from ridgeline.api.support.sealed import checked, with_checksum
 from ridgeline.api.times import Mark
 
-FORMAT = 2
-"""Of the files. 1: without record times and watermarks."""
+FORMAT = 3
+"""Of the files. 1: without record times and watermarks. 2: without checksums."""
 ROLL_ENTRIES = 4096
 """A file of the log has at most so many entries: what is dropped is dropped by the file."""
 _COPIED_BYTES = 2**20
@@ -88,6 +88,16 @@ class Entry(NamedTuple):
             tuple((bool(at_end), str(value)) for at_end, value in controls),
             bool(more[2]) if len(more) > 2 else False,  # noqa: PLR2004  the place
         )
+
+    @classmethod
+    def of_line(cls, line: bytes) -> Entry:
+        """From what `line` returned. Raises TypeError or ValueError for anything else."""
+        return cls.of(checked("entry", line))
+
+    @property
+    def line(self) -> bytes:
+        """For the log."""
+        return f"{with_checksum('entry', list(self.packed()))}\n".encode()
 
     def packed(self) -> Sequence[Any]:
         """For JSON, without what it does not have at the end."""
@@ -147,16 +157,16 @@ class QueueFolder:
 
     @property
     def description(self) -> dict[str, Any]:
-        """The content of `queue.json`; empty if there is none. Raises OSError, ValueError."""
+        """The content of `queue.json`; empty if there is none. Raises OSError, RidgelineError."""
         try:
-            found: dict[str, Any] = json.loads((self.root / "queue.json").read_text(encoding="utf-8"))
+            data = (self.root / "queue.json").read_bytes()
         except FileNotFoundError:
             return {}
-        return found
+        return unsealed(f"{self.path}/queue.json", data)
 
     def describe(self, description: dict[str, Any]) -> None:
         """Write `queue.json`. Raises OSError."""
-        replace_file(self.root / "queue.json", json.dumps(description), sync=True)
+        replace_file(self.root / "queue.json", sealed("queue.json", description), sync=True)
 
     def logs(self) -> list[int]:
         """The first numbers of the log's files, ascending."""
@@ -199,14 +209,15 @@ class QueueFolder:
         """The names of all readers that have registered. Raises OSError."""
         return [path.stem for path in self.readers.glob("*.json")]
 
-    def registered(self, reader: str) -> str:
-        """The text that a reader has registered. Raises OSError."""
-        return (self.readers / f"{reader}.json").read_text("utf-8")
+    def registered(self, reader: str) -> Registered:
+        """What a reader has registered. Raises OSError, RidgelineError."""
+        path = self.readers / f"{reader}.json"
+        return Registered.of(unsealed(str(path), path.read_bytes()))
 
-    def register(self, reader: str, text: str) -> None:
+    def register(self, reader: str, said: Registered) -> None:
         """Say where a reader is. Raises OSError."""
         self.readers.mkdir(exist_ok=True)  # a copy of the queue may have left an empty folder out
-        replace_file(self.readers / f"{reader}.json", text)
+        replace_file(self.readers / f"{reader}.json", sealed(f"{reader}.json", said._asdict()))
 
     def forget(self, reader: str) -> None:
         """Remove what a reader has registered. Raises OSError."""
@@ -218,18 +229,41 @@ class QueueFolder:
         return (firsts[-1], self.log_file(firsts[-1]).stat().st_size) if firsts else None
 
 
-def check_format(description: dict[str, Any], path: str) -> None:
-    """Raise RidgelineError if another version has written the queue, with files of another form."""
-    if description.get("format", FORMAT) != FORMAT:
-        found = f"queue `{path}` has files of format {description['format']}, this version reads {FORMAT}"
-        raise RidgelineError(f"{found}; use the version of Ridgeline that writes it")
+def sealed(name: str, content: Mapping[str, Any]) -> bytes:
+    """A small file of a queue, with a checksum over its content and name."""
+    return f"{with_checksum(name, {'format': FORMAT, **content})}\n".encode()
 
 
-def replace_file(path: Path, text: str, *, sync: bool = False) -> None:
+def unsealed(path: str, data: bytes) -> dict[str, Any]:
+    """What `sealed` was given. Raises RidgelineError for a damaged file, or one of another format."""
+    try:
+        found: dict[str, Any] = checked(path.rpartition("/")[2], data)
+        written = found["format"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise damaged(path, str(error)) from None
+    if written != FORMAT:
+        what = f"`{path}` is of a queue of format {written}, this version reads {FORMAT}"
+        raise RidgelineError(f"{what}; use the version of Ridgeline that writes it")
+    return found
+
+
+class Registered(NamedTuple):
+    """Where a reader is: the first entry that it has not committed. `seen`: when it said so."""
+
+    next: int
+    seen: float
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Registered:
+        """From what `unsealed` returned."""
+        return cls(int(said["next"]), float(said["seen"]))
+
+
+def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Write a small file as a whole. `sync`: it outlives a power cut. Raises OSError."""
     beside = path.with_suffix(f".{os.getpid()}.tmp")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with beside.open("wb") as file:
+        file.write(data)
         if sync:
             file.flush()
             os.fsync(file.fileno())
@@ -324,7 +358,7 @@ class LogReader:
 
     def _entry(self, path: Path, line: bytes) -> Entry:
         try:
-            entry = Entry.of(json.loads(line))
+            entry = Entry.of_line(line)
         except (TypeError, ValueError, RecursionError) as error:
             raise DamagedLogError(path, f"line of entry {self.next} is no entry ({error})") from None
         if entry.number != self.next:
@@ -442,7 +476,7 @@ class LogWriter:
 
     def _write(self, path: Path, entry: Entry) -> None:
         """Append a line, and nothing of it if that fails. Raises OSError."""
-        line = json.dumps(entry.packed(), separators=(",", ":")).encode() + b"\n"
+        line = entry.line
         if path in self._torn:
             if path.exists():
                 os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

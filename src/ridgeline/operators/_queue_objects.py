@@ -13,7 +13,6 @@ that was replaced, and does not know, does no harm.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import uuid
@@ -40,10 +39,13 @@ from ridgeline.operators._queue_files import (
     LostError,
     Part,
     QueueFolder,
+    Registered,
     SegmentReader,
     SegmentWriter,
     as_stream,
     damaged,
+    sealed,
+    unsealed,
 )
 
 _log = logging.getLogger(__name__)
@@ -163,7 +165,7 @@ class ObjectFolder(QueueFolder):
         """A small object that is replaced now and then: on HDFS it is empty for a moment."""
         data = self.get(name)
         for _ in range(_TRIES):
-            if data is None or data.endswith(b"}"):
+            if data is None or _is_whole(data):
                 break
             self.clock.wait(_TRY_SECONDS)
             data = self.get(name)
@@ -176,14 +178,13 @@ class ObjectFolder(QueueFolder):
 
     @property
     def description(self) -> dict[str, Any]:
-        """The content of `queue.json`; empty if there is none. Raises OSError, ValueError."""
+        """The content of `queue.json`; empty if there is none. Raises OSError, RidgelineError."""
         data = self._settled("queue.json")
-        found: dict[str, Any] = {} if data is None else json.loads(data)
-        return found
+        return {} if data is None else unsealed(self.name("queue.json"), data)
 
     def describe(self, description: dict[str, Any]) -> None:
         """Write `queue.json`. Raises OSError."""
-        self.put("queue.json", json.dumps(description).encode())
+        self.put("queue.json", sealed("queue.json", description))
 
     def logs(self) -> list[int]:
         """The number of the first entry of each object of the log, ascending."""
@@ -221,15 +222,15 @@ class ObjectFolder(QueueFolder):
         """The names of all readers that have registered. Raises OSError."""
         return [name.removesuffix(".json") for name in self.names("readers") if name.endswith(".json")]
 
-    def registered(self, reader: str) -> str:
-        """The text that a reader has registered. Raises OSError."""
+    def registered(self, reader: str) -> Registered:
+        """What a reader has registered. Raises OSError, RidgelineError."""
         if (data := self._settled(f"readers/{reader}.json")) is None:
             raise FileNotFoundError(self.registration(reader))
-        return data.decode()
+        return Registered.of(unsealed(self.registration(reader), data))
 
-    def register(self, reader: str, text: str) -> None:
+    def register(self, reader: str, said: Registered) -> None:
         """Say where a reader is. Raises OSError."""
-        self.put(f"readers/{reader}.json", text.encode())
+        self.put(f"readers/{reader}.json", sealed(f"{reader}.json", said._asdict()))
 
     def forget(self, reader: str) -> None:
         """Remove what a reader has registered. Raises OSError."""
@@ -297,7 +298,7 @@ class ObjectLogReader(LogReader):
 
 def _same(one: bytes, other: bytes) -> bool:
     """Whether two lines are the same entry: the window and where its rows are."""
-    first, second = (Entry.of(json.loads(line)) for line in (one, other))
+    first, second = map(Entry.of_line, (one, other))
     return (first.window, first.parts) == (second.window, second.parts)
 
 
@@ -308,7 +309,7 @@ def _is_whole(data: bytes | None) -> bool:
 
 def _entry(name: str, line: bytes | None, number: int) -> Entry:
     try:
-        entry = Entry.of(json.loads(line or b""))
+        entry = Entry.of_line(line or b"")
     except (TypeError, ValueError, RecursionError) as error:
         raise damaged(name, f"line of entry {number} is no entry ({error})") from None
     if entry.number != number:
@@ -387,14 +388,14 @@ class ObjectLogWriter(LogWriter):
     def _write_rest(self) -> None:
         """Write the entries that are not there yet; again, if that has failed."""
         names = [_name(entry.number) for entry in self._unwritten]
-        list(self._objects.pool.map(self._objects.create, names, map(_line, self._unwritten)))
+        list(self._objects.pool.map(self._objects.create, names, [entry.line for entry in self._unwritten]))
         self._unwritten = []
 
     def _bundle(self) -> None:
         """Put the entries after the last bundle into one."""
         if self._tail:
             name = f"log/{self._tail[0].number:012d}{_BUNDLE}"
-            self._objects.create(name, b"".join(map(_line, self._tail)))
+            self._objects.create(name, b"".join(entry.line for entry in self._tail))
             self._objects.remove_later(_name(entry.number) for entry in self._tail)
             self._tail = []
 
@@ -414,10 +415,6 @@ class ObjectLogWriter(LogWriter):
 
 def _name(number: int) -> str:
     return f"log/{number:012d}{_ENTRY}"
-
-
-def _line(entry: Entry) -> bytes:
-    return json.dumps(entry.packed(), separators=(",", ":")).encode() + b"\n"
 
 
 class ObjectSegmentWriter(SegmentWriter):

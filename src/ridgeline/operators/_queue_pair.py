@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from ridgeline.api.columns.schema import Schema
@@ -42,7 +41,7 @@ def is_read(path: str, application: str, reader: str) -> bool:
     """Whether an operator has committed all that is in a queue. Raises OSError."""
     folder = folder_of(path)
     known = _known(path, application, reader)
-    positions = [int(json.loads(folder.registered(one))["next"]) for one in known]
+    positions = [folder.registered(one).next for one in known]
     if not positions:
         return not folder.logs()
     return not folder.log_reader(max(positions)).read(1)

@@ -8,7 +8,6 @@ The state keeps each entry until the log is synced. So `open` can append entries
 from __future__ import annotations
 
 import base64
-import json
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import GONE, publish_failure
-from ridgeline.operators._queue_files import FORMAT, Entry, Part, QueueFolder, check_format
+from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_objects import folder_of
 
 _SYNC_ENTRIES = 32
@@ -157,7 +156,6 @@ class QueuePublisher(Publisher):
         try:
             self._folder.make()
             self._description = self._folder.description
-            check_format(self._description, self._settings.path)
             context.check_owner()
             continues = state is not None and state["path"] == self._settings.path
             self._log = self._folder.log_writer(_unsynced(state) if continues else None)
@@ -186,7 +184,6 @@ class QueuePublisher(Publisher):
 
     def _take_over(self) -> None:
         self._description |= {
-            "format": FORMAT,
             "application": self._context.application,
             "operator": self._context.operator,
             "run_id": self._context.run_id,
@@ -359,13 +356,11 @@ class QueuePublisher(Publisher):
         found = []
         for name in self._folder.readers_known():
             try:
-                said = json.loads(self._folder.registered(name))
-                found.append(ReaderPosition(name, int(said["next"]), float(said["seen"])))
+                found.append(ReaderPosition(name, *self._folder.registered(name)))
             except FileNotFoundError:
                 continue
-            except (ValueError, LookupError, TypeError) as error:
-                path = self._folder.registration(name)
-                self._warn(f"queue `{self._settings.path}`: `{path}` is damaged ({error})")
+            except RidgelineError as error:
+                self._warn(f"queue `{self._settings.path}`: {error}")
                 found.append(ReaderPosition(name, 0, 0.0))
         first = next(iter(self._log.files), 0)
         for reader in self._settings.readers:

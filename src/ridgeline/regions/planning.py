@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +11,13 @@ from ridgeline.api.application import Application
 from ridgeline.api.errors import CheckpointError, listed
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
-from ridgeline.engine.driver.checkpoint.run_description import NAME, REGIONS, read_if_there
+from ridgeline.engine.driver.checkpoint.run_description import (
+    NAME,
+    REGIONS,
+    read_if_there,
+    read_regions,
+    write_regions,
+)
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_pair import is_known, queue_reader, queue_writer
@@ -71,8 +76,8 @@ class Kept:
 
 def read_kept(storage: DriverStorage) -> list[Kept]:
     """The regions that a checkpoint keeps; none of a fresh one. Raises CheckpointError, OSError."""
-    text = read_if_there(storage, REGIONS)
-    if text is None:
+    rows = read_regions(storage)
+    if rows is None:
         if read_if_there(storage, NAME) is not None:
             msg = f"checkpoint folder `{storage.uri}` holds a run without regions, and streams are decoupled "
             msg += "now: its state cannot be divided; give another `--checkpoint`, or decouple none"
@@ -84,17 +89,7 @@ def read_kept(storage: DriverStorage) -> list[Kept]:
             msg += "them can be told from others; restore the checkpoint from a copy"
             raise CheckpointError(msg)
         return []
-    try:
-        found = [Kept(one["name"], int(one["number"]), tuple(one["operators"])) for one in json.loads(text)]
-        wrong = "" if found else "it names no region"
-        if len({one.number for one in found}) < len(found):
-            wrong = "two regions have one number"
-    except (ValueError, LookupError, TypeError) as error:
-        found, wrong = [], str(error)
-    if wrong:
-        msg = f"`{storage.uri}/{REGIONS}` is damaged ({wrong}); restore the checkpoint from a copy"
-        raise CheckpointError(msg)
-    return found
+    return [Kept(one["name"], one["number"], tuple(one["operators"])) for one in rows]
 
 
 def keep(storage: DriverStorage, regions: Sequence[PlannedRegion], before: Sequence[Kept]) -> None:
@@ -103,9 +98,8 @@ def keep(storage: DriverStorage, regions: Sequence[PlannedRegion], before: Seque
     names = {one.name for one in now}
     found = [*now, *(one for one in before if one.name not in names)]
     rows = [{"name": one.name, "number": one.number, "operators": list(one.operators)} for one in found]
-    text = json.dumps(rows, indent=1).encode()
     if list(before) != found:
-        storage.write(REGIONS, text)
+        write_regions(storage, rows)
 
 
 def settled_names(logical: LogicalPlan, kept: Sequence[Kept], named: Collection[str]) -> tuple[Region, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import threading
@@ -251,9 +250,9 @@ class QueueMeter:
         try:
             for name in log.folder.readers_known():
                 if name.rpartition("-")[0] == self._name:
-                    said = json.loads(log.folder.registered(name))
-                    found.append((float(said["seen"]), int(said["next"])))
-        except (OSError, ValueError, LookupError, TypeError, RidgelineError):
+                    said = log.folder.registered(name)
+                    found.append((said.seen, said.next))
+        except (OSError, RidgelineError):
             return self._position  # it is being replaced, or out of reach for a moment
         self._position = max(found, default=(0.0, 0))[1]
         return self._position

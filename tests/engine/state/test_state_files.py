@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from ridgeline import StateError
-from ridgeline.engine.files.sealed import checksum
+from ridgeline.api.support.sealed import checksum
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.state import state_files
 

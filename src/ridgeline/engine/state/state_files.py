@@ -22,7 +22,7 @@ from typing import Any
 from ridgeline.api.cells.cell import Change
 from ridgeline.api.errors import StateError, UntrustedError
 from ridgeline.api.support.pickling import Classes, dumps, dumps_parts, loads
-from ridgeline.engine.files.sealed import checksum
+from ridgeline.api.support.sealed import checksum
 from ridgeline.engine.files.storage import Storage
 from ridgeline.plan.protocol import StateVersion
 

@@ -89,12 +89,7 @@ class ChangeFiles:
             _MEMORY[f"{self._path}/{segment.name}"] = rows
             return
         path = f"{self._files.root}/{segment.name}"
-        with (
-            self._files.writing(f"{path}.part") as out,
-            pa.ipc.new_stream(out, rows.schema) as writer,
-        ):
-            writer.write_table(rows)
-        self._files.move(f"{path}.part", path)
+        self._files.write_rows(path, rows)
         self._files.sync(self._files.root)
 
     def read(self, first: int, end: int) -> Iterator[tuple[Segment, int, pa.Table]]:
@@ -152,7 +147,7 @@ class ChangeFiles:
     def _load(self, segment: Segment) -> pa.Table:
         if self._files is None:
             return _MEMORY[f"{self._path}/{segment.name}"]
-        return pa.ipc.open_stream(self._files.read(f"{self._files.root}/{segment.name}")).read_all()
+        return self._files.read_rows(f"{self._files.root}/{segment.name}")
 
 
 def new_name() -> str:

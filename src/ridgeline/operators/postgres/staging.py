@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.sealed import checked, with_checksum
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.connect.source import SourceContext
 from ridgeline.connect.window_output import safe_name
@@ -162,20 +164,25 @@ class Claim(NamedTuple):
 
 
 def read_claim(here: Surroundings) -> Claim | None:
-    """The note of this run about its slot; None if it has not begun to make one."""
+    """The note of this run about its slot; None if it has not begun to make one. Raises RidgelineError."""
     if here.in_memory:
         data = _CLAIMS.get(here.parent)
     else:
         files = OutputFiles(here.parent)
         path = f"{files.root}/{_CLAIM}"
         data = files.read(path).to_pybytes() if files.is_file(path) else None
-    claim = None if data is None else Claim(**json.loads(data))
+    try:
+        claim = None if data is None else Claim(**checked(_CLAIM, data))
+    except (ValueError, TypeError) as error:
+        raise RidgelineError(
+            f"`{here.parent}/{_CLAIM}` is damaged ({error}); restore the checkpoint from a copy"
+        ) from None
     return claim if claim is not None and claim.slot == here.slot else None
 
 
 def write_claim(here: Surroundings, *, taken: bool) -> None:
     """Note which slot and table are this run's, before the slot is made. Raises OSError."""
-    data = json.dumps(Claim(here.slot, here.found.relation.oid, taken)._asdict()).encode()
+    data = with_checksum(_CLAIM, Claim(here.slot, here.found.relation.oid, taken)._asdict()).encode()
     if here.in_memory:
         _CLAIMS[here.parent] = data
         return

@@ -47,11 +47,7 @@ class RowStore:
         if self._files is None:
             _MEMORY[f"{self.folder}/{name}"] = rows
             return
-        with (
-            self._files.writing(f"{self._files.root}/{name}") as out,
-            pa.ipc.new_stream(out, rows.schema) as writer,
-        ):
-            writer.write_table(rows)
+        self._files.write_rows(f"{self._files.root}/{name}", rows)
         self._files.sync(self._files.root)
 
     def read(self, first: int, end: int) -> Iterator[pa.Table]:
@@ -61,7 +57,7 @@ class RowStore:
         for name in self._known:
             begin, over = _span(name)
             if begin <= first < over and first < end:
-                rows = self._load(name).slice(first - begin, end - first)
+                rows = self.load(name).slice(first - begin, end - first)
                 yield rows
                 first += rows.num_rows
         if first < end:
@@ -73,11 +69,37 @@ class RowStore:
             msg += "the checkpoint must be in a folder that all hosts share"
             raise RidgelineError(msg)
 
-    def after(self, first: int) -> Iterator[pa.Table]:
-        """All rows from number `first` on."""
-        self._known = self._names()
-        end = max((_span(name)[1] for name in self._known), default=first)
-        yield from self.read(first, end) if end > first else ()
+    def segments(self) -> list[tuple[int, int, RowStore, str]]:
+        """The first row of each segment, the first one after it, this store, and its name."""
+        return [(*_span(name), self, name) for name in self._names()]
+
+    @staticmethod
+    def all_in(parent: str) -> list[RowStore]:
+        """The stores of all drivers of a run, as far as they are there."""
+        if parent.startswith("memory:"):
+            inside = f"{parent}/"
+            names = {
+                path.removeprefix(inside).partition("/")[0] for path in _MEMORY if path.startswith(inside)
+            }
+        else:
+            files = OutputFiles(parent)
+            names = {name for name in files.names(files.root) if files.is_folder(f"{files.root}/{name}")}
+        return [RowStore(f"{parent}/{name}") for name in sorted(names)]
+
+    def take_over(self, stores: Iterable[RowStore], first: int) -> tuple[int, int]:
+        """Copy the rows from number `first` on that other stores have; the number of the first, and the next.
+
+        A row has one number in all of them.
+        """
+        begin, following = None, first
+        for start, end, store, name in sorted(
+            (one for some in stores for one in some.segments()), key=_by_row
+        ):
+            if end > following:
+                at = max(start, following)
+                self.add(at, store.load(name).slice(at - start))
+                begin, following = at if begin is None else begin, end
+        return first if begin is None else begin, following
 
     def drop(self, before: int) -> None:
         """Delete segments of which all rows come before a number. Raises OSError."""
@@ -98,16 +120,21 @@ class RowStore:
             return sorted(path.removeprefix(start) for path in list(_MEMORY) if path.startswith(start))
         return [name for name in self._files.names(self._files.root) if name.endswith(".rows")]
 
-    def _load(self, name: str) -> pa.Table:
+    def load(self, name: str) -> pa.Table:
+        """The rows of a segment. Raises OSError, RidgelineError if it is damaged."""
         if self._files is None:
             return _MEMORY[f"{self.folder}/{name}"]
-        return pa.ipc.open_stream(self._files.read(f"{self._files.root}/{name}")).read_all()
+        return self._files.read_rows(f"{self._files.root}/{name}")
 
     def _delete(self, name: str) -> None:
         if self._files is None:
             _MEMORY.pop(f"{self.folder}/{name}", None)
         else:
             self._files.delete(f"{self._files.root}/{name}")
+
+
+def _by_row(segment: tuple[int, int, RowStore, str]) -> tuple[int, int]:
+    return segment[:2]
 
 
 def _span(name: str) -> tuple[int, int]:
@@ -164,16 +191,21 @@ class StagedSource(Source):
         if self._store is not None or _NAME not in positions:
             return positions
         number, folder = positions[_NAME]
-        count, store, before = number, RowStore.new(self._parent), RowStore(f"{self._parent}/{folder}")
+        before = RowStore.all_in(self._parent)
+        self._store, begin = RowStore.new(self._parent), number
         if self._keeps:
-            for rows in before.after(number):
-                store.add(count, rows)
-                count += rows.num_rows
+            begin, number = self._store.take_over(before, number)
         else:
             self._passed = number
-        self._count, self._committed, self._store, self._before = count, number, store, before
+        self._count, self._committed, self._before = number, begin, before
         self._start()
-        return positions
+        if begin == positions[_NAME][0]:
+            return positions
+        gone = begin - positions[_NAME][0]
+        self._context.warn(
+            f"`{self._context.operator}`: {gone} rows that were read after that window are gone"
+        )
+        return {_NAME: [begin, folder]}
 
     def partitions(self) -> Sequence[str]:
         """There is one."""
@@ -224,9 +256,8 @@ class StagedSource(Source):
             return
         self._committed = number
         store.drop(number)
-        if self._before is not None:
-            self._before.remove()
-            self._before = None
+        while self._before:
+            self._before.pop().remove()
 
     def stop(self) -> None:
         """End the thread."""
@@ -234,7 +265,7 @@ class StagedSource(Source):
         if self._thread is not None:
             self._thread.join(1.0)
 
-    _before: RowStore | None = None
+    _before: list[RowStore] | tuple[()] = ()
 
     @property
     def _folder(self) -> str:

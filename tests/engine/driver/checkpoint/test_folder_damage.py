@@ -8,9 +8,9 @@ import pytest
 
 from ridgeline import CheckpointError
 from ridgeline.api.errors import FencedError
+from ridgeline.api.support.sealed import seal
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
-from ridgeline.engine.files.sealed import seal
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 
 

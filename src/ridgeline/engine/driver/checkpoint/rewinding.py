@@ -14,6 +14,7 @@ from itertools import islice
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.operator import InputOperator
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
@@ -36,8 +37,8 @@ def rewind(
 
     `plan`: that of the last committed window. `settled`: gives the plan as of another one, which it may have
     been changed since. `check`: raises if that plan cannot run with the states of that window. Nothing is
-    done for the last window itself. Raises CheckpointError if the window cannot be gone back to,
-    RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
+    done for the last window itself. Raises CheckpointError if the window cannot be gone back to, also by an
+    input, RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
     """
     last = checkpoint.last()
     kept = rewindable(checkpoint)
@@ -51,6 +52,7 @@ def rewind(
         plan = plan if settled is None else settled(target)
         going = Outputs(plan, clock)
     _check_outputs(checkpoint, target, outputs, going)
+    _check_inputs(going.plan, target, kept)
     changed = outputs.changed(going.plan) if going is not outputs else {}
     if check is not None:
         check(plan, target)
@@ -97,6 +99,26 @@ def _check_outputs(checkpoint: Checkpoint, target: Manifest, outputs: Outputs, g
         earliest = window.window_id
         if window.window_id == target.window_id:
             break
+
+
+def _check_inputs(plan: Plan, target: Manifest, kept: Iterable[Manifest]) -> None:
+    """Raise CheckpointError if an input has not any more what came after the target."""
+    inputs = {
+        logical.name: enumerator
+        for logical in plan.logical.operators
+        if isinstance(logical.operator, InputOperator)
+        and (enumerator := logical.operator.enumerator()) is not None
+    }
+
+    def why(manifest: Manifest) -> str:
+        found = ((name, one.unreachable(manifest.inputs.get(name))) for name, one in inputs.items())
+        return next((f"`{name}` cannot go back so far: {text}" for name, text in found if text), "")
+
+    if not (wrong := why(target)):
+        return
+    works = [one.window_id for one in kept if one.window_id > target.window_id and not why(one)]
+    remedy = f"rewind to window {min(works)} or later" if works else "no kept window can be gone back to"
+    raise CheckpointError(f"cannot rewind to window {target.window_id}: {wrong}; {remedy}")
 
 
 def _rewound(name: str, publisher: Publisher, target: Manifest, at: int) -> object:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.files.sealed import seal, unseal
+from ridgeline.api.support.sealed import checked, seal, unseal, with_checksum
 from ridgeline.engine.files.storage import DriverStorage, Storage
 
 NAME = "run.json"
@@ -85,6 +87,33 @@ def _read(storage: DriverStorage) -> bytes | None:
         to = str(json.loads(moved)["to"])
         raise CheckpointError(f"the run in `{storage.uri}` was moved to `{to}`; give `--checkpoint {to}`")
     return read_if_there(storage, NAME)
+
+
+def read_regions(storage: Storage) -> list[dict[str, Any]] | None:
+    """The regions that a folder holds the runs of, as `write_regions` was given; None if it holds no such.
+
+    Raises CheckpointError if the file is damaged, OSError.
+    """
+    data = read_if_there(storage, REGIONS)
+    if data is None:
+        return None
+    try:
+        rows = [json.dumps(one) for one in json.loads(data)]
+        found = [checked(f"{place} of {len(rows)}", one) for place, one in enumerate(rows)]
+        wrong = "" if found else "it names no region"
+    except (ValueError, TypeError, RecursionError) as error:
+        found, wrong = [], str(error)
+    if wrong:
+        raise CheckpointError(
+            f"`{storage.uri}/{REGIONS}` is damaged ({wrong}); restore the checkpoint from a copy"
+        )
+    return found
+
+
+def write_regions(storage: DriverStorage, regions: Sequence[dict[str, Any]]) -> None:
+    """Note the regions: `name`, `number` and `operators` of each. Raises OSError."""
+    rows = [with_checksum(f"{place} of {len(regions)}", one) for place, one in enumerate(regions)]
+    storage.write(REGIONS, f"[{','.join(rows)}]\n".encode())
 
 
 def read_if_there(storage: Storage, name: str) -> bytes | None:

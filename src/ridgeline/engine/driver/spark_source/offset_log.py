@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.errors import CheckpointError
+from ridgeline.api.support.sealed import checksum, seal, unseal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets
-from ridgeline.engine.files.sealed import checksum, seal, unseal
 from ridgeline.engine.files.storage import DriverStorage, explain
 
 FOLDER = "spark"

@@ -21,9 +21,9 @@ from ridgeline.engine.driver.checkpoint.run_description import (
     FORMAT,
     MOVED,
     NAME,
-    REGIONS,
     describe_run,
     read_if_there,
+    read_regions,
 )
 from ridgeline.engine.files.storage import ArrowStorage, DriverStorage, LocalStorage
 from ridgeline.engine.state import state_files
@@ -98,24 +98,18 @@ def runs_of(uri: str) -> list[Run]:
     Raises CheckpointError if it holds none or is damaged, OSError.
     """
     storage = open_folder(uri)
-    text = read_if_there(storage, REGIONS)
-    if text is None:
+    regions = read_regions(storage)
+    if regions is None:
         if read_if_there(storage, NAME) is None and (moved := read_if_there(storage, MOVED)) is not None:
             raise CheckpointError(
                 f"`{storage.uri}` holds no run any more: it was moved to `{json.loads(moved)['to']}`"
             )
         return [Run(storage, *describe_run(storage))]
     found = []
-    try:
-        rows = [(str(one["name"]), int(one["number"])) for one in json.loads(text)]
-    except (ValueError, LookupError, TypeError) as error:
-        raise CheckpointError(
-            f"`{storage.uri}/{REGIONS}` is damaged ({error}); restore the checkpoint from a copy"
-        ) from None
-    for name, number in rows:
-        part = open_folder(f"{storage.uri}/regions/{number}")
+    for one in regions:
+        part = open_folder(f"{storage.uri}/regions/{one['number']}")
         if read_if_there(part, NAME) is not None:
-            found.append(Run(part, *describe_run(part), name))
+            found.append(Run(part, *describe_run(part), one["name"]))
     return found
 
 

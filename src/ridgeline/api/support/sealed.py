@@ -14,9 +14,30 @@ def checksum(name: str, content: bytes | memoryview) -> int:
     return zlib.crc32(content, zlib.crc32(name.encode()))
 
 
+def with_checksum(name: str, content: dict[str, Any] | list[Any]) -> str:
+    """JSON of an object or a list, with a checksum over it and a name as its last entry."""
+    crc32 = checksum(name, _as_json(content).encode())
+    return _as_json({**content, "crc32": crc32} if isinstance(content, dict) else [*content, crc32])
+
+
+def checked(name: str, text: str | bytes) -> Any:
+    """The content of what `with_checksum` made. Raises ValueError for anything else, or of another name."""
+    content = json.loads(text)
+    if not isinstance(content, (dict, list)) or not content:
+        raise ValueError("it is no object and no list")
+    found = content.pop("crc32", None) if isinstance(content, dict) else content.pop()
+    if found != checksum(name, _as_json(content).encode()):
+        raise ValueError("its checksum differs, so it is damaged or a copy of another one")
+    return content
+
+
+def _as_json(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"))
+
+
 def seal(kind: str, name: str, content: object) -> bytes:
     """A line of JSON: the content under the key `kind`, beside the checksum of its text and `name`."""
-    body = json.dumps(content, separators=(",", ":"))
+    body = _as_json(content)
     return f'{{"crc32":{checksum(name, body.encode())},"{kind}":{body}}}\n'.encode()
 
 
