@@ -110,19 +110,6 @@ def test_arrays_as_values_are_noticed_when_they_change_in_place():
     assert [key for key, _ in arrays.changed()] == ["a"]
 
 
-def test_changed_covers_the_application_window():
-    totals = keyed(int, default=0)
-    totals["a"] = 1
-    totals.begin(0)
-    totals["b"] = 2
-    assert list(totals.changed()) == [("a", 1), ("b", 2)]
-    del totals["a"]
-    assert list(totals.changed()) == [("b", 2)]
-    totals.begin(2)
-    assert list(totals.changed()) == []
-    assert totals.changes() is None
-
-
 def test_a_delta_costs_what_the_window_touched():
     totals = keyed(int)
     totals.put_many(range(1_000), range(1_000))
@@ -246,25 +233,3 @@ def test_a_worker_that_missed_a_window_still_knows_what_its_own_window_changed()
     one.apply(two.changes())
     one.begin(0)
     assert dict(one.changed()) == {"a": 1, "b": 2}
-
-
-def test_a_restored_cell_has_the_order_of_the_one_that_lived():
-    lived = keyed(int)
-    lived.put_many("abc", [1, 2, 3])
-    first = lived.changes()
-    lived.begin(5)
-    del lived["c"]
-    del lived["a"]
-    lived["d"] = 4
-    lived["a"] = 5
-    del lived["b"]
-    lived["b"] = 6
-    restored = keyed(int)
-    for change in (first, lived.changes()):
-        restored.apply(change)
-    lived.begin(5)
-    restored.begin(5)
-    lived["c"] = restored["c"] = 7
-    assert list(lived.items()) == list(restored.items()) == [("d", 4), ("a", 5), ("b", 6), ("c", 7)]
-    assert list(lived.changed()) == list(restored.changed())
-    assert lived.snapshot() == restored.snapshot()

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.api import Application, KeyedPartitioner
 from ridgeline.plan import plan_application
-from support.plan.parts import Balances, Check, Filter, Follow, Join, Source, Store, payments_app
+from support.plan.parts import Balances, Check, Filter, Follow, Join, Source, Store
 from support.rows import in_a_row
 
 
@@ -18,24 +18,6 @@ def stages(app: Application) -> list[str]:
         " | ".join(" ".join(title[operator] for operator in box.operators) for box in stage.containers)
         for stage in plan.execution.stages
     ]
-
-
-def test_payments() -> None:
-    assert stages(payments_app()) == [
-        "source[0] | source[1]",
-        "source.payments#unifier check rejected_store",
-        "balances[0] | balances[1] | balances[2]",
-        (
-            "balances.balances#unifier[0] top[0] | balances.balances#unifier[1] top[1]"
-            " | balances.balances#unifier[2] balance_store"
-        ),
-        "top.top#unifier top_store",
-    ]
-    plan = plan_application(payments_app())
-    assert plan.version == 0
-    assert [box.id for box in plan.execution.containers] == list(range(10))
-    assert [stage.index for stage in plan.execution.stages] == list(range(5))
-    assert [box.stage for box in plan.execution.containers] == [0, 0, 1, 2, 2, 2, 3, 3, 3, 4]
 
 
 def diamond(*localities: Any, **partitions: int) -> Application:

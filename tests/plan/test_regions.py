@@ -131,17 +131,6 @@ def test_two_branches_that_meet_are_one_region() -> None:
     assert "numbers_to_more.output -> join.left, more.data" in streams(plans(app)["more"])
 
 
-def test_reader_has_the_partitions_of_what_is_before_the_queue() -> None:
-    app = Application("wide")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    wide = app.add_operator("wide", Filter(positive), partitions=3)
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, wide.data)
-    app.add_stream("kept", wide.output, sink.input, decoupled=True)
-    found = plans(app)
-    assert found["sink"].logical.operator("kept_to_sink").attributes["partitions"] == 3
-
-
 def test_dead_letters_of_all_regions_come_together() -> None:
     app = Application("letters", on_error="SKIP")
     source = app.add_operator("source", ListInput(Number, [(1,)]))
@@ -161,22 +150,6 @@ def test_dead_letters_of_all_regions_come_together() -> None:
         "dead_letters_of_first.output -> dead_letters.input",
         "dead_letters_of_second.output -> dead_letters.input",
     }
-
-
-def test_options_of_operators_go_to_their_region() -> None:
-    app = Application("options")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    keep = app.add_operator("keep", Filter(positive))
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, keep.data, decoupled=True)
-    app.add_stream("kept", keep.output, sink.input)
-    attributes = {"keep.partitions": "2", "source.memory_mb": "64", "window": "3s"}
-    whole = validate(app, {}, attributes)
-    made = RegionPlans(app, whole, QueueEnds(writer, reader))
-    first, second = (plan_application(made.application(one), {}, attributes) for one in whole.regions)
-    assert second.logical.operator("keep").attributes["partitions"] == 2
-    assert first.logical.operator("source").attributes["memory_mb"] == 64
-    assert (first.logical.window_seconds, second.logical.window_seconds) == (3.0, 3.0)
 
 
 def faults_of(app: Application) -> str:

@@ -72,32 +72,13 @@ NAMED = {"template.n": {"vcores": 2}, "operator.keep.template": "n"}
     ("below", "above"),
     [
         (MATCHING, NAMED),
-        (MATCHING, {"operator.*.vcores": 2}),
         (NAMED | {"template.n.vcores": 1}, {"operator.*.vcores": 2}),
-        ({"operator.*.vcores": 1}, {"operator.keep.vcores": 2}),
-        ({"operator.keep.vcores": 1}, {"application.dice.operator.*.vcores": 2}),
         ({"operator.keep.vcores": 1}, {"application.d*.operator.*.vcores": 2}),
-        ({"application.dice.operator.*.vcores": 1}, {"application.dice.operator.keep.vcores": 2}),
     ],
 )
 def test_the_nearer_one_wins_within_a_layer(below, above):
     assert vcores(layer({**below, **above})) == 2
     assert vcores(layer({**above, **below})) == 2
-
-
-@pytest.mark.parametrize(
-    ("first", "last"),
-    [
-        (MATCHING, {"template.u": {"match_class": "Filter", "vcores": 2}}),
-        ({"operator.k*.vcores": 1}, {"operator.*.vcores": 2}),
-        ({"operator.keep.vcores": 1}, {"operator": {"keep": {"vcores": 2}}}),
-        ({"operator.keep.vcores": 1}, {"operator.keep.attr.vcores": 2}),
-        ({"application.d*.operator.keep.vcores": 1}, {"application.dice.operator.keep.vcores": 2}),
-    ],
-)
-def test_of_the_same_the_later_one_wins_within_a_layer(first, last):
-    assert vcores(layer({**first, **last})) == 2
-    assert vcores(layer({**last, **first})) == 1
 
 
 @pytest.mark.guide("002", "Attributes")

@@ -158,15 +158,16 @@ def test_whatever_fails(seed: int, decoupled: set[str]) -> None:
     check(rows, {name: run.collected(name) for name in SINKS})
 
 
-def fan(rows: int = 20) -> Application:
+def fan(rows: int = 20, decoupled: str = "orders") -> Application:
     app = Application("fan", window="50ms")
     random = Random(1)
     source = app.add_operator("source", ListInput(Order, orders(random, rows)))
     fast = app.add_operator("fast", CollectorSink(Order))
     slow = app.add_operator("slow", Filter(is_even))
     store = app.add_operator("store", CollectorSink(Order))
-    app.add_stream("orders", source.output, fast.input, slow.data, decoupled={slow.data})
-    app.add_stream("even", slow.output, store.input)
+    slowly = {slow.data} if decoupled == "orders" else False
+    app.add_stream("orders", source.output, fast.input, slow.data, decoupled=slowly)
+    app.add_stream("even", slow.output, store.input, decoupled=decoupled == "even")
     return app
 
 
@@ -203,41 +204,22 @@ def test_a_region_whose_checkpoint_is_gone_does_not_begin_again(tmp_path: Path, 
         run_local(fan(), checkpoint=tmp_path)
 
 
-def test_operators_that_change_their_region_are_refused(tmp_path: Path) -> None:
-    run_local(fan(), checkpoint=tmp_path, windows=1)
-    app = Application("fan", window="50ms")
-    source = app.add_operator("source", ListInput(Order, orders(Random(1), 20)))
-    fast = app.add_operator("fast", CollectorSink(Order))
-    slow = app.add_operator("slow", Filter(is_even))
-    store = app.add_operator("store", CollectorSink(Order))
-    app.add_stream("orders", source.output, fast.input, slow.data)
-    app.add_stream("even", slow.output, store.input, decoupled=True)
-    with pytest.raises(CheckpointError, match="state cannot go from one to another"):
-        run_local(app, checkpoint=tmp_path)
-
-
-def test_a_region_that_is_not_decoupled_any_more_is_refused(tmp_path: Path) -> None:
-    run_local(fan(), checkpoint=tmp_path, windows=1)
-    app = fan()
-    app.streams[0].decoupled = ()
-    with pytest.raises(CheckpointError, match="regions"):
-        run_local(app, checkpoint=tmp_path)
-
-
-def test_decoupled_on_a_checkpoint_of_one_region_is_refused(tmp_path: Path) -> None:
-    app = fan()
-    app.streams[0].decoupled = ()
-    run_local(app, checkpoint=tmp_path, windows=1)
-    with pytest.raises(CheckpointError, match="regions"):
-        run_local(fan(), checkpoint=tmp_path)
-
-
-def test_a_region_with_another_name_is_refused(tmp_path: Path) -> None:
-    run_local(fan(), checkpoint=tmp_path, windows=1)
-    app = fan()
-    app.set_region("other", app.operators[2].operator)
-    with pytest.raises(CheckpointError, match="was called `slow`"):
-        run_local(app, checkpoint=tmp_path)
+def test_other_regions_than_those_of_the_checkpoint_are_refused(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path / "two", windows=1)
+    run_local(fan(decoupled=""), checkpoint=tmp_path / "one", windows=1)
+    renamed = fan()
+    renamed.set_region("other", renamed.operators[2].operator)
+    for app, folder, text in (
+        (fan(decoupled="even"), "two", "state cannot go from one to another"),
+        (fan(decoupled=""), "two", "regions"),
+        (fan(), "one", "regions"),
+        (renamed, "two", "was called `slow`"),
+    ):
+        with pytest.raises(CheckpointError, match=text):
+            run_local(app, checkpoint=tmp_path / folder)
+    (tmp_path / "two" / "regions.json").unlink()
+    with pytest.raises(CheckpointError, match="is missing, though the folder holds regions"):
+        run_local(fan(), checkpoint=tmp_path / "two")
 
 
 def test_one_region_is_started_again_from_a_window(tmp_path: Path) -> None:
@@ -272,10 +254,3 @@ def test_a_change_is_of_the_region_that_has_its_operator() -> None:
         run_local(fan(), changes={1: [SetProperty("orders_queue", "path", "/tmp/elsewhere")]})
     with pytest.raises(ChangeError, match="of several regions"):
         run_local(fan(), changes={1: [Repartition("slow", 3), Repartition("fast", 2)]})
-
-
-def test_regions_without_their_names_are_refused(tmp_path: Path) -> None:
-    run_local(fan(), checkpoint=tmp_path, windows=1)
-    (tmp_path / "regions.json").unlink()
-    with pytest.raises(CheckpointError, match="is missing, though the folder holds regions"):
-        run_local(fan(), checkpoint=tmp_path)

@@ -46,16 +46,8 @@ class Most(Unifier):
             self.output.emit(self.best)
 
 
-class MostByCount(Most):
-    input = InputPort(Word, key="count")
-
-
 class Best(Count):
     output = OutputPort(Word, unifier=Most)
-
-
-class OtherKey(Count):
-    output = OutputPort(Word, unifier=MostByCount)
 
 
 class Meeting(Count):
@@ -99,7 +91,6 @@ def words(kind, partitioner=None, items=(), *, connected=True, follows=False, pa
         (Count, {"connected": False}, "it has no connected output port"),
         (Count, {"follows": True}, "`follows.data` follows its partitions one by one"),
         (Best, {}, "the unifier of output port `output` does not say that it merges by the same key"),
-        (OtherKey, {}, "the unifier of output port `output` does not say that it merges by the same key"),
         (Meeting, {}, "tuples of one key must meet that come in at `data` and `more`"),
     ],
 )

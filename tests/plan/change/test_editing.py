@@ -8,7 +8,6 @@ from ridgeline.api import (
     AffinityRule,
     Application,
     InputPort,
-    Locality,
     Operator,
     OutputPort,
     ValidationError,
@@ -56,25 +55,6 @@ def sinks(found: LogicalPlan, stream: str) -> list[str]:
 
 
 # Values -----------------------------------------------------------------------------------------------------
-
-
-def test_attributes_of_everything() -> None:
-    app = payments_app()
-    app.operators[1].attributes["application_window"] = "1s"
-    found = plan(
-        app,
-        SetAttribute("", "windows_in_flight", 3),
-        SetAttribute("check", "application_window_count", 7),
-        SetAttribute("balances", "unifier_limit", 2, port="balances"),
-        SetAttribute("top", "memory_mb", 333, port="top", unifier=True),
-        SetAttribute("stream.valid", "locality", "NODE_LOCAL"),
-        attributes={"check.application_window_count": 3},
-    )
-    assert found.attributes["windows_in_flight"] == 3
-    assert found.operator("check").attributes["application_window_count"] == 7
-    assert found.operator("balances").ports["balances"]["unifier_limit"] == 2
-    assert found.operator("top").unifier_attributes["top"]["memory_mb"] == 333
-    assert {one.name: one.locality for one in found.streams}["valid"] is Locality.NODE_LOCAL
 
 
 def test_a_partitioner_is_made_of_its_class_and_arguments() -> None:
