@@ -109,3 +109,23 @@ def test_it_is_said_why_nothing_can_be_said():
     figures.changing = True
     assert "under way" in unknown(figures)[0]
     assert advise(figures) == []
+
+
+@pytest.mark.parametrize(
+    ("slots", "commands"),
+    [
+        (1, ["run FILE --master local[3]"]),
+        (2, ["repartition APP parse 2", "run FILE --master local[3]"]),
+        (4, ["repartition APP parse 3"]),
+    ],
+)
+def test_of_an_operator_that_is_full_few_windows_say_what_keeps_up(slots, commands):
+    steps = [Step("source", 1e-5, is_input=True), Step("parse", 0.002)]
+    figures = Model(steps, load=lambda _: 1000.0, slots=slots, backlog=9_000.0).figures(1)
+    figures.windows = 4
+    found = advise(figures)
+    assert [one.command for one in found] == commands
+    assert all("500 of 1,000 tuples/s" in one.why for one in found)
+    assert all(one.before == 500 and one.after >= 1000 for one in found)
+    figures.seconds = 5.0
+    assert advise(figures) == []

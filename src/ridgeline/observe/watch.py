@@ -433,16 +433,18 @@ class Watch:
         changing: bool = False,
         keys: Keys | None = None,
         slots: int | None = None,
+        cores: int | None = None,
     ) -> ApplicationFigures:
         """The figures of the last `seconds` seconds for those who decide.
 
-        `keys`: of a run that counts them. `slots`: how many its containers could have.
+        `keys`: of a run that counts them. `slots`: how many its containers could have. `cores`: processors
+        that these share.
         """
         with self._settled() as figures:
             now = self._now()
             states = promises or [_promise_state(row) for row in figures.counts.promises.rows(now)]
             return application_figures(
-                figures, now, seconds, states, changing=changing, keys=keys, slots=slots
+                figures, now, seconds, states, changing=changing, keys=keys, slots=slots, cores=cores
             )
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:

@@ -9,16 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ridgeline.measure.deciding.capacity import busy_share, predicted_busy
+from ridgeline.measure.deciding.capacity import (
+    Bottleneck,
+    bottleneck,
+    busy_share,
+    crowding,
+    divided,
+    hottest_share,
+    lanes,
+    lanes_with,
+    predicted_busy,
+)
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.policies.answers import shown
 from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, reachable_gain, tying
 
 LEAST_WINDOWS = 20
-"""Of fewer windows nothing is said."""
+"""Of fewer windows nothing is said, unless an operator is full."""
+LEAST_SECONDS = 10.0
+"""So long an operator is watched that is full; windows are long then."""
+_FEW_WINDOWS = 3
 _MOST_PARTITIONS = 8
 _WORTH = 0.05
 """A change is worth it that brings this share of the window's latency."""
+_MORE = 1.1  # a change is worth it that brings so many times the throughput
 _CROWDED = 1.3
 """A partition with so many times the mean is why others help little."""
 _IDLE = 0.2
@@ -30,7 +44,8 @@ _SHORT_SECONDS = 0.005
 class Advice:
     """One piece. `figure` goes from `before` to `after` (predicted), both None where nothing is predicted.
 
-    `partitions`: the number that `operator` should have, None if another one would not help.
+    `partitions`: the number that `operator` should have, None if another one would not help. `slots`: with
+    how many slots to start the application, None if it has enough.
     """
 
     what: str
@@ -40,20 +55,25 @@ class Advice:
     after: float | None
     operator: str = ""
     partitions: int | None = None
+    slots: int | None = None
 
     @property
     def command(self) -> str:
         """The command after `ridgeline`, with `APP` for the application; "" if no command does it."""
+        if self.slots is not None:
+            return f"run FILE --master local[{self.slots}]"
         return "" if self.partitions is None else f"repartition APP {self.operator} {self.partitions}"
 
 
 def advise(figures: ApplicationFigures) -> list[Advice]:
     """Advice, the most helpful first: latency, throughput, skew, partitions to give back, held results.
 
-    Empty with fewer than `LEAST_WINDOWS` windows, without tuples, and while the plan changes.
+    Empty if too little was seen, without tuples, and while the plan changes.
     """
-    if figures.windows < LEAST_WINDOWS or figures.changing or not _worked(figures):
+    if not is_enough(figures) or figures.changing or not _worked(figures):
         return []
+    if behind(figures) and (full := bottleneck(figures)) is not None:
+        return [*_for_full(figures, full), *_for_skew(figures)]
     latency = sorted(_for_latency(figures), key=lambda one: (one.after or 0.0) - (one.before or 0.0))
     found = [*latency, *_for_throughput(figures), *_for_skew(figures)]
     advised = {one.operator for one in found}
@@ -61,11 +81,60 @@ def advise(figures: ApplicationFigures) -> list[Advice]:
     return [*found, *back, *_held(figures)]
 
 
+def is_enough(figures: ApplicationFigures) -> bool:
+    """Whether enough was seen to say anything: many windows, or some seconds of an operator that is full."""
+    if figures.windows >= LEAST_WINDOWS:
+        return True
+    seen = figures.windows >= _FEW_WINDOWS and figures.seconds >= LEAST_SECONDS
+    return seen and bottleneck(figures) is not None
+
+
+def _for_full(figures: ApplicationFigures, full: Bottleneck) -> Iterator[Advice]:
+    """More partitions for the operator that is full while records wait, and the slots that these need."""
+    one = figures.operators[full.operator]
+    if one.is_input:
+        return
+    done = f"it does {full.per_second:,.0f}"
+    arrive = "" if full.wanted_per_second is None else f" of {full.wanted_per_second:,.0f}"
+    why = f"it is full: {done}{arrive} tuples/s"
+    most = _most_partitions(figures)
+    wanted = min(full.enough or most, most)
+    if wanted > one.partitions and _throughput(figures, one, wanted) > _MORE * full.per_second:
+        what = f"give `{one.name}` {wanted} partitions, it has {one.partitions}"
+        after = _throughput(figures, one, wanted)
+        yield Advice(what, why, "tuples_per_second", full.per_second, after, one.name, wanted)
+    needed = full.slots if full.enough is not None else None
+    if needed is not None and figures.slots is not None and needed > figures.slots:
+        what = (
+            f"start with {needed} slots, there are {figures.slots}, and give `{one.name}` {full.enough} "
+            "partitions: with fewer it does not keep up"
+        )
+        after = _throughput(figures, one, full.enough or one.partitions, slots=needed)
+        yield Advice(what, why, "tuples_per_second", full.per_second, after, one.name, slots=needed)
+
+
+def _throughput(
+    figures: ApplicationFigures, operator: OperatorFigures, wanted: int, slots: int | None = None
+) -> float:
+    """The tuples a second that an operator does with so many partitions: as far as others and processors can.
+
+    `slots`: as many as there are, if None.
+    """
+    lanes_then = lanes_with(operator, wanted) if slots is None else wanted
+    share = divided(busy_share(operator), crowding(operator), lanes(operator), lanes_then)
+    share = max(share, hottest_share(operator) * busy_share(operator) * lanes(operator))
+    others = [busy_share(one) for one in figures.operators.values() if one is not operator]
+    processors = sum(part.cpu_seconds for one in figures.operators.values() for part in one.by_partition)
+    if figures.cores and figures.seconds:
+        others.append(processors / figures.seconds / figures.cores)
+    return _most(operator, max([share, *others]))
+
+
 def unknown(figures: ApplicationFigures) -> list[str]:
     """Advice that cannot be given, and why; also on an operator that bounds the application unadvised."""
     if figures.changing:
         return ["a change of the plan is under way: ask again once it is made"]
-    if figures.windows < LEAST_WINDOWS:
+    if not is_enough(figures):
         return [f"{figures.windows} windows are known of this plan, {LEAST_WINDOWS} are needed"]
     if not _worked(figures):
         return [f"no tuple came in {figures.seconds:.0f} s: what a load would cost is not known"]
@@ -77,7 +146,9 @@ def unknown(figures: ApplicationFigures) -> list[str]:
             "whether the source of an input divides is not known"
         )
     elif busy_share(busiest) < ROOM and behind(figures):
-        found.append("windows are late or a backlog waits, though no operator is full: see `blame`")
+        found.append(
+            "windows are late or a backlog waits, though no operator is full: see `ridgeline critical-path`"
+        )
     if figures.slots is None:
         found.append("whether a processor is free for another partition is not known")
     return found

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
-from ridgeline.measure.deciding.capacity import busy_share, predicted_busy
+from ridgeline.measure.deciding.capacity import arriving_load, busy_share, partitions_enough, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.policies.answers import Decision
 from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, wanted_load
@@ -99,7 +99,9 @@ _FULL = 0.9
 
 
 class BacklogBounds(OneOperatorPolicy):
-    """One partition more while more than `at_most` records wait at the inputs and do not get fewer.
+    """More partitions while more than `at_most` records wait at the inputs and do not get fewer.
+
+    It gives as many as keep up with what arrives, one more if that is not known.
 
     One is taken back once at most `at_least` wait, and only from an operator with room.
     """
@@ -117,7 +119,10 @@ class BacklogBounds(OneOperatorPolicy):
         backlog = sum(one.backlog or 0.0 for one in known)
         grows = sum(one.grows_per_second or 0.0 for one in known)
         if backlog > self.at_most and grows >= 0 and busy_share(operator) > MOSTLY:
-            return self.step(settled, operator.partitions + 1, f"{backlog:.0f} records wait, and not fewer")
+            load, wanted = arriving_load(settled, operator.name), operator.partitions + 1
+            if load is not None:
+                wanted = max(wanted, partitions_enough(operator, load) or 0)
+            return self.step(settled, wanted, f"{backlog:.0f} records wait, and not fewer")
         fewer = operator.partitions - 1
         if (
             fewer

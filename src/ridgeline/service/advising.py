@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.changes import AdviceAnswer
 from ridgeline.measure.answers.operators import HeavyKeyAnswer, KeysAnswer, OperatorKeysAnswer
+from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.deciding.fold import KEPT_SECONDS
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.build.key_agreement import KeyDivision, key_division
 from ridgeline.plan.edits import Repartition
-from ridgeline.policies.advice import LEAST_WINDOWS, Advice, advise, unknown
+from ridgeline.policies.advice import LEAST_SECONDS, LEAST_WINDOWS, Advice, advise, is_enough, unknown
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.regions.joined_watch import JoinedWatch
 
@@ -50,6 +54,7 @@ def _joined(answers: Sequence[AdviceAnswer]) -> AdviceAnswer:
         "unknown": list(dict.fromkeys(text for one in answers for text in one["unknown"])),
         "latencySeconds": max(latencies, default=None),
         "blame": dict(blame),
+        "followed": [text for one in answers for text in one["followed"]],
         "advice": [advice for one in answers for advice in one["advice"]],
     }
 
@@ -60,12 +65,20 @@ def _advice(watch: Watch, application: str, run: ApplicationRun | None) -> Advic
     changes = watch.changes()
     waiting = any(row["state"] == "QUEUED" and row["edits"] for row in changes)
     slots = None if run is None else run.slots
-    figures = watch.application_figures(_PERIODS[0], changing=waiting, slots=slots)
+    info = watch.info()
+    local = "attributes" in info and str(info["master"] or "").startswith("local")
+    figures = watch.application_figures(
+        _PERIODS[0],
+        changing=waiting,
+        slots=slots,
+        keys=None if run is None else run.keys.load,
+        cores=os.cpu_count() if local and run is not None else None,
+    )
     applied = (row for row in changes if row["state"] == "APPLIED" and row["planVersion"] is not None)
     since = figures.at - max((row["since"] for row in applied), default=0.0)
     for seconds in _PERIODS:
         figures = figures.for_seconds(max(0.0, min(seconds, since)))  # of this plan only
-        if figures.windows >= LEAST_WINDOWS:
+        if is_enough(figures):
             break
     advice, refused = [], []
     for one in advise(figures):
@@ -74,14 +87,16 @@ def _advice(watch: Watch, application: str, run: ApplicationRun | None) -> Advic
             refused.append(f"not advised, as it would be refused: {one.what}; {why}")
         else:
             advice.append(one)
+    followed = _followed(watch, figures, advice)
     return {
         "seconds": figures.seconds,
         "windows": figures.windows,
-        "enough": figures.windows >= LEAST_WINDOWS,
+        "enough": is_enough(figures),
         "needed": LEAST_WINDOWS,
         "latencySeconds": figures.window_latency.p50_seconds if figures.window_latency.count else None,
         "unknown": [*unknown(figures), *refused],
         "blame": dict(figures.blame),
+        "followed": followed,
         "advice": [
             {
                 "what": one.what,
@@ -90,11 +105,51 @@ def _advice(watch: Watch, application: str, run: ApplicationRun | None) -> Advic
                 "figure": one.figure,
                 "before": one.before,
                 "after": one.after,
-                "command": f"ridgeline {one.command.replace('APP', application, 1)}" if one.command else "",
+                "command": _command(one, application, local=local),
             }
             for one in advice
         ],
     }
+
+
+def _command(advice: Advice, application: str, *, local: bool) -> str:
+    """The whole command; "" if none does it. `local`: Spark runs in one process."""
+    if advice.slots is not None and not local:
+        return f"ridgeline run FILE --conf spark.cores.max={advice.slots}"
+    return f"ridgeline {advice.command.replace('APP', application, 1)}" if advice.command else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Advice that was given for more throughput, in this state of the plan."""
+
+    plan_version: int
+    operator: str
+    partitions: int
+    before: float
+    after: float
+
+
+_given: WeakKeyDictionary[Watch, _Given] = WeakKeyDictionary()
+"""The last of each application."""
+
+
+def _followed(watch: Watch, figures: ApplicationFigures, advice: Sequence[Advice]) -> list[str]:
+    """What came of the last advice for throughput, if it was followed; that of now is kept for later."""
+    given, found = _given.get(watch), []
+    now = None if given is None else figures.operators.get(given.operator)
+    changed = given is not None and figures.plan_version != given.plan_version
+    if given and now and changed and now.partitions == given.partitions and figures.seconds >= LEAST_SECONDS:
+        rates = now.tuples_in_per_second, given.before, given.after
+        found.append(
+            "`{}` got {} partitions as advised: {:,.0f} tuples/s now, {:,.0f} before; {:,.0f} were "
+            "predicted".format(given.operator, given.partitions, *rates)
+        )
+    for one in advice:
+        if one.figure == "tuples_per_second" and one.partitions is not None:
+            before, after = one.before or 0.0, one.after or 0.0
+            _given[watch] = _Given(figures.plan_version, one.operator, one.partitions, before, after)
+    return found
 
 
 def _refusal(run: ApplicationRun, advice: Advice) -> str:

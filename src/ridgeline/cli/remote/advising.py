@@ -56,7 +56,7 @@ def advise(
 def advice_parts(answer: Any) -> Iterator[Text]:
     """The summary, then each piece of advice with its reason, its gain and its command."""
     if not answer["enough"]:
-        yield Text(f"{answer['windows']} windows in {answer['seconds']:.0f} s are too few to say anything")
+        yield Text(f"{answer['windows']} windows in {answer['seconds']:.0f} s: too little was seen")
         yield from (Text(printable(line)) for line in answer["unknown"])
         return
     spent = list(answer["blame"].items())[:_SHOWN_BLAME]
@@ -65,6 +65,7 @@ def advice_parts(answer: Any) -> Iterator[Text]:
         f"{answer['windows']} windows in {answer['seconds']:.0f} s; median {_time(answer['latencySeconds'])}"
         f" from trigger to commit. The mean window: {shares}"
     )
+    yield from (Text(printable(line)) for line in answer["followed"])
     if not answer["advice"]:
         yield Text("no other number of partitions is known to help")
     for number, one in enumerate(answer["advice"], 1):
@@ -79,7 +80,7 @@ def advice_parts(answer: Any) -> Iterator[Text]:
 
 _NAMES = {
     "latency_p50_seconds": "median latency of a window",
-    "tuples_per_second": "most tuples per second",
+    "tuples_per_second": "throughput, tuples/s",
     "utilization": "busy",
 }
 

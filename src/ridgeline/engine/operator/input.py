@@ -67,7 +67,7 @@ class InputTuples(TurnPart):
         report.idle = self._idle
         if (work := instance.call("progress", operator.progress)) is None:
             return
-        consumed, remaining = work
+        consumed, remaining = self._without_held(work)
         said = report.source = SourceProgress(
             0.0,
             report.window.window_id,
@@ -103,7 +103,15 @@ class InputTuples(TurnPart):
         said = self._taken
         if said is None or (work := self.instance.running.work()) is None or self._taken is not said:
             return None
-        return replace(said, consumed=work[0], remaining=work[1])
+        consumed, remaining = self._without_held(work)
+        return replace(said, consumed=consumed, remaining=remaining)
+
+    def _without_held(self, work: tuple[float, float | None]) -> tuple[float, float | None]:
+        """The progress of the input, where what it has emitted beyond budgets still waits."""
+        held = self._excess.held if self._operator.progress_unit in _COUNTED else 0
+        consumed, remaining = work
+        endless = remaining is None or remaining < 0
+        return consumed - held, remaining if endless or remaining is None else remaining + held
 
 
 NO_BUDGET = Budget(math.inf)
@@ -124,6 +132,8 @@ class Excess:
         reads_ranges = getattr(kind, "enumerator", None) is not InputOperator.enumerator
         if not (reads_ranges or issubclass(kind, _BOUNDED)):
             self._cell = instance.cells[HELD] = ValueCell(None)
+        self.held = 0
+        """The tuples that wait."""
         self._points = [point for point in instance.outputs.values() if not point.port.error]
 
     def poll(self, operator: InputOperator, budget: Budget, ends: float) -> bool:
@@ -154,7 +164,7 @@ class Excess:
 
     def _hold(self, operator: InputOperator, cell: ValueCell, most: float) -> None:
         """Keep what is too much as state; nothing in a window with control tuples: they have their place."""
-        total = self._emitted()
+        total, self.held = self._emitted(), 0
         bound = not (self._instance.context.engine.keeps_budget or any(one.controls for one in self._points))
         if not bound or total <= most or self._instance.call("is_paced", operator.is_paced):
             if cell.snapshot() != (None,):
@@ -163,11 +173,14 @@ class Excess:
         parts = {}
         for point in self._points:
             rest = self._instance.call("emit", point.hold, math.ceil(point.pending * most / total))
+            self.held += sum(map(len, rest))
             parts[point.name] = [(part.batch, part.time_column or part.times) for part in rest]
         cell.set((has_finished(operator), parts))
         mark_finished(operator, finished=False)  # once all is emitted
 
 
+_COUNTED = {"records", "tuples"}
+"""Units of progress of which a tuple is one."""
 _BOUNDED = SparkSource, DelayHead
 """Inputs whose tuples are given by others."""
 

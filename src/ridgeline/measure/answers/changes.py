@@ -53,10 +53,11 @@ class AdviceAnswer(TypedDict):
     seconds: Annotated[float, "How much of the run the figures are of."]
     windows: Annotated[int, "How many windows they are of."]
     enough: Annotated[bool, "False if these are too few to say anything."]
-    needed: Annotated[int, "How many windows are enough."]
+    needed: Annotated[int, "How many windows are enough; fewer are if an operator is full for 10 s."]
     unknown: Annotated[list[str], "What cannot be said, and why."]
     latencySeconds: Annotated[float | None, "Median from trigger to commit."]
     blame: Annotated[dict[str, float], "Seconds of the mean window by what they were spent on."]
+    followed: Annotated[list[str], "What came of the advice that was given last, if it was followed."]
     advice: Annotated[list[AdviceItemAnswer], "What helps most comes first."]
 
 

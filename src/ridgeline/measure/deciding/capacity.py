@@ -64,7 +64,7 @@ def bottleneck(figures: ApplicationFigures) -> Bottleneck | None:
     load = arriving_load(figures, found.name)
     enough = None if load is None or found.is_input else partitions_enough(found, load)
     others = {place for one in figures.operators.values() if one is not found for place in _by_slot(one)}
-    needed = None if enough is None or found.slots is None else len(others - places.keys()) + enough
+    needed = None if enough is None or figures.slots is None else len(others - places.keys()) + enough
     return Bottleneck(
         found.name,
         busy,
@@ -95,10 +95,15 @@ def arriving_load(figures: ApplicationFigures, name: str) -> float | None:
     return max(known, default=None)
 
 
+def hottest_share(operator: OperatorFigures) -> float:
+    """The share of its tuples that one key has, which stays in one partition; 0 if keys are not counted."""
+    known = operator.keys
+    return known.heavy[0].share if known is not None and known.heavy else 0.0
+
+
 def partitions_enough(operator: OperatorFigures, load: float) -> int | None:
     """The fewest partitions that keep up with `load` times as much, each in a slot; None: skew forbids it."""
-    known = operator.keys
-    hottest = known.heavy[0].share if known is not None and known.heavy else 0.0
+    hottest = hottest_share(operator)
     for wanted in range(operator.partitions, _MOST_PARTITIONS + 1):
         even = divided(busy_share(operator) * load, crowding(operator), lanes(operator), wanted)
         if max(even, hottest * busy_share(operator) * lanes(operator) * load) <= ENOUGH:
@@ -129,7 +134,7 @@ def _by_slot(operator: OperatorFigures) -> Mapping[object, Sequence[PartitionFig
     """The partitions by the process that they live in; one that lives nowhere yet is by itself."""
     found: dict[object, list[PartitionFigures]] = {}
     for one in operator.by_partition:
-        place = one.partition if one.process is None else (one.host, one.process)
+        place = (operator.name, one.partition) if one.process is None else (one.host, one.process)
         found.setdefault(place, []).append(one)
     return found
 

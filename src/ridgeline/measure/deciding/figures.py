@@ -189,6 +189,8 @@ class ApplicationFigures(ABC):
     slots: int | None
     slots_free: int | None
     changing: bool
+    cores: int | None = None
+    """The processors that its slots share, where they are those of one host; None if that is not known."""
     blame: Mapping[str, float]
     """Seconds of the mean window by what they were spent on, as the blame chain names it."""
     held: Mapping[tuple[str, str], float]

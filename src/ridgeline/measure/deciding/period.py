@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _OVERDUE_SECONDS = 1.0
 _NOWHERE: tuple[str | None, int | None] = None, None
-_LATELY_SECONDS = 10.0
-"""Over so long it is said which operator is full."""
+_LATELY_SECONDS = 10.0, 3.0
+"""Over so long it is said which operator is full: over the shorter time one that was not before."""
 Keys = Callable[[str, float], KeyLoad | None]
 """The keys of a logical operator over a number of seconds."""
 
@@ -63,6 +63,7 @@ class Now:
     ages: Mapping[str, Spread] = field(default_factory=dict)
     promises: Sequence[PromiseState] = ()
     slots: int | None = None
+    cores: int | None = None
     keys: Keys | None = None
     running: Mapping[int, float] = field(default_factory=dict)
 
@@ -77,7 +78,7 @@ class Period(ApplicationFigures):
         self.plan_version, self.committed = now.plan_version, now.committed
         self.sources, self.late_seconds, self.verdict = now.sources, now.late_seconds, now.verdict
         self.caught_up_in_seconds, self.changing = now.caught_up_in_seconds, now.changing
-        self.promises, self.slots = now.promises, now.slots
+        self.promises, self.slots, self.cores = now.promises, now.slots, now.cores
         taken = len({process for process in now.processes.values() if process[1] is not None})
         self.slots_free = None if now.slots is None else max(0, now.slots - taken)
         last = self._slices[-1].end if self._slices else now.at
@@ -330,6 +331,7 @@ def application_figures(
     changing: bool = False,
     keys: Keys | None = None,
     slots: int | None = None,
+    cores: int | None = None,
 ) -> ApplicationFigures:
     """The figures of the last `seconds` seconds; of more than a minute only after `keep_figures`."""
     backlog = measurement.backlog(now)
@@ -344,6 +346,7 @@ def application_figures(
         promises=promises,
         keys=keys,
         slots=slots,
+        cores=cores,
     )
     return Period(more, slices, seconds)
 
@@ -355,7 +358,8 @@ def bottleneck_answer(
     slices = [one for one in measurement.deciding.slices() if one.topology is measurement.topology]
     overdue = now - slices[-1].end if slices else 0.0
     present = _now(measurement, now, sources, application)
-    found = bottleneck(Period(present, slices, _LATELY_SECONDS + overdue))
+    lately = (Period(present, slices, seconds + overdue) for seconds in _LATELY_SECONDS)
+    found = next(filter(None, map(bottleneck, lately)), None)
     if found is None:
         return None
     return {

@@ -119,9 +119,11 @@ class Arrivals:
     def add(self, at: float, consumed: float, arrived: float) -> None:
         """By then so much had arrived, and so much of it was consumed."""
         times, amounts = self._times, self._amounts
-        while amounts and amounts[-1] > arrived:  # that was an estimate, and too much
+        while amounts and amounts[-1] > arrived:  # it has restarted, or that was an estimate
             times.pop()
             amounts.pop()
+        if times and at <= times[-1]:
+            return
         times.append(at)
         amounts.append(arrived)
         gone = min(bisect_right(amounts, consumed), bisect_right(times, at - self._kept)) - 1
@@ -231,8 +233,6 @@ class SourceBacklog:
         self._as_of = at
         self._consumed = consumed if consumed is not None else last
         self._backlog = Estimate(remaining, basis)
-        if consumed is not None and remaining is not None and math.isfinite(remaining):
-            self._arrivals.add(at, consumed, consumed + remaining)
         if counts:
             self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
             self._unjudged = at, late
@@ -242,6 +242,11 @@ class SourceBacklog:
             _LEAVES_WINDOWS
         ):
             self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
+
+    def arrived(self, at: float, amount: float | None) -> None:
+        """Take what the source says had arrived by then since the run's start, beside the samples."""
+        if amount is not None and math.isfinite(amount) and math.isfinite(at):
+            self._arrivals.add(at, self._consumed or 0.0, amount)
 
     def _judge_last(self) -> None:
         """Judge the last sample that counts, unless that was done: once for all samples of a slice."""
@@ -286,7 +291,7 @@ class SourceBacklog:
         """The backlog as of the last sample, judged at `now`."""
         self._judge_last()
         drain, growth = self._drain(), self._trend
-        arrival = self._steady(self._arrivals.rate)
+        arrival = self._steady(self._arrivals.rate, 0.0)
         if arrival is None and drain is not None and growth is not None:
             arrival = max(0.0, drain + growth.rate)
         verdict = Verdict.STUCK if self._stuck(now) else self._verdict
@@ -301,21 +306,30 @@ class SourceBacklog:
 
     def _drain(self) -> float | None:
         """Consumed per second; None if unknown."""
-        return self._steady(lambda since: self._samples.rate(self._samples.since(since)))
+        return self._steady(
+            lambda since: self._samples.rate(self._samples.since(since)), self._lately_error()
+        )
 
-    def _steady(self, rate: Callable[[float], float | None]) -> float | None:
-        """A rate over the last interval, or less if it was another one before; `rate`: since a time."""
+    def _steady(self, rate: Callable[[float], float | None], error: float) -> float | None:
+        """A rate over the last interval, or less if it was another one before.
+
+        `rate`: since a time. `error`: of one over the last part of an interval.
+        """
         end = self._samples[-1].at if len(self._samples) else self._as_of
         lately = self._interval / _RECENT
-        recent, trend = rate(end - lately), self._trend
-        error = 0.0 if trend is None else trend.error * math.sqrt(trend.seconds / lately)
-        for part in (1, 2):
+        recent = rate(end - lately)
+        for part, noise in ((1, error), (2, 0.0)):
             longer = rate(end - self._interval / part)
             if longer is None or recent is None:
                 continue
-            if abs(longer - recent) <= max(_ALIKE * max(longer, recent), error):
+            if abs(longer - recent) <= max(_ALIKE * max(longer, recent), noise):
                 return longer
         return recent
+
+    def _lately_error(self) -> float:
+        """The standard error of a rate over the last part of an interval."""
+        trend, lately = self._trend, self._interval / _RECENT
+        return 0.0 if trend is None else trend.error * math.sqrt(trend.seconds / lately)
 
     def _caught_up_at(self, now: float, drain: float | None, arrival: float | None) -> float | None:
         if drain is None or arrival is None or self._backlog.value is None:
@@ -348,17 +362,22 @@ class SourceBacklog:
         return self._direction(growth, drain or 0.0)
 
     def _direction(self, growth: Trend, drain: float) -> Verdict:
-        """Whether a backlog above 0 falls, grows or holds."""
+        """Whether a backlog above 0 falls, grows or holds.
+
+        Nothing changes while the rates of arrival and of work, which lag a little, still say otherwise.
+        """
         before = self._verdict
         found = Verdict.FALLING_BEHIND if growth.rate > 0 else Verdict.CATCHING_UP
         if before is Verdict.HOLDING:
             return found if growth.beyond(_LEAVES * drain, _LEAVES_ERRORS) else Verdict.HOLDING
         turns = before in {Verdict.FALLING_BEHIND, Verdict.CATCHING_UP} and before is not found
-        return (
-            found
-            if growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS)
-            else Verdict.HOLDING
-        )
+        if not growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS):
+            found = Verdict.HOLDING
+        if found is not before:
+            grows = (self._steady(self._arrivals.rate, 0.0) or drain) - drain
+            said = Verdict.FALLING_BEHIND if grows > 0 else Verdict.CATCHING_UP
+            return before if said is before and abs(grows) > _LEAVES * drain else found
+        return found
 
     def _seen_draining(self) -> bool:
         """True if it was ever seen to work: a backlog that grows beside a standstill falls behind then."""

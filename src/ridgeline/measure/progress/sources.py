@@ -385,6 +385,8 @@ class PartitionedSource:
         if self.whole:
             remaining = total(_amount(None if report is None else report.remaining) for report in reports)
             self.backlog.add(at, counted, remaining.value, basis=remaining.basis, restarted=restarted)
+            if counted is not None and remaining.value is not None:
+                self.backlog.arrived(at, counted + remaining.value)
         else:
             self._sample(at, done, restarted=restarted)
 
@@ -459,6 +461,8 @@ class PartitionedSource:
             restarted=restarted,
             replaces=replaces,
         )
+        arrived = self.ledger.arrived(self.partitions, None, _RATE_SECONDS)
+        self.backlog.arrived(self.ledger.as_of(self.partitions), arrived.value)
 
     def _amounts(self, at: float, done: Done, *, by_now: bool) -> tuple[float | None, Estimate]:
         """The records processed, and those that wait by now, or by when the source was asked last."""
@@ -524,6 +528,7 @@ class PartitionedSource:
             late=late,
             restarted=False,
         )
+        self.backlog.arrived(event.at, event.taken + event.waiting)
         self.window_ended = self.window_ended and not known
 
     def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
