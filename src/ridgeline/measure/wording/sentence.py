@@ -1,7 +1,7 @@
 """The sentence that says how an application does: the same in the terminal, on the page and in REST.
 
-It is made of one overview. Its clauses are, in this order: the verdict and what holds the application up,
-the operator that is full, the backlog and its end, broken promises, ages at the sinks. The last is the
+It is made of one overview. Its clauses are, in this order: the verdict, what holds the application up, the
+operator that is full, the backlog and its end. Broken promises and ages at the sinks follow. The last is the
 slowest operator of a window, unless one is full.
 """
 
