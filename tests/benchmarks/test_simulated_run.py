@@ -183,27 +183,15 @@ def both(tmp_path_factory):
     return seen(plan, real.events, folder / "real"), seen(plan, events, simulated / "checkpoint")
 
 
-def test_the_same_windows_are_committed(both):
+def test_a_simulated_run_is_as_a_real_one(both):
     real, simulated = both
     assert simulated.windows == real.windows == list(range(WINDOWS))
-
-
-def test_containers_live_in_the_same_slots_and_the_same_one_is_lost_and_comes_back(both):
-    real, simulated = both
     assert len(real.slot_of) == WINDOWS * sum(STAGES.values())
     assert simulated.slot_of == real.slot_of
     assert simulated.lost == real.lost == [LOST_SLOT]
     assert simulated.joined == real.joined
-
-
-def test_the_same_states_are_assigned(both):
-    real, simulated = both
     assert len(real.states) == STAGES["keyed"] + STAGES["write"]
     assert simulated.states == real.states
-
-
-def test_the_critical_paths_are_the_same(both):
-    real, simulated = both
     assert simulated.paths == real.paths
     least = 1e3 * len(STAGES) * LONG_SECONDS
     assert all(least <= latency for latency in [*real.latencies, *simulated.latencies])

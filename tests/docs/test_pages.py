@@ -1,11 +1,24 @@
-"""Pages that are made from the code say what it says."""
+"""Pages that are made from the code say what it says, and public classes have examples that run."""
+
+import inspect
 
 import pytest
 
+import ridgeline.api
+import ridgeline.connect
+import ridgeline.operators
+import ridgeline.testing
 from support.paths import ROOT
 from support.scripts import script
 
 pytestmark = pytest.mark.lint
+PACKAGES = [ridgeline.api, ridgeline.connect, ridgeline.operators, ridgeline.testing]
+PUBLIC = {
+    f"{package.__name__}.{name}": value
+    for package in PACKAGES
+    for name in package.__all__
+    if inspect.isclass(value := getattr(package, name)) or inspect.isfunction(value)
+}
 SCRIPTS = [path.stem for path in sorted((ROOT / "scripts").glob("write_*.py"))]
 
 
@@ -21,3 +34,9 @@ def test_the_dashboard_is_up_to_date():
     assert writes.DASHBOARD.read_text() == writes.render_dashboard(), (
         "run `python scripts/write_metrics_page.py`"
     )
+
+
+@pytest.mark.guide("004", "Examples")
+def test_all_have_an_example():
+    without = [name for name, value in PUBLIC.items() if ">>> " not in (value.__doc__ or "")]
+    assert not without, "add one under `Example:` to the docstring"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -42,29 +43,31 @@ def refusal(operator: SparkInput, spark: Any) -> str:
 
 
 @pytest.mark.spark
-def test_columns_that_do_not_fit_are_named(spark: Any) -> None:
-    assert refusal(rate(transform=lambda frame: frame.selectExpr("value as valu")), spark) == (
-        "Spark source `rate-micro-batch` has no column `value`; did you mean `valu`? "
-        "Name the fields of `schema` so, or select and rename columns in `transform`"
-    )
-    assert refusal(rate(transform=lambda frame: frame.selectExpr("cast(value as string) value")), spark) == (
-        "column `value` of Spark source `rate-micro-batch` is string; `schema` wants bigint; "
-        "cast it in `transform`, for example `CAST(value AS BIGINT)`, or change `schema`"
-    )
-    assert (
-        refusal(rate(transform=lambda frame: 5), spark)
-        == "`transform` of source `rate-micro-batch` must return a DataFrame; got int"
-    )
-    message = refusal(rate(transform=lambda frame: frame.select("nothing")), spark)
-    assert message.startswith(
-        "Spark source `rate-micro-batch` cannot be transformed; check `transform`; "
-        "Spark says: [UNRESOLVED_COLUMN"
-    )
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        (
+            lambda frame: frame.selectExpr("value as valu"),
+            "no column `value`; did you mean `valu`.*`transform`",
+        ),
+        (
+            lambda frame: frame.selectExpr("cast(value as string) value"),
+            r"column `value` .* is string; `schema` wants bigint; cast it .*`CAST\(value AS BIGINT\)`",
+        ),
+        (lambda frame: 5, "`transform` .* must return a DataFrame; got int"),
+        (lambda frame: frame.select("nothing"), r"check `transform`; Spark says: \[UNRESOLVED_COLUMN"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(spark: Any, transform: Any, words: str) -> None:
+    message = refusal(rate(transform=transform), spark)
+    assert "`rate-micro-batch`" in message
+    assert re.search(words, message)
+
+
+@pytest.mark.spark
+def test_a_source_that_is_none_and_a_fault_of_the_author_are_said(spark: Any) -> None:
     message = refusal(SparkInput(format="no-such-thing", schema=Number), spark)
-    assert message.startswith(
-        "Spark source `no-such-thing` cannot be read; "
-        "check `format` and `options`, and that its package is there"
-    )
+    assert re.search("`no-such-thing` cannot be read; check `format` and `options`", message)
     with pytest.raises(ZeroDivisionError):
         rate(transform=lambda frame: 1 / 0).frame(spark)
 

@@ -217,13 +217,9 @@ def test_staged_rows_that_are_gone_or_damaged_are_reported_and_not_written(tmp_p
     driver = waiting(tmp_path, spark)
     shutil.copytree(tmp_path / "staging", tmp_path / "copy")
     harm(tmp_path)
-    with pytest.raises(
-        RidgelineError,
-        match=r"^`under_test`: `.*/w0000000001-p\d-a\d\.parquet`, committed rows of window 1, is damaged: "
-        r".*; "
-        r"restore the checkpoint's `staging` folder from a copy and start again; "
-        r"to give these rows up, create the empty file `.*/written-1`$",
-    ):
+    give_up = r"restore .*`staging`.*; to give these rows up, create the empty file `.*/written-1`$"
+    damaged = r"^`under_test`: `.*/w0000000001-p\d-a\d\.parquet`, committed rows of window 1, is damaged"
+    with pytest.raises(RidgelineError, match=f"{damaged}: .*{give_up}"):
         driver.crash()
     assert len(spark.written) == 1
     shutil.rmtree(tmp_path / "staging", ignore_errors=True)
@@ -231,10 +227,7 @@ def test_staged_rows_that_are_gone_or_damaged_are_reported_and_not_written(tmp_p
     driver.crash()
     assert [rows for *_, rows in spark.written] == [[1, 1], [2, 2]]
     shutil.rmtree(tmp_path / "staging")
-    with pytest.raises(
-        RidgelineError,
-        match=r"to give these rows up, create the empty file `.*/staging/under_test/written-1`",
-    ):
+    with pytest.raises(RidgelineError, match=give_up):
         driver.crash()
     (tmp_path / "staging" / "under_test").mkdir(parents=True)
     (tmp_path / "staging" / "under_test" / "written-1").touch()
@@ -249,11 +242,8 @@ def test_an_older_checkpoint_is_reported(tmp_path: Path) -> None:
     driver.crash()
     driver.commit(2, [("w0000000002-p0-a9.parquet", *made(tmp_path, "w0000000002-p0-a9.parquet"))])
     driver.manifest = older
-    with pytest.raises(
-        RidgelineError,
-        match=r"^`under_test`: the checkpoint is an older copy, and windows would be written twice; "
-        "window 2 is written, window 1 is committed; restore the newer checkpoint and start again, or start",
-    ):
+    older_copy = "older copy.*window 2 is written, window 1 is committed; restore the newer checkpoint"
+    with pytest.raises(RidgelineError, match=older_copy):
         driver.crash()
 
 
@@ -285,19 +275,19 @@ def test_files_that_another_driver_may_be_about_to_commit_stay(tmp_path: Path) -
 def test_a_type_that_spark_does_not_have(tmp_path: Path) -> None:
     [part] = parts_of(SparkOutput(format="parquet"), tmp_path, 1)
     rows = pa.RecordBatch.from_arrays([pa.array([(1, 2, 3)], pa.month_day_nano_interval())], names=["n"])
-    with pytest.raises(
-        RidgelineError,
-        match="`under_test` cannot write column `n`: Spark has no type for month_day_nano_interval; "
-        "leave it out",
-    ):
+    with pytest.raises(RidgelineError, match=r"column `n`: .* no type for month_day_nano_interval"):
         part.window(rows)
 
 
-@pytest.mark.spark
-def test_spark_writes_windows_into_folders_of_their_own(spark_context: Any, tmp_path: Path) -> None:
+@pytest.fixture
+def spark(spark_context: Any) -> Any:
     from pyspark.sql import SparkSession
 
-    spark = SparkSession(spark_context)
+    return SparkSession(spark_context)
+
+
+@pytest.mark.spark
+def test_spark_writes_windows_into_folders_of_their_own(spark: Any, tmp_path: Path) -> None:
     output = SparkOutput(
         format="parquet",
         options={"path": str(tmp_path / "out" / "window={window_id}")},
@@ -324,18 +314,14 @@ def test_spark_writes_windows_into_folders_of_their_own(spark_context: Any, tmp_
 
 
 @pytest.mark.spark
-def test_an_older_copy_of_a_checkpoint_does_not_mix_with_later_windows(
-    spark_context: Any, tmp_path: Path
-) -> None:
-    from pyspark.sql import SparkSession
-
+def test_an_older_copy_of_a_checkpoint_does_not_mix_with_later_windows(spark: Any, tmp_path: Path) -> None:
     out, staging, older = (tmp_path / name for name in ("out", "staging", "older"))
     out.mkdir()
     (out / "window=notes").mkdir()
     output = SparkOutput(
         format="json", options={"path": f"{out}/window={{window_id}}/rows"}, mode="overwrite"
     )
-    driver = Published(output, tmp_path, spark=SparkSession(spark_context))
+    driver = Published(output, tmp_path, spark=spark)
     [part] = parts_of(output, tmp_path, 1)
 
     def commit(window: int) -> None:
@@ -355,19 +341,12 @@ def test_an_older_copy_of_a_checkpoint_does_not_mix_with_later_windows(
         RidgelineError, match=rf"`{out}` is newer than the checkpoint .* it has window 2, window 1"
     ):
         commit(1)
-    assert sorted(path.parent.parent.name for path in out.rglob("*.json")) == [
-        "window=0",
-        "window=1",
-        "window=2",
-    ]
+    folders = sorted(path.parent.parent.name for path in out.rglob("*.json"))
+    assert folders == ["window=0", "window=1", "window=2"]
 
 
 @pytest.mark.spark
-def test_a_driver_that_is_taken_over_while_spark_writes_touches_no_rows(
-    spark_context: Any, tmp_path: Path
-) -> None:
-    from pyspark.sql import SparkSession
-
+def test_a_driver_that_is_taken_over_while_spark_writes_touches_no_rows(spark: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     overtakes: list[int] = []
 
@@ -377,7 +356,7 @@ def test_a_driver_that_is_taken_over_while_spark_writes_touches_no_rows(
 
     options = {"path": f"{out}/window={{window_id}}"}
     output = SparkOutput(format="json", options=options, mode="overwrite", transform=overtaken)
-    driver = Published(SparkOutput(format="json"), tmp_path, spark=SparkSession(spark_context))
+    driver = Published(SparkOutput(format="json"), tmp_path, spark=spark)
     [part] = parts_of(SparkOutput(format="json"), tmp_path, 1)
     driver.publisher = output.publisher()
     driver.publisher.open(driver.context, None)
@@ -394,10 +373,7 @@ def test_a_driver_that_is_taken_over_while_spark_writes_touches_no_rows(
 
 
 @pytest.mark.spark
-def test_a_disk_that_is_full_is_waited_for_once_spark_has_written(spark_context: Any, tmp_path: Path) -> None:
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession(spark_context)
+def test_a_disk_that_is_full_is_waited_for_once_spark_has_written(spark: Any, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 2) as disk:
         options = {"path": f"{disk}/out/window={{window_id}}"}
         output = SparkOutput(format="parquet", options=options, mode="overwrite")

@@ -37,6 +37,10 @@ class Total(NamedTuple):
     number: int
 
 
+class Text(NamedTuple):
+    text: str
+
+
 def totals(count, keys=7, first=0):
     return [Total(f"k{number % keys}", number) for number in range(first, first + count)]
 
@@ -80,10 +84,8 @@ def test_each_row_is_there_once_in_order_by_key(kafka, topics, partitions):
 @pytest.mark.parametrize("seed", range(6))
 def test_kafka_to_kafka_with_failures(kafka, seed, tmp_path):
     dice = random.Random(seed)
-    source, topic = (
-        kafka.topic(partitions=dice.choice([1, 2, 3, 5])),
-        kafka.topic(partitions=dice.choice([1, 3])),
-    )
+    source = kafka.topic(partitions=dice.choice([1, 2, 3, 5]))
+    topic = kafka.topic(partitions=dice.choice([1, 3]))
     fill(kafka, source, numbers(400))
     app = Application("through", window="20ms")
     read = KafkaInput(source, servers=kafka.servers, schema=Total, key="key", until="end", window_records=37)
@@ -116,15 +118,8 @@ def test_times_headers_tombstones_and_partitions(kafka):
     topic = kafka.topic(partitions=3)
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [Row(1, "a", at, "t", False, 2), Row(2, "b", at, None, True, 0)]
-    output = KafkaOutput(
-        topic,
-        key="id",
-        servers=kafka.servers,
-        timestamp="at",
-        headers={"trace": "trace"},
-        deleted="gone",
-        partition="place",
-    )
+    columns = {"key": "id", "timestamp": "at", "deleted": "gone", "partition": "place"}
+    output = KafkaOutput(topic, servers=kafka.servers, headers={"trace": "trace"}, **columns)
     run_local(application(rows, output, schema=Row))
     found = seen(kafka, topic)
     [first], [second] = found[2], found[0]
@@ -137,25 +132,20 @@ def test_times_headers_tombstones_and_partitions(kafka):
 def test_keys_are_where_java_puts_them(kafka):
     """The hash of Java's client for these keys, modulo 5; see `DefaultPartitioner` of Kafka's clients."""
     topic = kafka.topic(partitions=5)
-    rows = [
-        Total(key, 0) for key in ("21", "foobar", "a-little-bit-long-string", "a-little-bit-longer-string")
-    ]
-    run_local(application(rows, KafkaOutput(topic, key="key", servers=kafka.servers)))
     hashes = {
         "21": -973932308,
         "foobar": -790332482,
         "a-little-bit-long-string": -985981536,
         "a-little-bit-longer-string": -1486304829,
     }
+    rows = [Total(key, 0) for key in hashes]
+    run_local(application(rows, KafkaOutput(topic, key="key", servers=kafka.servers)))
     where = {m.key().decode(): place for place, messages in seen(kafka, topic).items() for m in messages}
     assert where == {key: (number & 0x7FFFFFFF) % 5 for key, number in hashes.items()}
 
 
 def test_a_row_that_is_too_large(kafka):
     topic = kafka.topic(config={"max.message.bytes": "2000"})
-
-    class Text(NamedTuple):
-        text: str
 
     rows = [Text("a"), Text("b" * 5000), Text("c"), END_WINDOW, Text("d" * 2_000_000), Text("e")]
     output = KafkaOutput(topic, servers=kafka.servers)
@@ -174,19 +164,9 @@ def test_good_rows_are_kept_where_others_are_refused(kafka, transactional, bad, 
     """With `options` the broker refuses a batch, without them the client the bad rows."""
     topic = kafka.topic(config={"max.message.bytes": "2000"})
 
-    class Text(NamedTuple):
-        text: str
-
     long = [Text("b" * (5000 + number)) for number in range(bad)]
-    rows = [
-        Text("a"),
-        *long[: bad // 2 + 1],
-        Text("c"),
-        *long[bad // 2 + 1 :],
-        Text("d"),
-        END_WINDOW,
-        Text("e"),
-    ]
+    first, second = long[: bad // 2 + 1], long[bad // 2 + 1 :]
+    rows = [Text("a"), *first, Text("c"), *second, Text("d"), END_WINDOW, Text("e")]
     options = {} if options is None else {"message.max.bytes": 1_000_000, **options}
     output = KafkaOutput(topic, servers=kafka.servers, options=options, transactional=transactional)
     run_local(application(rows, output, schema=Text, on_error="SKIP"))
