@@ -1,49 +1,15 @@
-import io
 import traceback
 
 import pytest
 import typer
 
-from ridgeline.api.errors import CheckpointError, Failure, Fault, OperatorError, ValidationError
+from ridgeline.api.errors import CheckpointError
 from ridgeline.api.support.tracebacks import users_frames
-from ridgeline.cli.errors import CommandError, exit_code, make_console, print_error, reporting_errors
-
-FAILURE = Failure(
-    "a", "total", 1, 7, "process of port numbers", "ZeroDivisionError: division by zero", "Number(value=3)"
-)
-
-
-def text_of(error):
-    console = make_console()
-    console.file = io.StringIO()
-    print_error(error, console)
-    return console.file.getvalue()
+from ridgeline.cli.errors import reporting_errors
 
 
 def failing(error):
     raise error
-
-
-def test_exit_codes():
-    assert exit_code(ValidationError("a", [])) == 2
-    assert exit_code(CommandError("x")) == 2
-    assert exit_code(OperatorError(FAILURE)) == 1
-    assert exit_code(CheckpointError("x")) == 1
-
-
-def test_faults_are_listed():
-    error = ValidationError("a", [Fault("x.y", "is `wrong`", "do that"), Fault("z", "is missing", "give it")])
-    assert text_of(error).splitlines() == [
-        "error: application `a` is not valid; 2 faults:",
-        "",
-        "  1. x.y",
-        "     is `wrong`",
-        "     do that",
-        "",
-        "  2. z",
-        "     is missing",
-        "     give it",
-    ]
 
 
 def test_reporting_errors_calls_what_comes_after_and_exits(capsys):

@@ -56,18 +56,17 @@ def test_an_application_beside_a_function_that_is_imported_is_named(write_app):
         ("", "no_such.module:app", "there is no module `no_such.module` in this folder or among what"),
         ("import no_such.part", "x.py", "install the package that has `no_such`, or put its folder on"),
         ("sys.exit(3)", "x.py", 'put what a script does below `if __name__ == "__main__":`'),
+        ("", "folder", "`folder` is a folder; give one of its files: `folder/app.py`"),
+        ("", "data.csv", "`data.csv` is no Python file; give a file (`app.py`)"),
+        ('app = APP("a")', "x.py --output x", "only a function `application(...)` takes options"),
+        ('app = APP("a")', "x.py --window=3", "unknown option `--window`; did you mean `--windows`?"),
     ],
 )
-def test_what_is_no_application(write_app, text, target, reason):
+def test_what_is_no_application(write_app, tmp_path, text, target, reason):
     write_app("x.py", text)
-    assert reason in str(refused(target))
-
-
-def test_a_folder_and_a_file_that_is_no_python(write_app, tmp_path):
     write_app("folder/app.py", "")
-    assert str(refused("folder")) == "`folder` is a folder; give one of its files: `folder/app.py`"
     (tmp_path / "data.csv").write_text("a,b")
-    assert str(refused("data.csv")).startswith("`data.csv` is no Python file; give a file (`app.py`)")
+    assert reason in str(refused(*target.split()))
 
 
 def test_neighbours_can_be_imported_and_classes_pickled(write_app, tmp_path):
@@ -117,15 +116,6 @@ def test_errors_of_ridgeline_pass(write_app):
     )
     with pytest.raises(ValidationError):
         load_application(write_app("invalid.py", text))
-
-
-def test_options_without_a_function(write_app):
-    write_app("plain.py", 'app = APP("a")')
-    assert str(refused("plain.py", "--output", "x")) == (
-        "unknown option `--output`; only a function `application(...)` takes options, which `plain.py` "
-        "has not"
-    )
-    assert str(refused("plain.py", "--window=3")) == "unknown option `--window`; did you mean `--windows`?"
 
 
 def test_options_become_arguments(write_app):

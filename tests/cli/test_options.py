@@ -29,10 +29,6 @@ def example(
     pass
 
 
-def guessed(count=3, name="x", nothing=None):
-    pass
-
-
 def refused(function, *arguments):
     with pytest.raises(CommandError) as caught:
         function(*arguments)
@@ -61,11 +57,6 @@ def test_wrong_assignments(function, texts, option, example):
         assert f"got `{text}`; for example `{option} {example}`" in said
 
 
-def test_masters():
-    for master in ("local", "local[*]", "local[2,4]", "local-cluster[2,1,1024]", "spark://h:7077", "yarn"):
-        assert options.check_master(master) == master
-
-
 def test_what_is_no_master():
     assert "is Spark Connect, which is not supported" in refused(options.check_master, "sc://host")
     assert refused(options.check_master, "lokal").startswith(
@@ -90,11 +81,6 @@ def test_arguments_of_an_application(texts, expected):
     assert application_arguments("app.py", example, texts) == expected
 
 
-def test_types_are_guessed_from_defaults():
-    found = application_arguments("app.py", guessed, ["--count", "4", "--name", "5", "--nothing", "6"])
-    assert found == {"count": 4, "name": "5", "nothing": "6"}
-
-
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
@@ -112,12 +98,6 @@ def test_types_are_guessed_from_defaults():
 )
 def test_wrong_arguments_of_an_application(texts, expected):
     assert expected in refused(application_arguments, "app.py", example, texts)
-
-
-def test_a_function_without_parameters():
-    assert refused(application_arguments, "app.py", lambda: None, ["--x", "1"]).endswith(
-        "`app.py` takes no options"
-    )
 
 
 @pytest.mark.parametrize(

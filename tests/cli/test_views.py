@@ -468,27 +468,14 @@ def test_at_100_and_160():
     assert drawn_screen(100, progress=RUNNING)[-2:] == [LINE, "  summing 20 of 60, about 40 s left"]
 
 
-def test_at_60():
-    assert drawn_screen(60) == [
-        "catching up: 12,300 records wait at ticks, caught up in 40",
-        "s; 99% of records are younger than 350 ms at sma and 300 ms",
-        "at console; a window takes 97 ms, 42% of it quote[1]",
-        "window 1,234  latency 97 ms  late 3.0 ms  in/s 4,000",
-        "out/s 4,000",
+def test_at_60_lines_are_broken_and_columns_left_out():
+    lines = drawn_screen(60)
+    assert lines[5:7] == [
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms",
         "  = 46 ms of 97 ms window",
-        "the rest Spark launch 30 ms, waiting for others 12 ms,",
-        "  commit 9.0 ms",
-        "operator  latency     p99   in/s  errors",
-        "ticks      3.0 ms  6.0 ms      0       0",
-        "quote       60 ms  120 ms  4,000       7",
-        "console    2.0 ms  4.0 ms    0.5       0",
-        "sma        6.0 ms   12 ms  4,000       0",
-        "record age at sma, committed: avg 120 ms, p99 350 ms",
-        "record age at console, committed: avg 120 ms, p99 300 ms",
-        "source           waits  oldest  verdict",
-        "ticks   12,300 records  31.0 s  catching up",
     ]
+    assert "operator  latency     p99   in/s  errors" in lines
+    assert lines[-1] == "ticks   12,300 records  31.0 s  catching up"
 
 
 def test_on_a_low_terminal_the_slowest_operators_stay():

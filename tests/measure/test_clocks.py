@@ -115,17 +115,6 @@ def test_times_that_are_not_known_stay_unknown():
     assert (corrected.worker_began, corrected.daemon_began, corrected.began) == (0.0, 0.0, 3.5)
 
 
-@pytest.mark.parametrize("host", ["here", "silent"])
-def test_an_event_of_a_host_without_an_offset_is_itself(host):
-    event = container(host)
-    assert ClockOffsets(own_host="here").corrected(event) is event
-
-
-def test_without_samples_there_is_no_estimate():
-    with pytest.raises(ValueError, match=r"`samples` must be at least 1; got 0; did you mean 100\?"):
-        ClockOffsets(samples=0)
-
-
 def test_columns_are_those_of_the_corrected_events():
     clocks = ClockOffsets(own_host="near")
     for number in range(20):

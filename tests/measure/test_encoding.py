@@ -1,9 +1,7 @@
 import pytest
 
 from ridgeline.measure.encoding import from_dict, to_dict
-from ridgeline.measure.events import (
-    SourceProgress,
-)
+from ridgeline.measure.events import SourceProgress
 
 
 @pytest.mark.parametrize(

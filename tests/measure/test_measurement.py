@@ -20,18 +20,6 @@ from ridgeline.measure.topology import StreamEdge, Topology, chain
 from support.measure.story import age, begin, burst, heartbeat, measured, planned, windows
 
 
-def test_before_the_first_window_all_is_null_or_zero():
-    measurement = measured()
-    info = measurement.info(3.0)
-    wanted = {"id": "app-1", "name": "app", "user": "ann", "state": "RUNNING", "windowSeconds": 1.0}
-    wanted |= {"elapsedTime": 3.0, "master": "local", "checkpoint": "/c"}
-    assert wanted.items() <= info.items()
-    assert info["stats"]["recoveryWindowId"] is info["stats"]["windowLatency"] is None
-    assert [row["status"] for row in measurement.operators(3.0)] == ["PENDING"] * 3
-    assert [row["state"] for row in measurement.containers(3.0)] == ["PENDING"] * 3
-    assert [row["latencyMs"] for row in measurement.operators(3.0)] == [None] * 3
-
-
 def test_operators_and_the_application_after_three_windows():
     measurement = measured(*windows(3))
     now = 2.6
@@ -42,12 +30,9 @@ def test_operators_and_the_application_after_three_windows():
     assert named == ["sum", "sum", "operator", "ACTIVE"]
     assert (total["host"], total["pid"], total["container"], total["stage"]) == ("driver", 7, 1, 1)
     assert (total["currentWindowId"], total["recoveryWindowId"], total["windowsBehind"]) == (2, 2, 0)
-    assert (total["latencyMs"], total["computeMs"], total["latencyMA"]) == pytest.approx(
-        (100.0, 100.0, 100.0)
-    )
-    assert total["cpuPercentageMA"] == pytest.approx(
-        10.0
-    )  # 0.2 s in the 2 s between the first commit and the last
+    assert [total[name] for name in ("latencyMs", "computeMs", "latencyMA")] == pytest.approx([100.0] * 3)
+    # 0.2 s in the 2 s between the first commit and the last
+    assert total["cpuPercentageMA"] == pytest.approx(10.0)
     assert (total["totalTuplesProcessed"], total["totalTuplesEmitted"]) == (30, 30)
     assert total["tuplesProcessedPSMA"] == pytest.approx(10.0)
     assert [(port["name"], port["type"], port["totalTuples"]) for port in total["ports"]] == [
@@ -127,13 +112,8 @@ def test_a_long_window_shows_who_works_and_who_is_silent():
 
 
 def test_heartbeats_of_another_attempt_say_only_what_time_it_is():
-    measurement = measured(
-        *windows(3),
-        *begin(3),
-        heartbeat(5.0, 0, 1, "running", window=2),
-        heartbeat(5.0, 0, 1, "running", attempt=1),
-    )
-
+    others = heartbeat(5.0, 0, 1, "running", window=2), heartbeat(5.0, 0, 1, "running", attempt=1)
+    measurement = measured(*windows(3), *begin(3), *others)
     assert measurement.container(5.0, 0)["state"] == "IDLE"
     assert measurement.info(5.0)["stats"]["heartbeatsReceived"] == 2
 
@@ -189,13 +169,10 @@ def test_ages_at_commit_have_the_time_to_the_commit_on_top():
         # 0.55 s.
         ahead = offset * 1e3
         assert (emit["at"], emit["count"]) == ("emit", 12)
-        assert [emit[name] for name in ("minMs", "maxMs", "avgMs")] == pytest.approx(
-            [1000 - ahead, 3000 - ahead, 2000 - ahead], abs=1
-        )
-        assert [commit[name] for name in ("minMs", "maxMs")] == pytest.approx(
-            [1150 - ahead, 3150 - ahead], abs=1
-        )
-        assert commit["oldestMs"] == pytest.approx(3150 - ahead, abs=1)
+        found = [emit[name] for name in ("minMs", "maxMs", "avgMs")]
+        assert found == pytest.approx([1000 - ahead, 3000 - ahead, 2000 - ahead], abs=1)
+        found = [commit[name] for name in ("minMs", "maxMs", "oldestMs")]
+        assert found == pytest.approx([1150 - ahead, 3150 - ahead, 3150 - ahead], abs=1)
     assert measurement.record_age(6.0, "read") == {"operators": [], "fromNewestRecord": False}
     silent = measurement.record_age(300.0)["operators"]
     assert [(row["count"], row["maxMs"]) for row in silent] == [(0, None), (0, None)]
@@ -221,13 +198,8 @@ def test_an_application_that_is_over_is_answered_for_as_of_its_end():
     assert measurement.info(3.0)["state"] == "FINISHED"
     assert measurement.throughput(1000.0) == measurement.throughput(3.0)
     assert {row["status"] for row in measurement.operators(1000.0)} == {"INACTIVE"}
-    failed = measured(
-        ApplicationEnded(
-            3.0,
-            "failed",
-            "operator `sum` (partition 0) of application `app` failed in window 0 in `setup`: no",
-        )
-    )
+    why = "operator `sum` (partition 0) of application `app` failed in window 0 in `setup`: no"
+    failed = measured(ApplicationEnded(3.0, "failed", why))
     assert (failed.info(3.0)["state"], failed.operator(3.0, 2)["failureCount"]) == ("FAILED", 1)
 
 
@@ -239,9 +211,8 @@ def test_a_new_plan_forgets_operators_that_vanished_and_keeps_the_others():
 
     measurement.apply(planned(other, at=3.0, version=1))
 
-    assert [
-        row["totalTuplesEmitted"] + row["totalTuplesProcessed"] for row in measurement.operators(3.0)
-    ] == [30, 0, 30]
+    rows = measurement.operators(3.0)
+    assert [row["totalTuplesEmitted"] + row["totalTuplesProcessed"] for row in rows] == [30, 0, 30]
     assert measurement.operator(3.0, 7)["status"] == "PENDING"
     for event in [*begin(3), *burst(3, topology=other)]:
         measurement.apply(event)

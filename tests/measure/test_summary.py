@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted
+from ridgeline.measure.events import OperatorWindow, SourceProgress
 from ridgeline.measure.measurement import Measurement
 from support.cli.windows import make_plan, planned, run_window, window
 
@@ -23,18 +23,6 @@ def begun(measurement, **attributes):
 
 def rows(run):
     return {row["operator"]: row for row in run.summary()["operators"]}
-
-
-def test_before_the_first_window(run):
-    assert run.run() == {
-        "windows": 0,
-        "last": None,
-        "committedAt": None,
-        "fractionDone": None,
-        "remainingSeconds": None,
-    }
-    summary = run.summary()
-    assert (summary["startedAt"], summary["firstSeconds"], summary["medianSeconds"]) == (None, None, None)
 
 
 def test_tuples_are_summed_over_partitions_and_time_is_the_slowest(run):
@@ -63,12 +51,6 @@ def test_the_first_window_is_kept_apart(run):
     assert summary["firstSeconds"] == pytest.approx(3.0)
     assert summary["medianSeconds"] == summary["p90Seconds"] == pytest.approx(0.1)
     assert (summary["startedAt"], summary["committedAt"]) == (5.0, pytest.approx(8.1))
-
-
-def test_tasks_that_spark_began_again_are_counted(run):
-    for event in window(PLAN):
-        run.apply(replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event)
-    assert run.summary()["tasksRetried"] == 2
 
 
 def test_progress_needs_to_be_known_of_all_inputs(run):

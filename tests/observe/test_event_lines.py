@@ -77,17 +77,9 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
     )
     assert found == [
         ("WARNING", "window 7 runs again (attempt 2): operator `balances` failed", {"window": 7}),
-        (
-            "WARNING",
-            "3 messages to the driver were refused: unauthenticated; last from `10.0.0.7:4321`",
-            {},
-        ),
+        ("WARNING", "3 messages to the driver were refused: unauthenticated; last from `10.0.0.7:4321`", {}),
         ("WARNING", "a snapshot is broken", {"operator": "balances[1]", "partition": 0}),
-        (
-            "WARNING",
-            "slot 3 is lost: process 4711 on `worker-1`: the connection to it is broken",
-            {},
-        ),
+        ("WARNING", "slot 3 is lost: process 4711 on `worker-1`: the connection to it is broken", {}),
         ("WARNING", "Spark has cores for 1 slot only: all containers of 3 slots live there now", {}),
         (
             "WARNING",

@@ -57,12 +57,8 @@ def test_a_torn_last_line_is_skipped_with_a_note(tmp_path, run):
     events = list(read_event_log(str(path), notes.append))
 
     assert events == run.events[:-1]
-    assert notes == [
-        (
-            f"event log `{path}`, line {len(run.events)}: the last event is torn and skipped; the run was "
-            "killed while it was written"
-        )
-    ]
+    (note,) = notes
+    assert f"event log `{path}`, line {len(run.events)}: the last event is torn and skipped" in note
     assert replay(str(path)).info(0)["state"] == "RUNNING"
 
 
@@ -82,10 +78,7 @@ def test_any_other_line_that_is_no_event_is_named(tmp_path, run, line, text):
     lines[1] = line
     path.write_text("\n".join(lines) + "\n")
 
-    with pytest.raises(
-        RidgelineError,
-        match=f"^event log `.*log.jsonl`, {text}.*; was the file changed, or written by another version",
-    ):
+    with pytest.raises(RidgelineError, match=f"^event log `.*log.jsonl`, {text}.*; was the file changed"):
         replay(str(path))
 
 
@@ -95,13 +88,7 @@ def test_any_other_line_that_is_no_event_is_named(tmp_path, run, line, text):
         ("log.txt", r"must end in `.jsonl` or `.json`; did you mean `.*log.jsonl`\?"),
         ("there.jsonl", "exists already, and is no event log; give another name, or remove it"),
         ("there.json", "exists already, and is no event log; give another name, or remove it"),
-        (
-            "no/log.jsonl",
-            (
-                "cannot be written: No such file or directory; give a path in a folder that exists and "
-                "may be written to"
-            ),
-        ),
+        ("no/log.jsonl", "cannot be written: No such file or directory; give a path in a folder that exists"),
     ],
 )
 def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path, name, text):
@@ -123,9 +110,8 @@ def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path, name, text):
 )
 def test_what_is_no_log_is_refused(tmp_path, name, text):
     (tmp_path / "empty.jsonl").touch()
-    write(
-        tmp_path / "late.jsonl", [MessagesRefused(1.0, "malformed"), ApplicationEnded(2.0, "finished")]
-    ).close()
+    late = [MessagesRefused(1.0, "malformed"), ApplicationEnded(2.0, "finished")]
+    write(tmp_path / "late.jsonl", late).close()
     with pytest.raises(RidgelineError, match=text):
         replay(str(tmp_path / name))
 
@@ -154,9 +140,8 @@ def test_a_log_in_several_files_is_read_as_one(tmp_path, run, name):
     remove_old(path, Rotation(keep_files=1))
     notes = []
     left = list(read_event_log(str(path), notes.append))
-    assert notes == [
-        f"event log `{path}` begins in the middle: the {len(files) - 1} files before are not there"
-    ]
+    (note,) = notes
+    assert f"begins in the middle: the {len(files) - 1} files before are not there" in note
     assert isinstance(left[0], ApplicationPlanned)
     assert left[-1] == run.events[-1]
     assert replay(str(path)).info(0)["state"] == "STOPPED"

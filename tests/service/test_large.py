@@ -8,10 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from ridgeline.measure.events import (
-    ApplicationEnded,
-    WindowCommitted,
-)
+from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from support.service.counted_objects import counted_objects
 from support.service.large import fed, window
 from support.service.watched import BASE, feed, payments, serving

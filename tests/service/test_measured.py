@@ -97,11 +97,8 @@ def test_a_fault_of_the_driver_leaves_its_last_events_beside_the_checkpoint(run,
     assert raised.value.__notes__ == [f"the last events and instructions of the driver are in `{path}`"]
     dump = json.loads(path.read_text())
     assert dump["fault"] == "ZeroDivisionError: no such thing; password=***"
-    assert (dump["committed"], dump["windows"][0]["window"], dump["windows"][0]["phase"]) == (
-        -1,
-        0,
-        "committing",
-    )
+    window = dump["windows"][0]
+    assert (dump["committed"], window["window"], window["phase"]) == (-1, 0, "committing")
     assert (dump["events"][-1]["event"], dump["events"][-1]["instructions"]) == ("ManifestWritten", None)
     monkeypatch.undo()
     monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
@@ -125,19 +122,3 @@ def test_an_observer_that_raises_does_not_end_the_run(run):
     outcome, events, _ = run(ServiceOptions(port=None), observe=fails)
     assert outcome.windows_committed == 3
     assert len(events) == 1
-
-
-def test_the_last_metrics_of_a_run_are_in_a_file(run, tmp_path):
-    path = tmp_path / "run.prom"
-    path.write_text("of the run before")
-    seen = []
-
-    def started(*_run):
-        seen.append(path.exists())
-
-    run(ServiceOptions(port=None, metrics_file=str(path)), started=started)
-    assert seen == [False]
-    assert 'state="STOPPED"} 1' in path.read_text()
-    assert [one.name for one in tmp_path.iterdir() if "prom" in one.name] == ["run.prom"]
-    with pytest.raises(RidgelineError, match=r"must end in `.prom`"):
-        run(ServiceOptions(port=None, metrics_file=str(tmp_path / "run.txt")))

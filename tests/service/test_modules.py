@@ -5,15 +5,7 @@ from typing import NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from ridgeline import (
-    Application,
-    InputOperator,
-    InputPort,
-    Module,
-    Operator,
-    OutputPort,
-    State,
-)
+from ridgeline import Application, InputOperator, InputPort, Module, Operator, OutputPort, State
 from ridgeline.operators import Filter
 from ridgeline.testing import CollectorSink, run_local
 from support.service.watched import serving, watched

@@ -59,12 +59,6 @@ def test_verdicts_of_a_run_whose_plan_changes():
     assert rows["window_latency_p50"]["timesBroken"] == 1
 
 
-def test_nothing_is_started_without_promises():
-    with Judged() as judged:
-        assert judged.watch._subscribers.keys() == {0}
-        assert judged.thread._thread is None
-
-
 def test_a_window_that_hangs_is_seen_and_a_pause_is_not_judged(monkeypatch):
     monkeypatch.setattr(promise_thread, "_HELD_SECONDS", 0.0)
     monkeypatch.setattr(promise_thread, "_TICK_SECONDS", 0.01)

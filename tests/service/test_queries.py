@@ -7,7 +7,7 @@ import pytest
 from ridgeline import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.plan.edits import RemoveSink
-from ridgeline.service.queries import Queries, QueryRequest, queries_of, tables_of
+from ridgeline.service.queries import QueryRequest, queries_of, tables_of
 from ridgeline.stram.changes import EditPlan
 from support.service.living import living
 from support.waiting import PATIENCE_SECONDS
@@ -37,31 +37,6 @@ def tables(app, sql, times=0, **options):
     queries = queries_of(app.run)
     name = queries.add(QueryRequest(sql, times=times, **options), "test", PATIENCE_SECONDS)
     return name, tables_of(queries, name, None, times, alive)
-
-
-def test_wrong_sql_is_refused_at_once_and_nothing_is_inserted(app, stream):
-    wrong = {
-        "selec": "Parser Error",
-        "select * from nowhere": "nowhere does not exist",
-        f"select nope from {stream}": "nope",
-        "select 1": "names no stream",
-        "select * from '/etc/passwd'": "does not exist",
-        "attach '/tmp/x' as y": "one SELECT",
-    }
-    for sql, error in wrong.items():
-        with pytest.raises(QueryError, match=error):
-            tables(app, sql)
-        assert not app.run.changes.rows()
-
-
-def test_a_query_that_nobody_reads_is_removed(app, stream, wait_until):
-    queries = Queries(app.run, lease=0.2)
-    before = names(app)
-    name = queries.add(QueryRequest(f"select * from {stream}"), "test", PATIENCE_SECONDS)
-    wait_until(lambda: names(app) == before, "the query is removed")
-    found, why = queries.read(name, 10**9, 0)
-    assert not found
-    assert "nobody has read it" in why
 
 
 def test_a_change_may_take_the_stream_away(app, wait_until):

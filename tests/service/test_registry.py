@@ -110,10 +110,13 @@ def test_of_none_and_of_several_it_is_said_which_there_are():
 def test_of_several_the_nearest_is_meant(tmp_path, monkeypatch):
     for name in ("shop", "shop/deep/er", "bank", "elsewhere"):
         (tmp_path / name).mkdir(parents=True)
-    far = {"checkpoint": str(tmp_path / "bank" / "state")}, {"folders": [str(tmp_path / "shop/deep/er")]}
-    for number, (place, more) in enumerate(
-        zip(("shop", "bank", *["elsewhere"] * 2), ({}, {}, *far), strict=True)
-    ):
+    places = (
+        ("shop", {}),
+        ("bank", {}),
+        ("elsewhere", {"checkpoint": str(tmp_path / "bank" / "state")}),
+        ("elsewhere", {"folders": [str(tmp_path / "shop" / "deep" / "er")]}),
+    )
+    for number, (place, more) in enumerate(places):
         monkeypatch.chdir(tmp_path / place)
         register(entry(id=f"payments-{number}", port=4040 + number, **more))
     for place, number in (("shop", 0), ("shop/deep", 0), ("shop/deep/er", 3), ("bank", 1)):

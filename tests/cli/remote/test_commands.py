@@ -82,17 +82,6 @@ def test_applications_by_pattern(ridgeline_command, running):
     ]
 
 
-def test_several_run(ridgeline_command, serve, watch, running):
-    serve(watch, PLAN, number="numbers-2")
-    result = ridgeline_command("latency")
-    assert result.exit_code == 2
-    assert (
-        "several applications are running; say which by its id: `numbers-1` (numbers), `numbers-2` (numbers)"
-        in result.stderr
-    )
-    assert ridgeline_command("latency", "numbers-2").exit_code == 0
-
-
 @pytest.mark.guide("002", "Security")
 def test_the_token_comes_from_the_registry_an_option_or_the_environment(
     ridgeline_command, serve, watch, monkeypatch
@@ -101,10 +90,7 @@ def test_the_token_comes_from_the_registry_an_option_or_the_environment(
     url = serve(watch, PLAN, token="two", registered=False).url
     result = ridgeline_command("get-app-info", "--url", url)
     assert result.exit_code == 2
-    assert (
-        "asks for a token; give the one that was shown when the application was started: `--token TOKEN`"
-        in result.stderr
-    )
+    assert "asks for a token; give the one that was shown when" in result.stderr
     assert ridgeline_command("get-app-info", "--url", url, "--token", "two").exit_code == 0
     monkeypatch.setenv("RIDGELINE_TOKEN", "two")
     assert ridgeline_command("get-app-info", "--url", url).exit_code == 0

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -52,10 +51,13 @@ app.add_stream("taken", hangs.output, app.add_operator("store", FileOutput(path=
 """
 
 
-def test_a_container_that_hangs_is_ended_by_hand(
-    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until
-):
-    environment["RIDGELINE_HOME"] = str(tmp_path / "ridgeline-home")
+def written(folder):
+    """All values that were published, in order."""
+    lines = [line for file in (folder / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    return sorted(json.loads(line)["value"] for line in lines)
+
+
+def test_a_container_that_hangs_is_ended_by_hand(ridgeline_process, ridgeline_command, tmp_path, wait_until):
     (tmp_path / "hang.py").write_text(APP)
     run = ridgeline_process("run", "hang.py", "--master", "local[4]", "--checkpoint", "state", "--quiet")
     wait_until((tmp_path / "hung").exists, "the operator to hang")
@@ -79,14 +81,12 @@ def test_a_container_that_hangs_is_ended_by_hand(
     done = ridgeline_command("wait", "hang", PATIENCE_SECONDS)
     assert (done.exit_code, done.stdout) == (0, "hang has ended\n")
     assert run.wait(PATIENCE_SECONDS) == 0
-    lines = [line for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
-    assert Counter(json.loads(line)["value"] for line in lines) == Counter(range(200))
+    assert written(tmp_path) == [*range(200)]
 
 
 def test_containers_of_one_process_end_it_once_and_those_of_two_end_both(
-    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until
+    ridgeline_process, ridgeline_command, tmp_path, wait_until
 ):
-    environment["RIDGELINE_HOME"] = str(tmp_path / "ridgeline-home")
     (tmp_path / "hang.py").write_text(APP.replace("self.count == 200", 'Path("end").exists()'))
     (tmp_path / "hung").touch()
     run = ridgeline_process("run", "hang.py", "--master", "local[3]", "--checkpoint", "state", "--quiet")
@@ -109,16 +109,13 @@ def test_containers_of_one_process_end_it_once_and_those_of_two_end_both(
     )
     (tmp_path / "end").touch()
     assert run.wait(PATIENCE_SECONDS) == 0
-    lines = [line for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
-    found = Counter(json.loads(line)["value"] for line in lines)
-    assert found == Counter(range(len(found)))
+    assert written(tmp_path) == [*range(len(written(tmp_path)))]
 
 
 def test_wait_follows_a_driver_that_is_started_again(
-    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until, monkeypatch
+    ridgeline_process, ridgeline_command, tmp_path, wait_until, monkeypatch
 ):
     monkeypatch.setattr(commands, "_SUCCESSOR_SECONDS", PATIENCE_SECONDS)
-    environment["RIDGELINE_HOME"] = str(tmp_path / "ridgeline-home")
     (tmp_path / "hang.py").write_text(APP.replace("self.count == 200", 'Path("end").exists()'))
     (tmp_path / "hung").touch()
     words = ("run", "hang.py", "--master", "local[3]", "--store", "store", "--quiet")

@@ -47,9 +47,8 @@ app.add_stream("taken", checks.output, store.input)
 
 
 def test_a_level_is_set_in_driver_and_slots_and_in_slots_that_are_started_again(
-    ridgeline_process, ridgeline_command, environment, tmp_path, wait_until
+    ridgeline_process, ridgeline_command, tmp_path, wait_until
 ):
-    environment["RIDGELINE_HOME"] = str(tmp_path / "ridgeline-home")
     (tmp_path / "levels.py").write_text(APP)
     audit = ("--audit-log", "audit.jsonl")
     run = ridgeline_process(

@@ -67,10 +67,7 @@ def test_a_run_without_windows_leaves_nothing_not_even_the_files_of_the_run_befo
 
 def test_a_folder_that_cannot_be_made_is_reported_before_the_run(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        CommandError,
-        match=r"the profile cannot be written to `.*file/profile`: Not a directory; give another",
-    ):
+    with pytest.raises(CommandError, match=r"`.*file/profile`: Not a directory; give another"):
         profiled(tmp_path / "file" / "profile", 0)
 
 
@@ -79,11 +76,9 @@ def test_flame_graphs_begin_once_windows_are_warm(tmp_path, py_spy, monkeypatch)
     over = "the run was over before py-spy had begun; give it more windows"
     driver, worker = (f"no flame graph of the {who}: {over}" for who in ("driver", "worker"))
     assert profiled(tmp_path, 9)[-2] == "no flame graphs: they begin after 10 windows, or 5 s after the first"
-    elsewhere = (
-        "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o "
-        "worker.svg`"
-    )
-    assert profiled(tmp_path, 10)[-3:-1] == [elsewhere, driver]
+    elsewhere, other, _ = profiled(tmp_path, 10)[-3:]
+    assert "of a worker: none runs on this host; on a worker's: `py-spy record --pid PID" in elsewhere
+    assert other == driver
     assert profiled(tmp_path, 10, own_host="host")[-3:-1] == [driver, worker]
 
 

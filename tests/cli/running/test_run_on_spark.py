@@ -63,37 +63,24 @@ def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_comman
     assert re.match(
         r"window 0: 10 in, 10 out, [\d.]+ m?s; critical path [\d.]+ m?s numbers > total", lines[4]
     )
-    assert "finished: all inputs have given everything, 5 windows committed" in lines
+    end = "finished: all inputs have given everything, 5 windows committed"
+    assert end in lines
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", stdout)
-    for title in (
-        "critical path, average of the last 5 windows",
-        "where a window's time goes, average of 4 windows:",
-    ):
-        assert any(line.startswith(title) for line in lines)
+    assert any(line.startswith("critical path, average of the last 5 windows") for line in lines)
+    assert "where a window's time goes, average of 4 windows:" in lines
 
     replayed = ridgeline_command("replay", "run.jsonl").stdout.splitlines()
     assert replayed[0].endswith("; finished")
     # lines with brackets hold the time of day or where it ran: shown as of the last event instead of now
-    figures = [
-        line
-        for line in lines[
-            lines.index("finished: all inputs have given everything, 5 windows committed") + 1 :
-        ]
-        if line
-    ]
-    assert [line for line in replayed[1:] if line and "(" not in line] == [
-        line for line in figures[:-1] if "(" not in line
-    ]
+    figures = [line for line in lines[lines.index(end) + 1 : -1] if line and "(" not in line]
+    assert [line for line in replayed[1:] if line and "(" not in line] == figures
 
 
 def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
     given = ("-D", "total.fail_at=-1")
     stdout, _ = ended(ridgeline_process(*RUN, *given, "--checkpoint", "state", "--windows", "2"), 0)
     assert "stopped after 2 windows" in stdout
-    assert (
-        f"  ridgeline run {TINY} --master 'local[2]' -D total.fail_at=-1 --windows 2 --checkpoint "
-        f"{tmp_path / 'state'}" in stdout
-    )
+    assert f"--master 'local[2]' -D total.fail_at=-1 --windows 2 --checkpoint {tmp_path / 'state'}" in stdout
     assert written(tmp_path) == TOTALS[:2]
 
     stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--quiet"), 0)
@@ -103,10 +90,7 @@ def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
     stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
     assert "nothing to do: all inputs had finished with window 4" in stdout
     assert written(tmp_path)[: len(TOTALS)] == TOTALS  # in slots, later windows had begun too
-    assert (
-        "goes on with properties of the run before: total.fail_at=-1 (`--reset-properties` takes the "
-        "application's own)"
-    ) in stdout.splitlines()
+    assert "goes on with properties of the run before: total.fail_at=-1" in stdout
 
 
 @pytest.mark.parametrize(
@@ -135,28 +119,15 @@ def test_a_profile_of_a_run_that_is_stopped(ridgeline_process, tmp_path, wait_un
     process.send_signal(signal.SIGINT)
     stdout, _ = ended(process, 0)
     lines = stdout.splitlines()
-    assert any(
-        re.match(
-            r"phases of a window, \d+ warm windows, without the first \d+; a window every [\d.]+ m?s:", line
-        )
-        for line in lines
-    )
+    title = r"phases of a window, \d+ warm windows, without the first \d+; a window every [\d.]+ m?s:"
+    assert any(re.match(title, line) for line in lines)
     assert f"phases of a window: {Path('found') / 'window-phases.json'}" in lines
     found = json.loads((tmp_path / "found" / "window-phases.json").read_text())
     assert found["explained"] >= 0.95
     assert sum(phase["meanMs"] for phase in found["phases"]) == pytest.approx(found["window"]["meanMs"])
     took = {phase["phase"]: phase for phase in found["phases"]}
-    assert took.keys() >= {
-        "planning",
-        "job launch",
-        "worker start",
-        "restore",
-        "user code",
-        "encode",
-        "state write",
-        "reports",
-        "manifest",
-    }
+    assert took.keys() >= {"planning", "job launch", "worker start", "restore", "user code", "encode"}
+    assert took.keys() >= {"state write", "reports", "manifest"}
     assert took["worker start"]["firstMs"] > 0 == took["worker start"]["medianMs"]
     for who in ("driver", "worker"):
         graph = tmp_path / "found" / f"{who}.svg"
@@ -191,31 +162,21 @@ def test_a_run_whose_reader_goes_away_stops_after_its_window(ridgeline_process, 
     lines = process.stderr.read().splitlines()
     done = written(tmp_path)
     assert done == [(window, sum(range(10 * (window + 1)))) for window in range(len(done))]
-    assert lines == [
-        "nobody reads the output any more; stopping after windows under way",
-        "",
-        f"{len(done)} windows of this run committed",
-        "",
-        "go on with:",
-        f"  ridgeline run {TINY} --master 'local[2]' --checkpoint {tmp_path / 'state'} --count 0",
-    ]
+    assert lines[0] == "nobody reads the output any more; stopping after windows under way"
+    assert f"{len(done)} windows of this run committed" in lines
+    go_on = f"  ridgeline run {TINY} --master 'local[2]' --checkpoint {tmp_path / 'state'} --count 0"
+    assert lines[-2:] == ["go on with:", go_on]
 
 
 def test_a_run_that_fails(ridgeline_process, tmp_path):
     stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "-D", "total.fail_at=23"), 3)
     lines = stderr.splitlines()
-    assert lines[0] == (
-        "error: operator `total` (partition 0) of application `tiny` failed in window 2 in `process of "
-        "port numbers`: "
-        "ZeroDivisionError: division by zero; the tuple was Number(value=23)"
-    )
+    assert "`total` (partition 0) of application `tiny` failed in window 2 in `process of port" in lines[0]
+    assert lines[0].endswith("ZeroDivisionError: division by zero; the tuple was Number(value=23)")
     assert f'       File "{TINY}", line 53, in divide' in lines
     assert "site-packages" not in stderr
     assert "2 windows of this run committed" in lines
-    assert (
-        lines[-1]
-        == f"  ridgeline run {TINY} --master 'local[2]' -D total.fail_at=23 --checkpoint {tmp_path / 'state'}"
-    )
+    assert f"run {TINY} --master 'local[2]' -D total.fail_at=23 --checkpoint {tmp_path}" in lines[-1]
     assert "stopped" not in stdout
 
 

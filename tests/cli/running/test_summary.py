@@ -34,11 +34,6 @@ FAILURE = (
     ("outcome", "stopped_by", "expected"),
     [
         (Outcome(50, 49, True, "s"), "", "finished: all inputs have given everything, 50 windows committed"),
-        (
-            Outcome(50, 49, True, "s"),
-            "Ctrl-C",
-            "finished: all inputs have given everything, 50 windows committed",
-        ),
         (Outcome(0, 49, True, "s"), "", "nothing to do: all inputs had finished with window 49"),
         (Outcome(1, 20, False, "s"), "", "stopped after 1 window"),
         (Outcome(3, 20, False, "s"), "Ctrl-C", "stopped by Ctrl-C after 3 windows"),
@@ -163,10 +158,6 @@ def test_the_summary_of_a_run_that_finished():
     assert printed(outcome, [{"seconds": 0.05}])[-1] == sentence, "a temporary folder is gone"
 
 
-def test_the_summary_of_a_run_without_windows():
-    assert printed(Outcome(0, -1, False, "s"), [])[:4] == ["", "stopped after 0 windows", "", "go on with:"]
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -175,6 +166,7 @@ def test_the_summary_of_a_run_without_windows():
             "--conf-file low.yaml --conf-file 'high one.toml' --no-config --checkpoint s",
         ),
         ({"own": ["--windows", "3"]}, "--checkpoint s -- --windows 3"),
+        ({"app_name": "turnover"}, "--app turnover --checkpoint s"),
         (
             {"log_level": LogLevel.DEBUG, "log_file": "run.log", "log_format": LogFormat.JSON},
             "--log-level DEBUG --log-file run.log --log-format json --checkpoint s",

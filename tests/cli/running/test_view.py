@@ -79,22 +79,8 @@ def test_a_window_in_a_line(run, monkeypatch):
 
 
 def test_who_stops_a_long_window_is_shown_how_long_it_takes():
-    operator = {
-        "operator": "slow",
-        "state": "running",
-        "consumed": 24,
-        "active": 1,
-        "inputRemaining": {"value": 35, "basis": "reported"},
-    }
-    progress = {
-        "running": True,
-        "windowId": 3,
-        "elapsedSeconds": 60.0,
-        "window": {"fractionDone": 0.4, "remainingSeconds": 90.0, "basis": "reported"},
-        "operators": [operator],
-        "containers": [],
-    }
-    shown = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
+    progress = running_progress()
+    shown = "window 1,235 runs for 20 s, 33% done, at least 41 s left: summing 20 of 60"
     assert stopping_line(progress) == (
         f"stopping after windows under way ({shown}); Ctrl-C again ends it at once, "
         "to be run again at the next start"
@@ -119,11 +105,8 @@ def shown(view):
 
 def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
     live = make_live(clock)
-    live.started(
-        "/data/state",
-        0,
-        metrics=shows(run, lambda: overview(windowId=None, progress=running_progress())),
-    )
+    first = overview(windowId=None, progress=running_progress())
+    live.started("/data/state", 0, metrics=shows(run, lambda: first))
     assert shown(live)[-1] == "  summing 20 of 60, about 40 s left"
 
 
@@ -139,14 +122,8 @@ def test_the_live_screen(clock, run):
     assert lines[2].startswith("window 1  latency 42 ms")
     assert lines[3].startswith("critical path source 1.0 ms > double[1] 7.0 ms > double.output#unifier")
     table = next(number for number, line in enumerate(lines) if line.startswith("operator "))
-    assert [line.split()[0] for line in lines[table : table + 6]] == [
-        "operator",
-        "source",
-        "double",
-        "double.output#unifier",
-        "sink",
-        "█",
-    ]
+    titles = ["operator", "source", "double", "double.output#unifier", "sink", "█"]
+    assert [line.split()[0] for line in lines[table : table + 6]] == titles
 
 
 def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
@@ -161,16 +138,6 @@ def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
         "last commit 3.00 s ago",
         ("stopping after windows under way; Ctrl-C again ends it at once, to be run again at the next start"),
     ]
-
-
-def test_figures_are_read_at_most_twice_a_second(clock, run):
-    reads = []
-    live = make_live(clock)
-    live.started("/data/state", 0, metrics=shows(run, lambda: reads.append(1) or overview()))
-    for _ in range(4):
-        live.render()
-        clock.advance(0.25)
-    assert len(reads) == 2
 
 
 def test_what_is_printed_stands_above_the_screen(clock, run):
@@ -248,20 +215,16 @@ def printed(run, seconds, windows=None):
     return found, lines
 
 
-def test_a_long_window_is_reported_every_ten_seconds(clock):
-    seconds, lines = printed(Run(clock), 40)
-    assert seconds == [6, 16, 26, 36]
-    assert lines[2] == "window 1,235 runs for 26 s, 33% done, at least 41 s left: summing 20 of 60"
-
-
-def test_short_windows_are_neither_reported_nor_asked_about(clock):
+@pytest.mark.parametrize(
+    ("commits", "reported"), [([], [6, 16, 26, 36]), (range(3, 40, 3), []), (range(7, 40, 7), [6, 20, 34])]
+)
+def test_a_long_window_is_reported_every_ten_seconds_at_most(clock, commits, reported):
     run = Run(clock)
-    assert printed(run, 40, windows=range(3, 40, 3)) == ([], [])
-    assert run.asked == 0
-
-
-def test_windows_of_seven_seconds_have_a_line_every_ten_at_most(clock):
-    assert printed(Run(clock), 40, windows=range(7, 40, 7))[0] == [6, 20, 34]
+    seconds, lines = printed(run, 40, commits)
+    assert seconds == reported
+    assert bool(run.asked) == bool(reported)
+    if not commits:
+        assert lines[2] == "window 1,235 runs for 26 s, 33% done, at least 41 s left: summing 20 of 60"
 
 
 LAST = {"windowId": 0, "tuplesIn": 10, "tuplesOut": 10, "seconds": 7.0}
@@ -289,10 +252,8 @@ def test_a_thread_of_the_view_looks_until_the_end():
     run.began = clock.monotonic()
     for _ in range(8):
         clock.step()
-    assert [line.partition(",")[0] for line in out.getvalue().splitlines()[1:]] == [
-        "window 1",
-        "window 0: 10 in",
-    ]
+    lines = [line.partition(",")[0] for line in out.getvalue().splitlines()[1:]]
+    assert lines == ["window 1", "window 0: 10 in"]
     clock.steps.put(None)
     view.close()
     view.close()

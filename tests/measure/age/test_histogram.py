@@ -108,16 +108,3 @@ def test_values_that_are_no_seconds_are_refused(values):
     with pytest.raises(ValueError, match="takes finite seconds from 0 on"):
         histogram.add(values)
     assert histogram.count == 0
-
-
-def test_faults_are_named():
-    with pytest.raises(ValueError, match=r"of 6 and 8 bits do not merge; make both with the same `bits`"):
-        Histogram().merge(Histogram(TRANSPORT_BITS))
-    with pytest.raises(ValueError, match=r"between 0 and 1; got 99; did you mean 0\.99"):
-        holding([1.0]).quantile(99)
-    with pytest.raises(ValueError, match=r"got \(7, 1\)"):
-        Histogram.of_buckets([(0, 1), (7, 1)])
-    with pytest.raises(ValueError, match=r"got \(0, 0\)"):
-        Histogram.of_buckets([(0, 0)])
-    with pytest.raises(ValueError, match="`bits` must lie between 1 and 16; got 0"):
-        Histogram(0)

@@ -15,14 +15,8 @@ from ridgeline.api.times import NO_TIME
 from ridgeline.cli.views.screen import sink_lines
 from ridgeline.measure.age.fold import PENDING_SAMPLES
 from ridgeline.measure.age.histogram import TRANSPORT_BITS, Histogram, bucket, lower_bounds
-from ridgeline.measure.age.record_age import (
-    AGE_BOUNDS_SECONDS,
-    LEVELS,
-    RecordAges,
-    kip_613_name,
-    sample,
-)
-from ridgeline.measure.events import AgeSample, OutputPublished
+from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, LEVELS, RecordAges, sample
+from ridgeline.measure.events import OutputPublished
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock, run_local
 from support.depth import deep
 from support.measure.story import age, begin, burst, measured
@@ -130,11 +124,7 @@ def test_ages_at_commit_are_older_by_the_time_until_then():
     ages.add_committed(1, of_ages([100_000, 200_000, 900_000], "commit"), 0.4, NOW)
     ages.add_committed(1, of_ages([300_000], "commit"), -0.1, NOW)  # of a host whose clock is ahead
     found = ages.figures(1, "commit", NOW)
-    assert (found.minimum, found.maximum, found.oldest_maximum) == (
-        pytest.approx(0.2),
-        pytest.approx(1.3),
-        pytest.approx(1.3),
-    )
+    assert (found.minimum, found.maximum, found.oldest_maximum) == pytest.approx((0.2, 1.3, 1.3))
     assert found.average == pytest.approx((0.5 + 0.6 + 1.3 + 0.2) / 4)
     assert found.p50 == pytest.approx(0.5, rel=0.01)
 
@@ -143,12 +133,8 @@ def test_ages_of_a_host_whose_clock_is_off_become_those_of_strams():
     ages = RecordAges()
     ages.add(1, of_ages([100_000, 400_000, 900_000]), NOW, offset_seconds=-0.25)  # its clock is 250 ms ahead
     found = ages.figures(1, "emit", NOW)
-    assert (found.minimum, found.maximum, found.count, found.negative) == (
-        pytest.approx(-0.15),
-        pytest.approx(0.65),
-        3,
-        1,
-    )
+    assert (found.minimum, found.maximum) == pytest.approx((-0.15, 0.65))
+    assert (found.count, found.negative) == (3, 1)
     assert found.p90 == pytest.approx(0.65, rel=0.01)
 
 
@@ -170,35 +156,7 @@ def test_ages_that_are_no_longer_negative_at_the_commit_are_not_counted_as_such(
     assert ages.totals(1, "commit").counts[AGE_BOUNDS_SECONDS.index(0.25)] == 1
 
 
-def test_commit_has_a_call_of_its_own():
-    ages = RecordAges()
-    with pytest.raises(ValueError, match="did you mean `add_committed`"):
-        ages.add(1, of_ages([1], "commit"), NOW)
-    with pytest.raises(ValueError, match="got `emit`; did you mean `add`"):
-        ages.add_committed(1, of_ages([1]), 0.0, NOW)
-    with pytest.raises(ValueError, match="`window_seconds` must be at least 1; got 0"):
-        RecordAges(0)
-
-
-def test_a_sample_of_nothing_changes_nothing():
-    ages = RecordAges()
-    ages.add(1, AgeSample("emit", "INFO", 0, 0, 0.0, 0.0, 0.0, 0.0), NOW)
-    assert ages.figures(1, "emit", NOW) is None
-
-
 # ------------------------------------------------------------------------------------------- totals and names
-
-
-def test_names_of_kip_613():
-    assert [kip_613_name(name) for name in ("minimum", "maximum", "average")] == [
-        "record-e2e-latency-min",
-        "record-e2e-latency-max",
-        "record-e2e-latency-avg",
-    ]
-    with pytest.raises(
-        ValueError, match="KIP-613 has no `p99`; did you mean one of minimum, maximum, average"
-    ):
-        kip_613_name("p99")
 
 
 # Record ages of hosts whose clocks are off, against a computation record by record --------------------------
@@ -225,14 +183,6 @@ def figures(true_ages, skew, windows=1):
         if found is not None:
             ages.add(1, found, READ_AT, -skew)
     return ages.figures(1, "emit", READ_AT)
-
-
-def test_percentiles_do_not_collapse_on_a_host_whose_clock_is_behind():
-    """1,000 records of 0.5 to 2.5 s on a host that is 10 s behind: all ages are negative there."""
-    true_ages = np.linspace(0.5, 2.5, 1000)
-    found = figures(true_ages, -10.0)
-    assert found.negative == 0
-    assert (found.p50, found.p99) == (pytest.approx(1.5, rel=0.01), pytest.approx(2.48, rel=0.01))
 
 
 @settings(deadline=None, max_examples=deep(30))  # each run draws others
@@ -298,10 +248,8 @@ def test_what_is_published_between_windows_counts_then():
     assert age_at(measurement, "publish", 3.0) is None
     measurement.apply(OutputPublished(20.0, "write", 1))
     publish = age_at(measurement, "publish", 20.0)
-    assert (publish["count"], publish["maxMs"]) == (
-        4,
-        pytest.approx((20.0 - 0.45 + 3.0 - 0.0) * 1000, abs=100),
-    )
+    assert publish["count"] == 4
+    assert publish["maxMs"] == pytest.approx((20.0 - 0.45 + 3.0) * 1000, abs=100)
     measurement.apply(OutputPublished(30.0, "write", 2))
     assert age_at(measurement, "publish", 30.0)["count"] == 6
 
@@ -353,12 +301,3 @@ def test_without_the_attribute_ages_are_by_the_clock():
     for row in rows_of(answer).values():
         assert row["minMs"] == OLD.total_seconds() * 1000 + 1000
     assert "record age at sink" in sink_lines(answer)[0].plain
-
-
-def test_records_of_the_future_are_less_ahead():
-    answer = ages_of_old(
-        [(-OLD.total_seconds() - 60, -OLD.total_seconds() - 50)], ages_from_newest_record=True
-    )
-    for row in rows_of(answer).values():
-        assert row["maxMs"] == pytest.approx(10_000, abs=0.01)
-        assert row["negative"] == 0

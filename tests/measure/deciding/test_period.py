@@ -143,6 +143,3 @@ def test_partitions_get_their_cells_and_parts_of_shared_ones():
     one = load([0.5, 0.3, 0.1, 0.1], [0, 1, 2, 0], 3, {0: (0, 2)})
     assert one.by_partition.tolist() == pytest.approx([0.35, 0.3, 0.35])
     assert one.imbalance == pytest.approx(1.05)
-
-
-# Times ------------------------------------------------------------------------------------------------------

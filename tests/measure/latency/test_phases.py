@@ -72,14 +72,9 @@ def test_what_ran_in_the_same_task_is_named_by_what_was_done():
 
 def test_a_new_process_is_worker_start_from_its_fork_or_from_its_daemons_begin():
     times = run(TWO_STAGES, {"A": 10, "B": 20}, launch_ms=50)
-    forked = replace(
-        times.containers[1], worker_began=times.containers[1].began - 0.02, daemon_began=BASE - 100
-    )
-    at_once = replace(
-        times.containers[0],
-        worker_began=times.containers[0].began - 0.01,
-        daemon_began=times.containers[0].began - 0.04,
-    )
+    first, second = times.containers[0], times.containers[1]
+    at_once = replace(first, worker_began=first.began - 0.01, daemon_began=first.began - 0.04)
+    forked = replace(second, worker_began=second.began - 0.02, daemon_began=BASE - 100)
     found = phases(TWO_STAGES, replace(times, containers={0: at_once, 1: forked}))
     assert found == {"job launch": 10, "worker start": 60, "shuffle": 30, "user code": 30}
 
@@ -90,11 +85,8 @@ def test_a_process_that_was_there_before_is_no_worker_start():
         number: replace(container, worker_began=BASE - 5, daemon_began=BASE - 6)
         for number, container in times.containers.items()
     }
-    assert phases(TWO_STAGES, replace(times, containers=containers)) == {
-        "job launch": 50,
-        "shuffle": 50,
-        "user code": 30,
-    }
+    found = phases(TWO_STAGES, replace(times, containers=containers))
+    assert found == {"job launch": 50, "shuffle": 50, "user code": 30}
 
 
 def test_spark_is_named_before_our_turn_and_after_it():

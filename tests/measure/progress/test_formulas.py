@@ -5,7 +5,7 @@ import pytest
 
 from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress import formulas
-from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total, weakest
+from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.formulas import History, even_shares, window_progress
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
 
@@ -78,9 +78,7 @@ WORD_COUNT = chain("read", "split", "write")
 
 
 def test_a_third_done_of_sixty_tuples_of_a_second():
-    running = {
-        2: RunningOperator(2, "running", 20.3, {"input": 20}, {"input": 39}, 1, {"output": 20}),
-    }
+    running = {2: RunningOperator(2, "running", 20.3, {"input": 20}, {"input": 39}, 1, {"output": 20})}
     result = window_progress(WORD_COUNT, running)
     split = result.operators[2]
     assert split.input_remaining == Estimate(39.0)
@@ -97,9 +95,8 @@ def test_earlier_windows_show_what_this_one_cannot():
     running = {2: RunningOperator(2, "running", 20.0, {"input": 20}, {"input": 40}, 0, {"output": 20})}
     result = window_progress(WORD_COUNT, running, history)
     assert result.wall_seconds == known(70.0)
-    assert window_progress(
-        WORD_COUNT, {}, {2: History(seconds=5.0), 3: History(seconds=2.0)}
-    ).wall_seconds == Estimate(7.0, LOWER)
+    history = {2: History(seconds=5.0), 3: History(seconds=2.0)}
+    assert window_progress(WORD_COUNT, {}, history).wall_seconds == Estimate(7.0, LOWER)
     assert window_progress(WORD_COUNT, {}).wall_seconds == UNKNOWN
 
 
@@ -114,31 +111,23 @@ def test_earlier_windows_show_what_this_one_cannot():
             known(40.0),
         ),
         ({"active": 1, "active_remaining": {"output": -1.0}}, History(), known(math.inf)),
-        (
-            {"consumed": {"input": 60}},
-            History(seconds=50.0, seconds_per_element=1.0),
-            known(30.0),
-        ),  # in `end_window`
+        ({"consumed": {"input": 60}}, History(seconds=50.0, seconds_per_element=1.0), known(30.0)),
         ({"consumed": {"input": 60}}, History(seconds=5.0), known(0.0)),
         ({"consumed": {"input": 60}}, History(), Estimate(0.0, LOWER)),
     ],
 )
 def test_callbacks_that_report_no_counts(said, history, expected):
     running = {2: RunningOperator(2, "running", 20.0, queued={"input": 0}, **said)}
-    assert near(
-        window_progress(WORD_COUNT, running, {2: history}).operators[2].remaining_seconds,
-        expected.value,
-        expected.basis,
-    )
+    found = window_progress(WORD_COUNT, running, {2: history}).operators[2].remaining_seconds
+    assert near(found, expected.value, expected.basis)
 
 
 def test_what_earlier_windows_emitted_at_their_end_is_still_to_come():
     history = {2: History(outputs_per_element={"output": 0.1})}
     running = {2: RunningOperator(2, "running", 1.0, {"input": 20}, {"input": 30}, 0, {"output": 0})}
-    assert window_progress(WORD_COUNT, running, history).operators[2].output_remaining[
-        "output"
-    ].value == pytest.approx(5.0)
-    assert window_progress(WORD_COUNT, running).operators[2].output_remaining["output"].value == 0
+    for past, value in ((history, 5.0), ({}, 0.0)):
+        split = window_progress(WORD_COUNT, running, past).operators[2]
+        assert split.output_remaining["output"].value == pytest.approx(value)
 
 
 def test_infinite_work_spreads_to_those_it_feeds():
@@ -286,48 +275,35 @@ def test_a_tentative_watermark_is_the_lowest_in_flight_here_and_before():
 # Estimate ---------------------------------------------------------------------------------------------------
 
 
-EXACT, ESTIMATED, LOWER = Basis.EXACT, Basis.ESTIMATED, Basis.LOWER_BOUND
-
-
-def test_bases_have_the_names_that_people_read():
-    assert [basis.value for basis in Basis] == ["exact", "estimated", "lower bound", "unknown"]
-
-
-def test_a_sum_is_as_good_as_its_weakest_part():
-    assert total([Estimate(1.0), Estimate(2.0, ESTIMATED)]) == Estimate(3.0, ESTIMATED)
-    assert total([Estimate(1.0, LOWER), Estimate(2.0, ESTIMATED)]) == Estimate(3.0, LOWER)
-    assert weakest([]) is EXACT
-
-
-def test_unknown_parts_make_a_lower_bound_of_the_known_ones():
-    assert total([Estimate(1.0), UNKNOWN, Estimate(2.0)]) == Estimate(3.0, LOWER)
-    assert greatest([Estimate(1.0), UNKNOWN, Estimate(2.0)]) == Estimate(2.0, LOWER)
-    assert Estimate(1.0) + UNKNOWN == UNKNOWN + Estimate(1.0) == Estimate(1.0, LOWER)
-    assert total([UNKNOWN, UNKNOWN]) == UNKNOWN + UNKNOWN == UNKNOWN
-
-
-def test_nothing_sums_up_to_an_exact_zero():
-    assert total([]) == greatest([]) == NOTHING == Estimate(0.0, EXACT)
-
-
-def test_a_certain_zero_times_anything_is_zero():
-    assert NOTHING * Estimate(math.inf) == Estimate(math.inf, LOWER) * NOTHING == NOTHING
-    assert NOTHING * UNKNOWN == NOTHING
-    assert Estimate(0.0, LOWER) * UNKNOWN == UNKNOWN
-    assert Estimate(0.0, LOWER) * Estimate(math.inf) == Estimate(0.0, LOWER)
-
-
-def test_products():
-    assert Estimate(2.0) * Estimate(3.0, ESTIMATED) == Estimate(6.0, ESTIMATED)
-    assert Estimate(2.0) * UNKNOWN == UNKNOWN
-    assert (Estimate(2.0) * Estimate(math.inf)).infinite
-
-
-def test_what_is_left_stays_above_zero():
-    assert Estimate(5.0).less(2.0) == Estimate(3.0, ESTIMATED)
-    assert Estimate(5.0, LOWER).less(7.0) == Estimate(0.0, LOWER)
-    assert Estimate(5.0).less(0.0) == Estimate(5.0)
-    assert UNKNOWN.less(1.0) == UNKNOWN
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (total([Estimate(1.0), Estimate(2.0, ESTIMATED)]), Estimate(3.0, ESTIMATED)),
+        (total([Estimate(1.0, LOWER), Estimate(2.0, ESTIMATED)]), Estimate(3.0, LOWER)),
+        (total([Estimate(1.0), UNKNOWN, Estimate(2.0)]), Estimate(3.0, LOWER)),
+        (greatest([Estimate(1.0), UNKNOWN, Estimate(2.0)]), Estimate(2.0, LOWER)),
+        (total([UNKNOWN, UNKNOWN]), UNKNOWN),
+        (total([]), NOTHING),
+        (greatest([]), NOTHING),
+        (Estimate(1.0) + UNKNOWN, Estimate(1.0, LOWER)),
+        (UNKNOWN + Estimate(1.0), Estimate(1.0, LOWER)),
+        (UNKNOWN + UNKNOWN, UNKNOWN),
+        (NOTHING * UNKNOWN, NOTHING),  # a certain zero times anything is zero
+        (NOTHING * Estimate(math.inf), NOTHING),
+        (Estimate(math.inf, LOWER) * NOTHING, NOTHING),
+        (Estimate(0.0, LOWER) * UNKNOWN, UNKNOWN),
+        (Estimate(0.0, LOWER) * Estimate(math.inf), Estimate(0.0, LOWER)),
+        (Estimate(2.0) * Estimate(3.0, ESTIMATED), Estimate(6.0, ESTIMATED)),
+        (Estimate(2.0) * UNKNOWN, UNKNOWN),
+        (Estimate(2.0) * Estimate(math.inf), Estimate(math.inf)),
+        (Estimate(5.0).less(2.0), Estimate(3.0, ESTIMATED)),
+        (Estimate(5.0, LOWER).less(7.0), Estimate(0.0, LOWER)),
+        (Estimate(5.0).less(0.0), Estimate(5.0)),
+        (UNKNOWN.less(1.0), UNKNOWN),
+    ],
+)
+def test_estimates_are_as_good_as_their_weakest_part(found, expected):
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -210,11 +210,9 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
             {
                 "progress": {
                     **overviews.progress(backlogRecords=120.0, backlogSeconds=729.0, basis="estimated"),
-                    "sources": [
-                        source("rides", unit="files", backlogRecords=None, backlogSeconds=729.0),
-                    ],
+                    "sources": [source("rides", unit="files", backlogRecords=None, backlogSeconds=729.0)],
                     "queues": [{"writer": "orders", "backlogRecords": 120, "backlogSeconds": 0.4}],
-                },
+                }
             },
             f"catching up: about 12 min 9 s of work waits at rides, caught up in 40 s; {REST}",
         ),

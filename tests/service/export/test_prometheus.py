@@ -4,13 +4,6 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from ridgeline.measure.events import (
-    ContainerHeartbeat,
-    MessagesRefused,
-    RunningOperator,
-    WindowRetried,
-    WindowStarted,
-)
 from ridgeline.observe.watch import Watch
 from ridgeline.service.export.prometheus import Exposition
 from support.measure import changing
@@ -113,38 +106,3 @@ def test_record_latency_is_exact_in_its_sum(families):
         assert value(families, "record_latency_seconds_bucket", **labels, le="5.0") == count
         assert value(families, "record_latency_maximum_seconds", **labels, level="INFO") == 3.0
         assert value(families, "record_latency_negative_records", **labels) == 0
-
-
-def test_a_long_window_counts_while_it_runs_and_counters_never_go_back():
-    watch, plan, rest, now = watched(until=1)
-    labels = {"operator": "source", "partition": "0"}
-    feed(watch, now, *rest[:2])
-    assert isinstance(rest[1], WindowStarted)
-    window = rest[1].window_id
-
-    def beat(seconds, attempt):
-        running = RunningOperator(1, "running", seconds=seconds)
-        at = now.seconds + seconds
-        feed(watch, now, ContainerHeartbeat(at, 0, "other", 77, at, window, attempt, now.seconds, (running,)))
-
-    with serving(watch, plan) as client:
-        beat(7.0, 0)
-        assert value(scrape(client), "operator_compute_seconds_total", **labels) == 7.0
-        feed(
-            watch,
-            now,
-            WindowRetried(now.seconds, window, 1, "its executor died"),
-            WindowStarted(now.seconds, window, 1),
-        )
-        families = scrape(client)
-        assert value(families, "operator_compute_seconds_total", **labels) == 7.0
-        assert value(families, "windows_retried_total") == 1
-        beat(2.0, 1)
-        assert value(scrape(client), "operator_compute_seconds_total", **labels) == 7.0
-        beat(9.0, 1)
-        assert value(scrape(client), "operator_compute_seconds_total", **labels) == 9.0
-        assert value(scrape(client), "heartbeats_received_total") == 3
-        assert value(scrape(client), "container_heartbeat_age_seconds", container="0", host="other") == 0
-        assert value(scrape(client), "clock_skew_seconds", host="other") == 0
-        feed(watch, now, MessagesRefused(now.seconds, "unauthenticated"))
-        assert value(scrape(client), "messages_refused_total", reason="unauthenticated") == 1

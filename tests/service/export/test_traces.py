@@ -11,16 +11,12 @@ import pytest
 import yaml
 
 from ridgeline import RidgelineError
-from ridgeline.measure.events import (
-    ApplicationEnded,
-    WindowCommitted,
-    WindowRetried,
-    WindowStarted,
-)
+from ridgeline.measure.events import ApplicationEnded, WindowCommitted, WindowRetried, WindowStarted
 from ridgeline.measure.trace_ids import trace_text
 from ridgeline.observe.watch import Watch
 from ridgeline.service.export.traces import exporting_traces, trace_settings
 from ridgeline.service.options import ServiceOptions
+from support.ports import free_port
 from support.service.watched import Now, events_of, feed, payments
 from support.waiting import wait_until
 
@@ -140,11 +136,8 @@ def test_a_window_that_ends_the_run_is_traced_as_far_as_it_came(collector):
     place = next(
         place for place, one in enumerate(events) if isinstance(one, WindowStarted) and one.window_id == 3
     )
-    end = ApplicationEnded(
-        events[place].at + 2.0,
-        "failed",
-        "`balances` raised ValueError: token=hunter2; the tuple was Card(4111)",
-    )
+    why = "`balances` raised ValueError: token=hunter2; the tuple was Card(4111)"
+    end = ApplicationEnded(events[place].at + 2.0, "failed", why)
     traced(collector.url, [*events[: place + 1], end], ratio=0.0)
     spans = collector.windows[3]
     assert spans["window"].status.code == 2
@@ -154,13 +147,10 @@ def test_a_window_that_ends_the_run_is_traced_as_far_as_it_came(collector):
 
 
 def test_a_collector_that_is_gone_is_said_once_and_costs_no_window(caplog, short):
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
     said = []
     _, events = events_of(payments())
     with caplog.at_level(logging.DEBUG, "opentelemetry"):
-        watch = traced(f"http://127.0.0.1:{port}", events, said=said)
+        watch = traced(f"http://127.0.0.1:{free_port()}", events, said=said)
     assert watch.summary()["windows"] == 5
     assert not said or "takes no traces" in said[0]
 
@@ -188,11 +178,7 @@ def test_a_refusal_is_said(collector):
     [
         ({"otlp": "localhost:4318"}, {}, "did you mean `http://localhost:4318`"),
         ({"otlp": "http://ann:hunter2@"}, {}, "an OTLP endpoint is a URL"),
-        (
-            {"otlp": "http://c:4318", "ratio": 7.0},
-            {},
-            "`--trace-ratio` is a share of all windows, from 0 to 1",
-        ),
+        ({"otlp": "http://c:4318", "ratio": 7.0}, {}, "`--trace-ratio` is a share of all windows, from 0"),
         ({"otlp": "http://c:4318", "ratio": float("nan")}, {}, "from 0 to 1; got nan"),
         ({"otlp": "http://c:4318", "slow": 0.5}, {}, "`--trace-slow` counts medians, at least 1"),
         (
@@ -260,9 +246,7 @@ def test_the_variables_of_opentelemetry_count():
 @pytest.mark.slow
 @pytest.mark.skipif(OTELCOL is None, reason="needs otelcol: the collector of OpenTelemetry")
 def test_the_collector_of_opentelemetry_takes_traces(tmp_path):
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
+    port = free_port()
     config = {
         "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
         "exporters": {"debug": {"verbosity": "detailed"}},

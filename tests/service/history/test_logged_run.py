@@ -104,10 +104,7 @@ def test_what_is_no_log_is_refused_with_its_name(tmp_path, content, why):
     ("end", "why"),
     [
         (b'{"event":"WindowComm', "breaks off"),
-        (
-            b'{"event":"Unheard","at":1}\n',
-            "is damaged: `cut.jsonl`, line 38 is no event",
-        ),
+        (b'{"event":"Unheard","at":1}\n', "is damaged: `cut.jsonl`, line 38 is no event"),
     ],
 )
 def test_a_log_that_breaks_off_or_is_damaged_shows_what_it_has(tmp_path, end, why):
@@ -214,34 +211,10 @@ def test_hostile_names_stay_data(tmp_path):
 # The list of runs of a folder: each in a few words, whatever else is in the folder --------------------------
 
 
-@pytest.fixture
-def folder(tmp_path):
-    write_log(tmp_path / "failed.jsonl", events(3, end="failed", reason="no room"))
-    write_log(tmp_path / "ended.json", events(5))
-    (tmp_path / "results.jsonl").write_text('{"account": 1}\n')
-    (tmp_path / "huge.json").write_bytes(b"[" + b"1," * 2_000_000)
-    (tmp_path / "empty.jsonl").touch()
-    (tmp_path / "notes.txt").write_text("hello")
-    (tmp_path / "sub").mkdir()
-    return tmp_path
-
-
 def rows_of(client, state="asking"):
     """The rows, once all logs were read."""
     wait_until(lambda: all(row["state"] != state for row in client.json("/runs")["runs"]), "the list")
     return {row["file"]: row for row in client.json("/runs")["runs"]}
-
-
-def test_each_run_has_its_sentence_and_other_files_are_left_out(folder):
-    with history(folder) as client:
-        rows = rows_of(client)
-        assert set(rows) == {"failed.jsonl", "ended.json"}
-        failed, ended = rows["failed.jsonl"], rows["ended.json"]
-        assert (failed["state"], failed["windows"], failed["name"]) == ("failed", 3, "numbers")
-        assert "no room" in failed["sentence"]
-        assert (ended["state"], ended["windows"]) == ("ended", 5)
-        assert ended["sentence"].startswith("finished after 5 windows")
-        assert ended["ended"] - ended["began"] > 2
 
 
 def test_a_run_whose_driver_is_killed_is_failed_though_its_log_is_as_it_was(tmp_path, monkeypatch):

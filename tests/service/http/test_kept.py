@@ -7,7 +7,7 @@ import pytest
 from ridgeline.measure.events import PromiseChanged, SourceAsked, WindowRetried
 from ridgeline.measure.marks import MarkFold
 from ridgeline.plan.edits import SetProperty
-from ridgeline.service.origin import Origin, origin_of
+from ridgeline.service.origin import origin_of
 from ridgeline.stram.changes import EditPlan
 from support.service.living import living, numbers
 from support.service.watched import Client
@@ -82,10 +82,6 @@ def test_the_windows_to_go_back_to_have_their_command(app, client):
     assert newest["windowId"] == before["windowId"] + 1
     assert newest["command"].endswith(f"--from-window {newest['windowId']}")
     assert newest["stateBytes"] > 0
-
-
-def test_the_command_has_the_folder_as_a_shell_takes_it():
-    assert Origin(None, list).command("/a b").endswith("--checkpoint '/a b'")
 
 
 def test_values_have_their_layers_and_secrets_stay_hidden(client):

@@ -22,34 +22,13 @@ def test_the_index_leads_on(client):
     assert all(client.ask(link, "HEAD")[0] == 200 for link in index["links"].values())
 
 
-def test_info(client):
-    info = client.get("/info")
-    assert info == client.get("/") == client.get("")
-    assert {name: info[name] for name in ("id", "name", "user", "state", "windowSeconds")} == {
-        "id": "payments-1",
-        "name": "payments",
-        "user": "ann",
-        "state": "RUNNING",
-        "windowSeconds": 1.0,
-    }
-    stats = info["stats"]
-    assert stats["numOperators"] == 5
-    assert stats["totalTuplesProcessed"] == 5 * (4 + 3 + 3)  # into balances, their unifier and the sink
-    assert stats["windowsCommitted"] == 5
-
-
 def test_the_logical_plan_has_apex_s_names(client):
     plan = client.get("/logicalPlan")
     assert [operator["name"] for operator in plan["operators"]] == ["source", "balances", "sink"]
-    assert plan["streams"][0] | {"schema": ""} == {
-        "name": "payments",
-        "source": {"operatorName": "source", "portName": "output"},
-        "sinks": [{"operatorName": "balances", "portName": "payments"}],
-        "persisted": [],
-        "locality": None,
-        "localities": [None],
-        "schema": "",
-    }
+    stream = plan["streams"][0]
+    assert stream["source"] == {"operatorName": "source", "portName": "output"}
+    assert stream["sinks"] == [{"operatorName": "balances", "portName": "payments"}]
+    assert [stream[name] for name in ("name", "locality", "localities")] == ["payments", None, [None]]
     assert plan["operators"][1]["attributes"]["partitions"] == 2
 
 
@@ -144,49 +123,29 @@ def test_record_age_is_exact(client):
 
 
 @pytest.mark.parametrize(
-    ("path", "error", "hint"),
+    ("status", "path", "words"),
     [
-        (
-            "/logicalPlan/operators/balance",
-            "there is no logical operator `balance`",
-            "did you mean `balances`?",
-        ),
-        (
-            "/logicalPlan/operators/balances/ports/payment",
-            "there is no port `payment`",
-            "did you mean `payments`?",
-        ),
-        (
-            "/logicalPlan/operators/source/properties?propertyName=pasword",
-            "there is no property `pasword`",
-            "did you mean `password`?",
-        ),
-        ("/physicalPlan/operators/9", "there is no operator 9", "there are 1, 2, 3, 4, 5"),
-        ("/physicalPlan/containers/9/stackTrace", "there is no container 9", "there are 0, 1, 2, 3"),
-        ("/windows/9", "window 9 is not known", "kept are 0 to 4"),
-        ("/criticalPath?windowId=9", "window 9 is not known", "kept are 0 to 4"),
-        ("/recordAge?operator=snk", "`snk` is not an operator of this application", "did you mean `sink`?"),
-        ("/critcalPath", f"there is no `{BASE}/critcalPath`", f"did you mean `{BASE}/criticalPath`?"),
+        (404, "/logicalPlan/operators/balance", ("operator `balance`", "did you mean `balances`?")),
+        (404, "/logicalPlan/operators/balances/ports/payment", ("`payment`", "did you mean `payments`?")),
+        (404, "/logicalPlan/operators/source/properties?propertyName=pasword", ("did you mean `password`?",)),
+        (404, "/physicalPlan/operators/9", ("there is no operator 9", "there are 1, 2, 3, 4, 5")),
+        (404, "/physicalPlan/containers/9/stackTrace", ("there is no container 9", "there are 0, 1, 2, 3")),
+        (404, "/windows/9", ("window 9 is not known", "kept are 0 to 4")),
+        (404, "/criticalPath?windowId=9", ("window 9 is not known", "kept are 0 to 4")),
+        (404, "/recordAge?operator=snk", ("`snk` is not an operator", "did you mean `sink`?")),
+        (404, "/critcalPath", (f"there is no `{BASE}/critcalPath`", f"`{BASE}/criticalPath`?")),
+        (400, "/physicalPlan/operators/source", ("`id` must be a whole number, at least 0; got `source`",)),
+        (400, "/windows?limit=0", ("`limit` must be a whole number, at least 1; got `0`",)),
+        (400, "/latency?windowId=1.5", ("`windowId` must be a whole number, at least 0; got `1.5`",)),
+        (400, "/windows/-1", ("`id` must be a whole number, at least 0; got `-1`",)),
+        (400, "/physicalPlan/containers?states=dead", ("`states` has `DEAD`",)),
+        (400, "/latency?window=2", (f"`{BASE}/latency` has no parameter `window`",)),
+        (400, "/info?x=1", (f"`{BASE}/info` has no parameter `x`",)),
     ],
 )
-def test_what_is_not_there_is_answered_with_a_hint(client, path, error, hint):
-    assert client.get(path, 404) == {"error": error, "hint": hint}
-
-
-@pytest.mark.parametrize(
-    ("path", "error"),
-    [
-        ("/physicalPlan/operators/source", "`id` must be a whole number, at least 0; got `source`"),
-        ("/windows?limit=0", "`limit` must be a whole number, at least 1; got `0`"),
-        ("/latency?windowId=1.5", "`windowId` must be a whole number, at least 0; got `1.5`"),
-        ("/windows/-1", "`id` must be a whole number, at least 0; got `-1`"),
-        ("/physicalPlan/containers?states=dead", "`states` has `DEAD`, which is no state of containers"),
-        ("/latency?window=2", f"`{BASE}/latency` has no parameter `window`"),
-        ("/info?x=1", f"`{BASE}/info` has no parameter `x`"),
-    ],
-)
-def test_bad_parameters_are_reported(client, path, error):
-    assert client.get(path, 400)["error"] == error
+def test_what_cannot_be_answered_has_its_reason_and_a_hint(client, status, path, words):
+    answer = client.get(path, status)
+    assert [one for one in words if one not in f"{answer['error']}; {answer['hint']}"] == []
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])

@@ -64,18 +64,7 @@ def make_plan():
     return plan_application(app)
 
 
-def window(
-    plan,
-    window_id=0,
-    tuples=100,
-    *,
-    at=0.0,
-    seconds=0.05,
-    progress=None,
-    errors=(),
-    dropped=False,
-    attempts=1,
-):
+def window(plan, window_id=0, tuples=100, *, at=0.0, seconds=0.05, progress=None, errors=(), dropped=False):
     """A committed window: `tuples` from the source, half to each partition of `double`; one takes 8 ms.
 
     It began at second `at`: 90 % is its job's time, 10 % the commit; nothing is published after it.
@@ -94,9 +83,7 @@ def window(
             yield _operator(operator, container.id, window_id, at, tuples, errors, dropped)
             if operator.name == "source" and progress:
                 yield SourceProgress(published, window_id, operator_id, *progress, unit="work")
-    yield WindowCommitted(
-        published, window_id, attempts, at, at, at, returned, returned, published, published
-    )
+    yield WindowCommitted(published, window_id, 1, at, at, at, returned, returned, published, published)
 
 
 def _operator(operator, container, window_id, at, tuples, errors, dropped):
@@ -111,16 +98,8 @@ def _operator(operator, container, window_id, at, tuples, errors, dropped):
         if operator.partition == 0:
             more = {"errors": len(errors), "error_tuples": tuple(errors)}
             if dropped:
-                failure = Failure(
-                    "numbers",
-                    "double",
-                    0,
-                    window_id,
-                    "process of port input",
-                    "ValueError: 3",
-                    "Number(value=3)",
-                )
-                more["dropped"] = str(failure)
+                where = "numbers", "double", 0, window_id, "process of port input"
+                more["dropped"] = str(Failure(*where, "ValueError: 3", "Number(value=3)"))
     else:
         tuples_in, tuples_out = {"input": tuples}, {}
     began = at + 0.001

@@ -31,20 +31,8 @@ def graph(places, streams, *, unifiers=(), names=None):
         kind = "input" if title not in sinks else "operator" if title in sources else "output"
         same = partitions[names[title]]
         partition = same.index(title) if title in same else 0
-        node = OperatorNode(
-            ids[title],
-            names[title],
-            title,
-            "Operator",
-            partition,
-            len(same),
-            title in unifiers,
-            kind,
-            False,
-            container,
-            stage,
-        )
-        nodes.append(node)
+        shape = partition, len(same), title in unifiers, kind, False, container, stage
+        nodes.append(OperatorNode(ids[title], names[title], title, "Operator", *shape))
     edges = [
         StreamEdge(f"{source}-{sink}", ids[source], "output", ids[sink], "input") for source, sink in streams
     ]
@@ -166,15 +154,8 @@ def reported(topology, times, hosts, clocks):
             yield OperatorWindow(
                 times.published, times.window_id, 0, operator, number, host, *stamps, *durations, {}, {}
             )
-    driver = (
-        times.began,
-        times.planned,
-        times.launched,
-        times.returned,
-        times.staged,
-        times.committed,
-        times.published,
-    )
+    names = ("began", "planned", "launched", "returned", "staged", "committed", "published")
+    driver = (getattr(times, name) for name in names)
     yield WindowCommitted(times.published, times.window_id, 1, *driver)
 
 
