@@ -45,11 +45,6 @@ ELSEWHERE = {
 """Steps that a run in process does not take."""
 CALLED_ALL_ALONG = {"stram/master.py", "plan/protocol.py", "measure/events.py", "measure/answers/windows.py"}
 """What decides about all steps, and data."""
-ONCE = [
-    "engine/driver/outputs.py",
-    "engine/driver/checkpoint/manifest.py",
-    "engine/driver/checkpoint/journal.py",
-]
 
 
 class Word(NamedTuple):

@@ -106,15 +106,9 @@ def sampled(
     sampler: Sampler[Sold], partitions: int = 1, faults: Faults | None = None
 ) -> tuple[list[Sold], list[Sold]]:
     app = Application("sold")
-    source = app.add_operator("source", ListInput(Sold, SOLD))
-    added = app.add_operator("sampler", sampler, partitions=partitions)
-    some, others = (
-        app.add_operator("some", CollectorSink(Sold)),
-        app.add_operator("others", CollectorSink(Sold)),
-    )
-    app.add_stream("sold", source.output, added.data)
-    app.add_stream("some", added.output, some.input)
-    app.add_stream("others", added.rest, others.input)
+    parts = app.read("source", ListInput(Sold, SOLD)).process("sampler", sampler, partitions=partitions)
+    parts.output.write("some", CollectorSink(Sold))
+    parts.rest.write("others", CollectorSink(Sold))
     run = run_local(app, faults=faults)
     return sorted(run.collected("some")), sorted(run.collected("others"))
 
@@ -127,11 +121,8 @@ class Nested(NamedTuple):
 def test_tuples_with_nested_columns_are_chosen_too():
     nested = [Nested([f"{number}"], {"x": float(number)}) for number in range(100)]
     app = Application("nested")
-    source = app.add_operator("source", ListInput(Nested, nested))
-    sampler = app.add_operator("sampler", Sampler(share=0.5, seed=3))
-    sink = app.add_operator("sink", CollectorSink(Nested))
-    app.add_stream("nested", source.output, sampler.data)
-    app.add_stream("some", sampler.output, sink.input)
+    source = app.read("source", ListInput(Nested, nested))
+    source.process("sampler", Sampler(share=0.5, seed=3)).output.write("sink", CollectorSink(Nested))
     found = run_local(app).collected("sink")
     assert found == run_local(app).collected("sink")
     assert 20 < len(found) < 80

@@ -31,6 +31,9 @@ class Price(NamedTuple):
     price: float
 
 
+LATER = datetime(2020, 1, 2, tzinfo=UTC)
+
+
 @dataclass
 class Volume:
     symbol: str
@@ -55,15 +58,7 @@ def test_the_codec_hashes_the_first_column_like_a_key_of_its_name():
         pa.array([2.5, -0.5, None, 2.5, None]),
         pa.array([True, False, None, True, None]),
         pa.array([date(2020, 1, 2), date(2020, 1, 1), None, date(2020, 1, 2), None]),
-        pa.array(
-            [
-                datetime(2020, 1, 2, tzinfo=UTC),
-                datetime(2020, 1, 1, tzinfo=UTC),
-                None,
-                datetime(2020, 1, 2, tzinfo=UTC),
-                None,
-            ]
-        ),
+        pa.array([LATER, datetime(2020, 1, 1, tzinfo=UTC), None, LATER, None]),
         pa.array(["b", "a", None, "b", None]).dictionary_encode(),
     ],
 )
@@ -93,10 +88,7 @@ def test_sums_are_exact(column, expected):
 
 
 def test_what_has_no_sum_is_refused():
-    with pytest.raises(
-        SchemaError,
-        match="values of type string have no sum; got such a column after the key; put a `Map` before it",
-    ):
+    with pytest.raises(SchemaError, match=r"type string have no sum; .*; put a `Map` before it"):
         sums(pa.array(["a"]), np.array([0]), 1)
 
 
@@ -121,31 +113,20 @@ def test_extremes(column, high, low):
 
 def test_columns_that_do_not_fit_a_schema_are_reported():
     schema = pa.schema([("symbol", pa.string()), ("volume", pa.int64())])
-    message = r"`Sum` emits 3 columns; got a `schema` with 2: \['symbol', 'volume'\]; give one of 3 columns"
-    with pytest.raises(SchemaError, match=message):
+    with pytest.raises(SchemaError, match=r"`Sum` emits 3 columns; got a `schema` with 2: .*; give one of 3"):
         to_batch(schema, [["a"], [1], [2]], "Sum")
-    with pytest.raises(
-        SchemaError,
-        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; "
-        r"give another",
-    ):
-        to_batch(schema, [["a"], [2**63]], "Sum")
-    with pytest.raises(
-        SchemaError,
-        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; "
-        r"give another",
-    ):
-        to_batch(schema, [["a"], [0.5]], "Sum")
+    for value in (2**63, 0.5):
+        with pytest.raises(
+            SchemaError, match=r"`Sum` .* do not fit column `volume` \(int64\).*; give another"
+        ):
+            to_batch(schema, [["a"], [value]], "Sum")
 
 
 def test_wrong_numbers_of_columns_are_reported():
     batch = pa.record_batch({"a": [1], "b": [2], "c": [3]})
     check_columns(batch, 2, None, "Sum")
     check_columns(batch, 3, 3, "Sum")
-    message = (
-        r"`Sum` takes a key and 1 value; got tuples with the columns \['a', 'b', 'c'\]; put a `Map` before it"
-    )
-    with pytest.raises(SchemaError, match=message):
+    with pytest.raises(SchemaError, match=r"a key and 1 value; got .* \['a', 'b', 'c'\]; put a `Map` before"):
         check_columns(batch, 2, 2, "Sum")
     with pytest.raises(SchemaError, match="`Sum` takes a key and at least 1 value"):
         check_columns(batch.select(["a"]), 2, None, "Sum")
@@ -182,9 +163,5 @@ def test_neither_nulls_nor_nans_beside_numbers_count(partitioner):
 
 
 def test_a_schema_that_does_not_fit_is_reported():
-    with pytest.raises(
-        OperatorError,
-        match=r"`RangeKeyVal` emits 3 columns; got a `schema` with 2: \['symbol', 'price'\]; "
-        r"give one of 3 columns",
-    ):
+    with pytest.raises(OperatorError, match="`RangeKeyVal` emits 3 columns; got a `schema` with 2"):
         collect(RangeKeyVal(schema=Quote), {"data": (Quote, WINDOWS)}, "range")

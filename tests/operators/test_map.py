@@ -86,7 +86,7 @@ def is_even(number):
             lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
             lambda: Filter(
                 batch_predicate=lambda batch: [
-                    value is not None and value % 2 == 0 for value in batch["value"].to_pylist()
+                    value in range(0, 99, 2) for value in batch["value"].to_pylist()
                 ]
             ),
         ],

@@ -101,16 +101,8 @@ BAD_JSON = [
     (b'{"id":1,"name":"a","other":"\xff"}', Row, "'utf-8' codec can't decode byte 0xff"),
     (b"null", Row, "not one object a line"),
     (b"null", Mapped, "not one object a line"),
-    (
-        b'{"id":null,"name":"a"}',
-        Row,
-        "field `id` is null, which its type does not allow: declare it optional, such as `int | None`",
-    ),
-    (
-        b'{"id":1,"name":null}',
-        Row,
-        "field `name` is null, which its type does not allow: declare it optional, such as `str | None`",
-    ),
+    (b'{"id":null,"name":"a"}', Row, "field `id` is null, which"),
+    (b'{"id":1,"name":null}', Row, "declare it optional, such as `str | None`"),
     (b'{"id":1}', Row, "field `name` is missing"),
     (b'{"id":1,"nmae":"a"}', Row, "field `name` is missing; did you mean `nmae`?"),
     (b'{"inner":{"a":null},"some":[]}', Nested, "field `inner.a` is null"),
@@ -188,10 +180,7 @@ def test_json_that_is_exact_is_taken(tmp_path: Path) -> None:
 def test_an_optional_field_that_looks_misspelt_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id":1,"nmae":"a"}\n' * 3)
-    assert refused(path, Sparse, "jsonl") == (
-        f"no line of file `{path}` has the field `name`; did you mean `nmae`? "
-        "Name the fields of `schema` as the file does, or leave the field out of `schema`"
-    )
+    assert f"`{path}` has the field `name`; did you mean `nmae`? Name the" in refused(path, Sparse, "jsonl")
     path.write_text('{"id":1,"nmae":"a"}\n{"id":2,"name":"b"}\n')
     assert rows_of(path, Sparse, "jsonl") == [(1, None), (2, "b")]
     path.write_text('{"id":1,"colour":"a"}\n')
@@ -211,11 +200,7 @@ def test_what_an_arrow_schema_says_of_nulls_holds(tmp_path: Path) -> None:
 
 
 BAD_CSV: list[tuple[bytes, type, str]] = [
-    (
-        b"id,name,id\n1,a,2\n",
-        Row,
-        "has the column `id` twice; its header is 'id,name,id'; rename one of them",
-    ),
+    (b"id,name,id\n1,a,2\n", Row, "column `id` twice; its header is 'id,name,id'; rename one of them"),
     (b"id,nmae\n1,a\n", Row, "has no column `name`; its header is 'id,nmae'; did you mean `nmae`?"),
     (b"id,name\r1,a\r2,b\r", Row, "its lines end with a carriage return alone"),
     (b"id,name\n,a\n", Row, "field `id` is null, which its type does not allow"),
@@ -263,35 +248,15 @@ def one(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Tab
 
 
 BAD_PARQUET = [
-    (
-        pa.table({"id": [1, None], "name": ["a", "b"]}),
-        Row,
-        "field `id` is null, which its type does not allow",
-        "row 1",
-    ),
-    (
-        pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array(["a"])], ["id", "id", "name"]),
-        Row,
-        "has the column `id` twice",
-        "",
-    ),
+    (pa.table({"id": [1, None], "name": ["a", "b"]}), Row, "field `id` is null", "row 1"),
+    (pa.Table.from_arrays([pa.array([1])] * 3, ["id", "id", "name"]), Row, "the column `id` twice", ""),
     (pa.table({"id": ["1"], "name": ["a"]}), Row, "column `id` of file", "is string, `schema` says int64"),
     (pa.table({"id": [1], "name": [5]}), Row, "column `name` of file", "is int64, `schema` says string"),
     (pa.table({"id": [1.5], "name": ["a"]}), Row, "is double, `schema` says int64", "truncated"),
     (one("b", [5]), Flag, "is int64, `schema` says bool", ""),
     (one("b", ["true"]), Flag, "is string, `schema` says bool", ""),
-    (
-        one("d", [datetime(2024, 1, 1, 5)], pa.timestamp("us")),  # noqa: DTZ001
-        Day,
-        "is timestamp[us], `schema` says date32[day]",
-        "",
-    ),
-    (
-        one("t", [1], pa.timestamp("ns")),
-        Moment,
-        "is timestamp[ns], `schema` says timestamp[us, tz=UTC]",
-        "would lose data",
-    ),
+    (one("d", [1], pa.timestamp("us")), Day, "is timestamp[us], `schema` says date32[day]", ""),
+    (one("t", [1], pa.timestamp("ns")), Moment, "is timestamp[ns], `schema` says", "would lose data"),
     (one("t", [1]), Moment, "is int64, `schema` says timestamp[us, tz=UTC]", ""),
     (pa.table({"inner": [{"a": None}], "some": [[1]]}), Nested, "field `inner.a` is null", "row 0"),
 ]
@@ -398,13 +363,8 @@ def test_csv_columns_by_name_with_types_nulls_and_other_delimiters(tmp_path: Pat
     first, second, third = batch.to_pylist()
     assert first == {**{name: getattr(ROW, name) for name in fields}, "text": 'a;"b"'}
     assert second == {**dict.fromkeys(fields), "text": "-", "at": DAY}
-    assert third == {
-        **dict.fromkeys(fields),
-        "number": 2,
-        "text": ";",
-        "flag": False,
-        "at": DAY + timedelta(seconds=0.5),
-    }
+    at = DAY + timedelta(seconds=0.5)
+    assert third == {**dict.fromkeys(fields), "number": 2, "text": ";", "flag": False, "at": at}
 
 
 def fails(operator: FileReplayInput, *words: str) -> None:

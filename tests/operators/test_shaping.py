@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple
@@ -87,15 +86,6 @@ def test_each_format(format: Any, partitions: int) -> None:
 class Short(NamedTuple):
     user: str
     cents: int
-
-
-def read(text: str | None) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text or "")
-    except ValueError:
-        return None
-    fits = isinstance(found, dict) and isinstance(found.get("user"), str) and type(found.get("cents")) is int
-    return found if fits else None
 
 
 class Hit(NamedTuple):

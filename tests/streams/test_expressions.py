@@ -156,6 +156,20 @@ def test_a_filter_keeps_the_class_of_the_tuples_and_its_times() -> None:
     assert found == [order for order in ORDERS if order.cents > 70]
 
 
+class Stamp(Operator):
+    """Rows with the record times that windows see."""
+
+    input = InputPort[Any](Any)
+    output = OutputPort[Any](object)
+
+    @input.process_batch
+    def stamp(self, batch: pa.RecordBatch) -> None:
+        times = self.context.batch_times()
+        assert times is not None
+        for row, time in zip(batch.to_pylist(), times.tolist(), strict=True):
+            self.output.emit((row, time))
+
+
 @pytest.mark.parametrize("named", [False, True], ids=["numbers", "with text"])
 def test_large_batches_are_filtered_with_nulls_and_times(named: bool) -> None:
     """Polars filters large batches of numbers, Arrow all others; times are those of rows that are left."""
@@ -170,17 +184,6 @@ def test_large_batches_are_filtered_with_nulls_and_times(named: bool) -> None:
     if named:
         columns["name"] = pa.array([f"n{place % 7}" for place in range(size)])
     table = pa.table(columns)
-
-    class Stamp(Operator):
-        input = InputPort[Any](Any)
-        output = OutputPort[Any](object)
-
-        @input.process_batch
-        def stamp(self, batch: pa.RecordBatch) -> None:
-            times = self.context.batch_times()
-            assert times is not None
-            for row, time in zip(batch.to_pylist(), times.tolist(), strict=True):
-                self.output.emit((row, time))
 
     app = Application("large")
     source = ListInput(table.schema, table.to_pylist(), timestamp="time", lateness="1h")
@@ -227,85 +230,47 @@ def test_split_and_branch_divide_without_rest() -> None:
     assert ids("others") == of(lambda o: o.cents >= 0)
 
 
+CENTS = pl.col("cents")
 FAULTS: list[tuple[Any, str]] = [
-    (
-        lambda s: s.filter("step", pl.col("cent") > 0),
-        r"`step\.output`: there is no column `cent`; did you mean `cents`\?",
-    ),
+    (lambda s: s.filter("step", pl.col("cent") > 0), r"no column `cent`; did you mean `cents`\?"),
     (
         lambda s: s.with_columns("step", euros="cent / 100"),
-        r"`step\.output`: `euros`: there is no column `cent`; did you mean `cents`",
+        r"`euros`: there is no column `cent`; did you mean",
     ),
-    (
-        lambda s: s.filter("step", "cents >"),
-        r"`step.output`: 'cents >' is no SQL expression: unable to parse",
-    ),
+    (lambda s: s.filter("step", "cents >"), r"'cents >' is no SQL expression: unable to parse"),
     (
         lambda s: s.select("step", x="nofunc(cents)"),
-        r"`step.output`: `x`: 'nofunc\(cents\)' is no SQL expression: unsupported function",
+        r"`x`: 'nofunc\(cents\)' is no SQL .*unsupported function",
     ),
-    (
-        lambda s: s.with_columns("step", x=pl.col("cents") + pl.col("id")),
-        r"`step.output`: `x`: arithmetic on .*column 'cents'",
-    ),
-    (
-        lambda s: s.with_columns("step", x=pl.col("cents").str.to_uppercase()),
-        r"`step.output`: `x`: .*expected `String`, got `i64`",
-    ),
-    (
-        lambda s: s.filter("step", "cents > 'x'"),
-        r"`step.output`: .*cents.*cannot compare string with numeric type",
-    ),
-    (
-        lambda s: s.filter("step", "cents + 1"),
-        r"`step.output`: the predicate .* gives Int64, not true or false; compare it",
-    ),
-    (
-        lambda s: s.with_columns("step", x=pl.col("cents").sum()),
-        r"`step.output`: `x`: .*reads other rows .* use `window",
-    ),
+    (lambda s: s.with_columns("step", x=CENTS + pl.col("id")), r"`x`: arithmetic on .*column 'cents'"),
+    (lambda s: s.with_columns("step", x=CENTS.str.to_uppercase()), r"`x`: .*expected `String`, got `i64`"),
+    (lambda s: s.filter("step", "cents > 'x'"), r"cents.*cannot compare string with numeric type"),
+    (lambda s: s.filter("step", "cents + 1"), r"the predicate .* gives Int64, not true or false; compare it"),
+    (lambda s: s.with_columns("step", x=CENTS.sum()), r"`x`: .*reads other rows .* use `window"),
     (lambda s: s.with_columns("step", x="cents - sum(cents)"), r"`x`: .*reads other rows"),
-    (lambda s: s.filter("step", pl.col("cents") > pl.col("cents").shift()), r"reads other rows"),
-    (
-        lambda s: s.filter("step", pl.col("id").is_in(pl.col("customer"))),
-        r"`step.output`: .*reads other rows",
-    ),
+    (lambda s: s.filter("step", CENTS.shift() < CENTS), r"reads other rows"),
+    (lambda s: s.filter("step", pl.col("id").is_in(pl.col("customer"))), r"reads other rows"),
     (
         lambda s: s.with_columns("step", x=pl.col("id").replace(pl.col("customer"), pl.col("id"))),
-        r"`x`: .*reads other rows",
+        r"other rows",
     ),
-    (
-        lambda s: s.select("step", "id", pl.col("cents").cast(pl.String).alias("id")),
-        r"column `id` twice; rename one",
-    ),
+    (lambda s: s.select("step", "id", CENTS.cast(pl.String).alias("id")), r"column `id` twice; rename one"),
     (lambda s: s.select("step", x="cent", y="custom"), r"`x`: .*`cents`.*; `y`: .*`customer`"),
-    (lambda s: s.rename("step", {"ident": "x"}), r"`step.output`: there is no column `ident`"),
+    (lambda s: s.rename("step", {"ident": "x"}), r"there is no column `ident`"),
     (lambda s: s.rename("step", {"id": "cents"}), r"column `cents` twice"),
     (lambda s: s.drop("step", "identifier"), r"there is no column `identifier`"),
     (lambda s: s.drop("step", "id", "cents", "customer", "at"), r"no column would be left"),
-    (lambda s: s.cast("step", {"cents": "nonsense"}), r"`step.output`: `cents`: .* is no SQL expression"),
+    (lambda s: s.cast("step", {"cents": "nonsense"}), r"`cents`: .* is no SQL expression"),
     (lambda s: s.cast("step", {"cent": float}), r"there is no column `cent`; did you mean `cents`"),
     (lambda s: s.cast("step", {"cents": 5}), r"`step\.types\.cents`|`step.types`"),
-    (
-        lambda s: s.transform("step", lambda f: f.filter(pl.col("cent") > 0)),
-        r"`step.output`: the function cannot be applied .*`cent`; did you mean `cents`",
-    ),
-    (
-        lambda s: s.transform("step", lambda f: None),
-        r"`step.output`: the function returns a NoneType, not a frame",
-    ),
-    (lambda s: s.transform("step", lambda f: 1 / 0), r"`step.output`: .*ZeroDivisionError"),
+    (lambda s: s.transform("step", lambda f: f.filter(pl.col("cent") > 0)), r"cannot be applied .*`cents`"),
+    (lambda s: s.transform("step", lambda f: None), r"the function returns a NoneType, not a frame"),
+    (lambda s: s.transform("step", lambda f: 1 / 0), r"ZeroDivisionError"),
     (lambda s: s.split("step", "cents")[0], r"`step.matching`: the predicate .*Int64"),
     (lambda s: s.branch("step", large="cent > 5").large, r"`step.large`: there is no column `cent`"),
     (lambda s: s.branch("step", rest="cents > 5").rest, r"`step.predicates`.*'rest'.*must be a name"),
-    (
-        lambda s: s.with_columns("step", x=lambda order: order.cents),
-        r"`step.output`: `x`: its function does not say what it returns; annotate",
-    ),
-    (
-        lambda s: s.with_columns("step", x=pl.col("cents").cast(pl.Int128)),
-        r"column `x` would be Int128, which Arrow does not have",
-    ),
+    (lambda s: s.with_columns("step", x=lambda order: order.cents), r"`x`: its function .*; annotate"),
+    (lambda s: s.with_columns("step", x=CENTS.cast(pl.Int128)), r"`x` would be Int128, which Arrow does not"),
 ]
 
 
@@ -315,7 +280,7 @@ def test_a_fault_names_step_column_and_remedy_before_anything_runs(make: Any, te
     make(orders(app)).write("sink", CollectorSink())
     with pytest.raises(ValidationError, match=text) as raised:
         validate(app)
-    assert "step" in raised.value.faults[0].where
+    assert "step." in raised.value.faults[0].where
 
 
 def test_what_is_no_expression_is_refused_with_the_attribute_that_may_be_meant() -> None:
@@ -523,22 +488,11 @@ def test_without_polars_such_a_step_is_a_fault_with_the_remedy(monkeypatch: pyte
 
 def times_of(step: Any) -> list[tuple[str, dt.datetime]]:
     """The ids of the result with the record times that windows see."""
-
-    class Stamp(Operator):
-        input = InputPort[Any](Any)
-        output = OutputPort[Any](object)
-
-        @input.process_batch
-        def stamp(self, batch: pa.RecordBatch) -> None:
-            times = self.context.batch_times()
-            assert times is not None
-            for ident, time in zip(batch.column("id").to_pylist(), times.tolist(), strict=True):
-                self.output.emit((ident, dt.datetime.fromtimestamp(time / 1e6, dt.UTC)))
-
     app = Application("times")
     stamped = step(orders(app)).process("stamp", Stamp())
     stamped.write("sink", CollectorSink())
-    return run_local(app).collected("sink")
+    found = run_local(app).collected("sink")
+    return [(row["id"], dt.datetime.fromtimestamp(time / 1e6, dt.UTC)) for row, time in found]
 
 
 KEEPS = {

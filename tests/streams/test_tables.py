@@ -19,8 +19,8 @@ from ridgeline import (
     Stream,
     ValidationError,
 )
-from ridgeline.operators import Deduplicate, rate, tumbling
 from ridgeline.operators import aggregate as agg
+from ridgeline.operators import rate, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deeper
@@ -148,41 +148,29 @@ Stream_ = Stream[Any]
 @pytest.mark.parametrize(
     ("step", "what"),
     [
-        (lambda stream, other: stream.join("j", other), r"joins with a table, but got Stream.*other.table"),
-        (
-            lambda stream, other: stream.join("j", other.table("t", "id"), on={"customer": "country"}),
-            "whose key is",
-        ),
-        (lambda stream, other: stream.join("j", other.table("t", "id"), on="customer"), "whose key is"),
-        (lambda stream, other: stream.join_within("j", other.table("t", "id"), "id", "1s"), "use `join`"),
+        (lambda one, other: one.join("j", other), r"joins with a table, but got Stream.*other.table"),
+        (lambda one, other: one.join("j", other.table("t", "id"), {"customer": "country"}), "whose key is"),
+        (lambda one, other: one.join("j", other.table("t", "id"), on="customer"), "whose key is"),
+        (lambda one, other: one.join_within("j", other.table("t", "id"), "id", "1s"), "use `join`"),
+        (lambda one, other: one.deduplicate("d", "idd"), "`idd`"),
+        (lambda one, other: one.join("d", other.table("t", "idd"), on={"customer": "idd"}), "`idd`"),
+        (lambda one, other: one.join("d", other.table("t", "id"), on={"custmer": "id"}), "`custmer`"),
+        (lambda one, other: one.join("d", other.table("t", "id"), on="id"), "never equal"),
     ],
 )
-def test_wrong_tables_are_refused(step: Callable[[Stream_, Stream_], object], what: str) -> None:
-    app = Application("shop")
-    streams = app.read("orders", orders()), app.read("customers", customers())
-    with pytest.raises(RidgelineError, match=what):
-        step(*streams)
-
-
-@pytest.mark.parametrize(
-    ("step", "what"),
-    [
-        (lambda stream, other: stream.deduplicate("d", "idd"), r"`idd`"),
-        (lambda stream, other: stream.join("d", other.table("t", "idd"), on={"customer": "idd"}), r"`idd`"),
-        (lambda stream, other: stream.join("d", other.table("t", "id"), on={"custmer": "id"}), r"`custmer`"),
-        (lambda stream, other: stream.join("d", other.table("t", "id"), on="id"), "never equal"),
-    ],
-)
-def test_wrong_columns_are_faults_before_it_runs(
+def test_wrong_tables_and_columns_are_refused_before_it_runs(
     step: Callable[[Stream_, Stream_], Stream_], what: str
 ) -> None:
     app = Application("shop")
     streams = app.read("orders", orders()), app.read("customers", customers())
-    step(*streams).write("sink", CollectorSink())
-    if any(one.name == "d" and isinstance(one.operator, Deduplicate) for one in app.operators):
+
+    def run() -> None:
+        step(*streams).write("sink", CollectorSink())
         streams[1].write("rest", CollectorSink())
-    with pytest.raises(ValidationError, match=what):
         run_local(app)
+
+    with pytest.raises((RidgelineError, ValidationError), match=what):
+        run()
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -198,12 +186,8 @@ def at(minute: float) -> datetime:
     return NOON + timedelta(minutes=minute)
 
 
-CLICKS = [
-    Click("ann", "/", at(0)),
-    Click("bob", "/", at(0.5)),
-    Click("ann", "/a", at(1)),
-    Click("ann", "/", at(40)),
-]
+PAGES = [("ann", "/", 0), ("bob", "/", 0.5), ("ann", "/a", 1), ("ann", "/", 40)]
+CLICKS = [Click(user, page, at(minute)) for user, page, minute in PAGES]
 
 
 def source(items: list[Any] | None = None) -> ListInput:
@@ -248,10 +232,7 @@ def test_an_operator_of_ones_own_must_have_the_key() -> None:
     [
         ({}, "step `counts` has no aggregate"),
         ({"partitions": 2}, "step `counts` has no aggregate"),
-        (
-            {"n": agg.count(), "close_after": "10s"},
-            r"it is an option of the windows: `window\(\.\.\., close_after=\.\.\.\)`",
-        ),
+        ({"n": agg.count(), "close_after": "10s"}, r"option of the windows: `window\(\.\.\., close_after"),
         ({"n": agg.count}, r"`n` of step `counts` is a function; call it: `n=agg.count\(...\)`"),
     ],
 )
