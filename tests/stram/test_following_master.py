@@ -1,7 +1,15 @@
 """Stories of a plan that follows another one while windows run."""
 
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import AffinityRule, Application
 from ridgeline.api.errors import Failure
 from ridgeline.plan.change.succession import succeed
+from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
+from ridgeline.plan.planner import plan_application
 from ridgeline.stram.control import (
     AttemptFailed,
     Commit,
@@ -11,8 +19,13 @@ from ridgeline.stram.control import (
     RunWindow,
     WindowDue,
 )
+from ridgeline.stram.following import place_following, place_spread, strict_rules_broken
 from ridgeline.stram.master import Master
-from support.stram.plans import ids, plan, reports
+from ridgeline.stram.placement import HostCapacity, host_preferences, place
+from ridgeline.stram.rules import PlanRules, Rules
+from ridgeline.stram.slots import Member, RetireSlot, SendAssignments, Slots, StartSlot
+from support.depth import deep
+from support.stram.plans import Counter, Source, ids, plan, reports
 
 
 def report(master, running, **what):
@@ -132,3 +145,219 @@ def test_attempts_go_on_after_the_window_was_given_up():
         number = instruction.request.attempt
     assert number > 0
     assert begin(followed(first, partitions=2), 0).request.attempt == number + 1
+
+
+def application(partitions=2, *rules):
+    app = Application("app")
+    source = app.add_operator("source", Source())
+    step = app.add_operator("step", Counter(), partitions=partitions)
+    app.add_stream("items", source.out, step.data)
+    for rule in rules:
+        app.add_affinity(rule)
+    return app
+
+
+def changed(app, old, *edits: Edit):
+    return succeed(old, plan_application(app, edits=edits))
+
+
+def member(number):
+    return Member("host", 100 + number, f"address {number}")
+
+
+def there(*numbers, of):
+    for number in numbers:
+        last = of.joined(number, member(number))
+    return last
+
+
+def homes(placement):
+    return {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+
+
+def boxes_of(plan, name):
+    """The containers of an operator's partitions."""
+    of = {one.id for one in plan.physical.operators if one.name == name and not one.unifier}
+    return {box.id for box in plan.execution.containers if of.intersection(box.operators)}
+
+
+def partitions_by_slot(plan, placement, name):
+    """How many partitions of an operator each slot has, the fewest first."""
+    return sorted(len(boxes_of(plan, name).intersection(hosted)) for hosted in placement)
+
+
+@settings(max_examples=deep(25))
+@given(
+    st.integers(1, 9), st.integers(1, 9), st.integers(1, 6), st.integers(0, 3), st.booleans(), st.booleans()
+)
+def test_partitions_are_spread_evenly_by_a_change_as_by_a_restart(
+    partitions, more, slots, fresh, keeps, others
+):
+    app = application(partitions)
+    if others:
+        other = app.add_operator("other", Counter(), partitions=3)
+        app.add_stream("others", app.add_operator("other_source", Source()).out, other.data)
+    old = plan_application(app)
+    before = place(old, min(slots, len(old.execution.containers)))
+    number = partitions if keeps else partitions + more
+    new = changed(app, old, Repartition("step", number))
+    after = place_following(new, before, range(len(before), len(before) + fresh))
+    was, now = homes(before), homes(after)
+    assert now.keys() == {container.id for container in new.execution.containers}
+    moved = {one for one in was if now.get(one, was[one]) != was[one]}
+    assert moved <= (set() if keeps else boxes_of(new, "step"))
+    if not keeps and len(after) <= len(new.execution.containers):
+        even = [(number + slot) // len(after) for slot in range(len(after))]
+        for placement in (after, place(new, len(after))):
+            assert partitions_by_slot(new, placement, "step") == even
+
+
+@settings(max_examples=deep(25))
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 6))
+def test_containers_stay_where_they_are_if_there_are_fewer(partitions, fewer, slots):
+    app = application(partitions)
+    old = plan_application(app)
+    before = place(old, min(slots, len(old.execution.containers)))
+    new = changed(app, old, Repartition("step", max(1, partitions - fewer)))
+    was, now = homes(before), homes(after := place_following(new, before, []))
+    assert all(was[one] == now[one] for one in now if one in was)
+    spread = partitions_by_slot(new, after, "step")
+    assert spread[-1] - spread[0] <= 1
+
+
+def test_a_changed_plan_has_wishes_like_any_other():
+    """Its ids are not those that a plan has at the start."""
+    app = application(2, AffinityRule("AFFINITY", ["source", "step"]))
+    old = plan_application(app)
+    new = changed(
+        app,
+        old,
+        Repartition("step", 3),
+        AddOperator("more", {"class": "support.stram.plans.Counter"}),
+        AddSink("items", "more.data"),
+    )
+    placement = place_following(new, place(old, 2), [2, 3])
+    capacities = {"one": HostCapacity(4), "two": HostCapacity(4)}
+    preferences = host_preferences(new, placement, capacities)
+    assert preferences.keys() == {slot for slot, hosted in enumerate(placement) if hosted}
+    assert PlanRules(new).place(2) is not None
+
+
+def test_strict_rules_that_cannot_be_kept_are_found_before():
+    rule = AffinityRule("ANTI_AFFINITY", ["step", "step"])
+    app = application(2, rule)
+    old = plan_application(app)
+    capacities, where = {"one": HostCapacity(4), "two": HostCapacity(4)}, {0: "one", 1: "two"}
+    new = changed(app, old, Repartition("step", 3))
+    placement = place_following(new, place(old, 2), [])
+    assert strict_rules_broken(new, placement, capacities, where, {})
+    assert not strict_rules_broken(new, placement, {}, where, {})
+
+
+def two_slots():
+    slots = Slots(((0,), (1,)), 1)
+    slots.start()
+    assert there(0, 1, of=slots) == (SendAssignments(),)
+    return slots
+
+
+def test_reserved_slots_come_without_a_word_and_host_from_the_change_on():
+    slots = two_slots()
+    assert slots.numbers(2) == [2, 3]
+    assert slots.reserve([2, 3], {}) == [StartSlot(2, 0), StartSlot(3, 0)]
+    assert not there(3, 2, of=slots)
+    assert slots.active == [0, 1]
+    assert slots.change(((0,), (1,), (2,), (3,)), Rules()) == (SendAssignments(),)
+
+
+def test_numbers_without_containers_are_of_no_slot():
+    slots = two_slots()
+    slots.reserve([3], {})
+    assert slots.numbers(2) == [2, 4]
+    there(3, of=slots)
+    assert slots.change(((0,), (1,), (), (2,), ()), Rules()) == (SendAssignments(),)
+    assert slots.numbers(3) == [2, 4, 5]
+    assert slots.change(((0, 2), (1,), (), (), ()), Rules()) == (
+        RetireSlot(3, orderly=True),
+        SendAssignments(),
+    )
+
+
+def test_a_change_waits_for_slots_that_are_not_there():
+    slots = two_slots()
+    slots.reserve([2], {})
+    assert not slots.change(((0,), (1,), (2,)), Rules())
+    assert slots.missing == [2]
+    assert there(2, of=slots) == (SendAssignments(),)
+
+
+def test_slots_are_given_back_whether_they_have_come_or_not():
+    slots = two_slots()
+    slots.reserve([2, 3], {})
+    there(2, of=slots)
+    assert slots.give_back([2, 3]) == [RetireSlot(2, orderly=True), RetireSlot(3, orderly=True)]
+    assert not slots.give_back([2, 3])
+    assert slots.members.keys() == {0, 1}
+
+
+def test_a_number_is_used_again_once_its_job_has_ended():
+    slots = two_slots()
+    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), SendAssignments())
+    assert slots.numbers(1) == [2]
+    assert not slots.job_ended(1, "")
+    assert slots.numbers(2) == [1, 2]
+    assert slots.reserve([1], {}) == [StartSlot(1, 1)]
+    assert slots.numbers(1) == [2]
+
+
+def test_a_slot_that_is_lost_while_its_containers_go_is_not_awaited():
+    slots = two_slots()
+    slots.lost(1, "killed")
+    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), SendAssignments())
+
+
+def test_a_reserved_slot_whose_job_has_ended_is_started_again_if_it_is_needed():
+    slots = two_slots()
+    slots.reserve([2], {})
+    assert not slots.job_ended(2, "it cannot start")
+    assert slots.change(((0,), (1,), (2,)), Rules()) == (StartSlot(2, 1),)
+
+
+def test_the_loss_of_places_leaves_reserved_slots_alone():
+    slots = two_slots()
+    slots.reserve([2], {})
+    there(2, of=slots)
+    slots.lost(1, "killed")
+    assert slots.shrink_to(1) == (RetireSlot(1), SendAssignments())
+    assert slots.placement == ((0, 1), (), ())
+    assert 2 in slots.members
+
+
+def _spread_as_defined(plan, placement, fresh):
+    """Of all pairs of a slot and a share, those with most in common first; quadratic."""
+    slots = [*(slot for slot, hosted in enumerate(placement) if hosted), *fresh]
+    shares = place(plan, len(slots))
+    width = max([len(placement), *(slot + 1 for slot in fresh)])
+    before = [set(placement[slot]) if slot < len(placement) else set() for slot in range(width)]
+    pairs = ((-len(before[slot].intersection(share)), slot, share) for slot in slots for share in shares)
+    found = {}
+    for _, slot, share in sorted(pairs):
+        if slot not in found and share not in found.values():
+            found[slot] = share
+    return tuple(found.get(slot, ()) for slot in range(width))
+
+
+SPREAD = plan_application(application(12))
+
+
+@given(st.integers(1, 12), st.integers(0, 6), st.integers(0, 2**32))
+def test_each_share_goes_to_the_slot_that_hosts_most_of_it(slots, more, seed):
+    chance = random.Random(seed)
+    containers = [container.id for container in SPREAD.execution.containers]
+    home_of = {container: chance.randrange(slots) for container in containers}
+    placement = tuple(tuple(one for one in containers if home_of[one] == slot) for slot in range(slots))
+    empty = [slot for slot, hosted in enumerate(placement) if not hosted]
+    fresh = [*chance.sample(empty, min(more, len(empty))), *range(slots, slots + more)]
+    most = len(containers) - sum(map(bool, placement))
+    fresh = fresh[: max(0, most)]
+    assert place_spread(SPREAD, placement, fresh) == _spread_as_defined(SPREAD, placement, fresh)

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import time
-from pathlib import Path
 
 import pytest
 
@@ -15,48 +13,20 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.slot import task as slot_task
-from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, SlotJoined, SlotLost
+from ridgeline.measure.events import MessagesRefused, SlotJoined, SlotLost
 from ridgeline.testing import run_local
-from support.engine.applications import InputPort, Number, Sum
+from support.engine.applications import Sum
 from support.engine.in_slots import two_stages
 from support.engine.slot_platform import run_in_processes
 
 
-class LongSum(Sum):
-    """At the number 13 it works until the file `go` is there; the file `waits` says that it does."""
-
-    folder: str = ""
-
-    def crunch(self, number):
-        if number.value == 13:
-            Path(self.folder, "waits").touch()
-        while number.value == 13 and not Path(self.folder, "go").exists():
-            time.sleep(0.01)
-        self.total += number.value
-
-    numbers = InputPort(Number)
-    numbers.process(crunch)
-
-
 @pytest.fixture
-def heard(tmp_path):
-    """Heartbeats, and the list of what they lead to; `LongSum` goes on after three from its long window."""
+def heard():
+    """Heartbeats, and the list of what they lead to."""
     events = []
-
-    def observe(event):
-        events.append(event)
-        if len(long(events)) >= 3:
-            (tmp_path / "go").touch()
-
-    heartbeats = Heartbeats(observe, SystemClock())
+    heartbeats = Heartbeats(events.append, SystemClock())
     heartbeats.events = events
     return heartbeats
-
-
-def long(events):
-    """Heartbeats of the partition that works at the number 13."""
-    beats = [event for event in events if isinstance(event, ContainerHeartbeat)]
-    return [beat for beat in beats if "in crunch" in beat.stack]
 
 
 def test_a_driver_that_reads_nothing_is_not_sent_more_and_more():
@@ -102,7 +72,6 @@ def test_a_slot_that_says_nothing_is_ended(tmp_path, heard):
 
 
 def test_a_stranger_is_counted_and_reported_while_windows_go_on(tmp_path, heard):
-    (tmp_path / "go").touch()
     strangers = []
 
     def knock(run, _event):

@@ -82,8 +82,20 @@ def application(folder: Path, *, dies: bool, partitions: int) -> Application:
     return app
 
 
-def check(app: Application, context: SparkContext, folder: Path, partitions: int) -> None:
-    run = run_on_spark(app, context, folder / "checkpoint")
+@pytest.mark.parametrize(
+    ("partitions", "dies"),
+    [
+        (2, False),
+        (3, False),
+        pytest.param(1, True, marks=pytest.mark.crash),
+        pytest.param(2, True, marks=pytest.mark.crash),
+    ],
+)
+def test_values_and_callbacks_are_exact_though_an_attempt_fails_or_a_slot_dies(
+    spark_context: SparkContext, tmp_path: Path, partitions: int, dies: bool
+) -> None:
+    app = application(tmp_path, dies=dies, partitions=partitions)
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint")
     found = [event for event in run.events if isinstance(event, OperatorMetrics)]
     assert [event.window_id for event in found] == list(range(WINDOWS))
     assert [event.values["count"] for event in found] == [7, 7, 7, 7, 0, 7]
@@ -91,28 +103,11 @@ def check(app: Application, context: SparkContext, folder: Path, partitions: int
     assert [event.values["greatest"] for event in found] == [6, 1006, 2006, 3006, 0, 5006]
     assert all(len(event.partitions) == partitions for event in found)
     for partition in range(partitions):
-        told = [int(one) for one in (folder / f"commits-{partition}").read_text(encoding="utf-8").split()]
+        told = [int(one) for one in (tmp_path / f"commits-{partition}").read_text(encoding="utf-8").split()]
         assert told[::2] == told[1::2] == sorted(set(told))
         assert told[-1] == WINDOWS - 1
         # Windows that had begun when the input finished in the last one are void; they are heard of, too.
-        idle = {int(one) for one in (folder / f"idle-{partition}").read_text(encoding="utf-8").split()}
+        idle = {int(one) for one in (tmp_path / f"idle-{partition}").read_text(encoding="utf-8").split()}
         assert idle & set(range(WINDOWS)) == {4}
-        before = {int(one) for one in (folder / f"before-{partition}").read_text(encoding="utf-8").split()}
+        before = {int(one) for one in (tmp_path / f"before-{partition}").read_text(encoding="utf-8").split()}
         assert before >= set(range(WINDOWS))
-
-
-@pytest.mark.parametrize("partitions", [2, 3])
-def test_values_and_callbacks_are_exact_though_an_attempt_fails(
-    spark_context: SparkContext, tmp_path: Path, partitions: int
-) -> None:
-    app = application(tmp_path, dies=False, partitions=partitions)
-    check(app, spark_context, tmp_path, partitions)
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_values_and_callbacks_are_exact_though_a_slot_is_killed(
-    spark_context: SparkContext, tmp_path: Path, partitions: int
-) -> None:
-    app = application(tmp_path, dies=True, partitions=partitions)
-    check(app, spark_context, tmp_path, partitions)

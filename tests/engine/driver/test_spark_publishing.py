@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +11,12 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import Application
-from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import OutputPublished, WindowCommitted
 from ridgeline.operators import FileOutput, SparkInput
-from ridgeline.plan.planner import plan_application
+from support.engine.on_spark import run_on_spark
 
 pytestmark = pytest.mark.spark
 ROLL_SECONDS = 2.0
-
-
-class Running:
-    """An application that runs in a thread of its own until it is stopped; `see` follows each event there."""
-
-    def __init__(self, app: Application, context: Any, folder: Path, see: Callable[[Any], None]) -> None:
-        self.events: list[Any] = []
-        self.error: BaseException | None = None
-        self.stop = threading.Event()
-        self._run = lambda: launch(
-            plan_application(app),
-            Options(checkpoint=str(folder)),
-            observe=lambda event: (self.events.append(event), see(event)),
-            stop=self.stop,
-            context=context,
-        )
-        self._thread = threading.Thread(target=self._work)
-        self._thread.start()
-
-    def _work(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:  # noqa: BLE001  the test looks at it
-            self.error = error
-
-    def end(self) -> None:
-        self.stop.set()
-        self._thread.join()
 
 
 def application(tmp_path: Path) -> Application:
@@ -68,17 +38,18 @@ def application(tmp_path: Path) -> Application:
 def test_committed_rows_come_into_sight_though_the_source_is_idle(
     spark_context: Any, tmp_path: Path, wait_until: Any
 ) -> None:
-    running = Running(application(tmp_path), spark_context, tmp_path / "checkpoint", lambda _event: None)
-    try:
-        wait_until(lambda: running.error or list((tmp_path / "out").glob("out-*")), "a published file")
-    finally:
-        running.end()
-    assert running.error is None
+    app, stop = application(tmp_path), threading.Event()
+
+    def stop_once_there_is_a_file() -> None:
+        try:
+            wait_until(lambda: list((tmp_path / "out").glob("out-*")), "a published file")
+        finally:
+            stop.set()
+
+    threading.Thread(target=stop_once_there_is_a_file).start()
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", stop=stop)
     [file] = (tmp_path / "out").glob("out-*")
     assert [json.loads(line)["n"] for line in file.read_text().splitlines()] == [1, 2]
-    committed = [event for event in running.events if isinstance(event, WindowCommitted)]
-    published = [
-        event for event in running.events if isinstance(event, OutputPublished) and event.operator == "out"
-    ]
-    assert (len(committed), [event.window_id for event in published]) == (1, [0])
-    assert published[0].at >= committed[0].began + ROLL_SECONDS - 0.1
+    [committed], [published] = run.of_type(WindowCommitted), run.of_type(OutputPublished)
+    assert (published.operator, published.window_id) == ("out", 0)
+    assert published.at >= committed.began + ROLL_SECONDS - 0.1

@@ -2,11 +2,18 @@
 
 import pickle
 import struct
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.times import NO_TIME, Span, Times
+from ridgeline.engine.exchange import block
+from ridgeline.engine.exchange.block import Block, Message, Reference
 from ridgeline.engine.exchange.frames import FrameDecoder, encode
 from ridgeline.engine.exchange.network import RefusedError
 
@@ -119,3 +126,118 @@ def test_what_is_no_frame_is_refused(data, reason, text):
 def test_a_frame_beyond_the_limit_is_not_made():
     with pytest.raises(ValueError, match=r"a frame has at most 1000 bytes .*; got 1040 in 2; divide it"):
         encode(1, b"", [bytes(1016)], 1000)
+
+
+class Trade(NamedTuple):
+    symbol: str
+    price: float | None
+    time: datetime
+    tags: list[str]
+
+
+COLOUR = pa.dictionary(pa.int8(), pa.string())
+NESTED = pa.schema([("colours", pa.list_(COLOUR)), ("best", pa.struct([("colour", COLOUR)]))])
+SCHEMAS = {
+    "named tuple": (
+        Schema(Trade),
+        [
+            Trade("IBM", 1.5, datetime(2026, 1, 1, tzinfo=UTC), ["a"]),
+            Trade("", None, datetime(1, 1, 1, tzinfo=UTC), []),
+        ],
+    ),
+    "object": (Schema(object), [{"a": 1}, None, {1, 2}]),
+    "dictionary": (
+        Schema(pa.schema([("colour", COLOUR), ("n", pa.int64())])),
+        [{"colour": "red", "n": 1}, {"colour": None, "n": 2}],
+    ),
+    "nested dictionary": (
+        Schema(NESTED),
+        [{"colours": ["red", "blue", "red"], "best": {"colour": "red"}}, {"colours": None, "best": None}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "rows"), SCHEMAS.values(), ids=SCHEMAS)
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_tuples_cross_a_border_unchanged(schema, rows, count):
+    sent = Tuples.of_batch(schema, schema.encode(rows[:count]))
+    got = block.decode(schema, block.encode(sent))
+    assert got.rows == rows[:count]
+    assert got.batch.equals(sent.batch)
+
+
+def test_a_slice_is_sent_without_what_it_was_cut_from():
+    schema = Schema(pa.schema([("text", pa.string())]))
+    batch = schema.encode([{"text": str(n) * 1_000} for n in range(100)])
+    payload = block.encode(Tuples.of_batch(schema, batch.slice(7, 1)))
+    assert payload.size < 2_000
+    assert block.decode(schema, payload).rows == [{"text": "7" * 1_000}]
+
+
+def test_a_message_is_bytes_on_its_way():
+    message = Message(
+        3,
+        [Block(1, "data", 0, pa.py_buffer(b"abc")), Block(2, "data", 4, Reference("file", 64, 8), "time")],
+    )
+    assert Message.decode(message.encode()) == message
+    assert Message.decode(Message(0, []).encode()).blocks == []
+
+
+def test_buffers_lie_where_the_message_lies_and_are_aligned():
+    schema, rows = SCHEMAS["named tuple"]
+    payloads = [block.encode(Tuples.of_rows(schema, rows)), pa.py_buffer(b"12345"), pa.py_buffer(b"123")]
+    data = Message(3, [Block(1, "data", 0, payload) for payload in payloads]).encode()
+    whole = pa.py_buffer(data)
+    got = [sent.payload for sent in Message.decode(data).blocks]
+    assert all(whole.address < payload.address < whole.address + whole.size for payload in got)
+    assert [(payload.address - whole.address) % 8 for payload in got] == [0, 0, 0]
+
+
+def test_a_large_message_is_divided_and_its_order_kept():
+    half = pa.py_buffer(bytes(block.PIECE_BYTES // 2))
+    far = Reference("file", 0, 10 * block.PIECE_BYTES)
+    blocks = [Block(number, "data", 0, half if number % 2 else far) for number in range(11)]
+    parts = list(Message(3, blocks).divided())
+    assert [[sent.sink for sent in part.blocks] for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    assert [(part.producer, part.part) for part in parts] == [(3, 0), (3, 1), (3, 2)]
+    assert list(Message(3, []).divided()) == [Message(3, [])]
+
+
+SCHEMA, TRADES = SCHEMAS["named tuple"]
+TWO = np.array([7, NO_TIME])
+
+
+def crossed(times):
+    sent = Tuples.of_rows(SCHEMA, TRADES, times)
+    one = Block(1, "data", 0, block.encode(sent), block.encode_times(sent))
+    got = Message.decode(Message(0, [one]).encode()).blocks[0]
+    return got, block.decode(SCHEMA, got.payload, got.times)
+
+
+@pytest.mark.parametrize(
+    "times", [Times(TWO), Times(TWO, np.array([3, NO_TIME])), Span(7, 7).of_each(2), Span(7, 3).of_each(2)]
+)
+def test_times_cross_with_their_tuples(times):
+    _, got = crossed(times)
+    assert got.times.newest.tolist() == times.newest.tolist()
+    assert (got.times.oldest is None) == (times.oldest is None)
+    assert times.oldest is None or got.times.oldest.tolist() == times.oldest.tolist()
+    assert got.take(np.array([0])).times.newest.tolist() == [7]
+
+
+def test_a_column_is_not_sent_twice():
+    sent, got = crossed("time")
+    assert sent.times == "time"
+    assert got.times.newest.tolist() == [1_767_225_600_000_000, int(TRADES[1].time.timestamp()) * 1_000_000]
+
+
+def test_nothing_is_sent_where_there_are_no_times_and_little_where_they_are_all_the_same():
+    assert crossed(None)[0].times is None
+    assert not crossed(None)[1].timed
+    assert [part.size for part in crossed(Span(7, 3).of_each(2))[0].times] == [8, 8]
+    size = crossed(None)[0].size_bytes
+    assert [crossed(times)[0].size_bytes - size for times in ("time", Times(TWO), Span(7, 3).of_each(2))] == [
+        0,
+        16,
+        16,
+    ]

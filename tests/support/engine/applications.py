@@ -1,4 +1,7 @@
-"""Applications small enough to run on Spark in a second, for tests of the engine."""
+"""Applications small enough to run on Spark in a second, for tests of the engine.
+
+Their windows hold the same however slow the machine is, by `window_work`.
+"""
 
 import time
 from collections.abc import Iterable
@@ -123,7 +126,7 @@ def largest(balances: Iterable[Balance]):
 
 def payments_application(*, count=2_000, per_window=200):
     """Three shuffles, keyed state, a unifier, application windows of five, an error port."""
-    app = Application("payments", window="1ms")
+    app = Application("payments", window="1ms", window_work="1h")
     source = app.add_operator("payments", PaymentInput(count=count, per_window=per_window), partitions=2)
     check = app.add_operator("check", Check())
     balances = app.add_operator("balances", Balances(), partitions=3)
@@ -211,7 +214,7 @@ class WaitingSum(Sum):
 
 def sum_application(summing=None, *, count=100, per_window=10, partitions=1, **attributes):
     """Numbers, their running sum, a sink; the sum in a container of its own."""
-    app = Application("sums", window="1ms")
+    app = Application("sums", window="1ms", window_work="1h")
     source = app.add_operator("numbers", Counter(count=count, per_window=per_window), partitions=partitions)
     total = app.add_operator("total", summing or Sum(), **attributes)
     app.add_stream("numbers", source.numbers, total.numbers, locality="NODE_LOCAL")
@@ -221,7 +224,7 @@ def sum_application(summing=None, *, count=100, per_window=10, partitions=1, **a
 
 def list_application(items, *, partitions=2):
     """A list of numbers, their running sums in each partition, a sink."""
-    app = Application("list", window="1ms")
+    app = Application("list", window="1ms", window_work="1h")
     source = app.add_operator("numbers", ListInput(Number, items), partitions=partitions)
     total = app.add_operator("total", Sum())
     app.add_stream("numbers", source.output, total.numbers)

@@ -29,7 +29,7 @@ def of_numbers(*values):
 
 def fed_application(partitions=2, *, summing=None, **attributes):
     """Numbers of a Spark source, their running sum, a sink for each of the two."""
-    app = Application("fed", window="1ms")
+    app = Application("fed", window="1ms", window_work="1h")
     numbers = app.add_operator(
         "numbers", SparkInput(format="rate", schema=Number), partitions=partitions, **attributes
     )

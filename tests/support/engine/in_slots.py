@@ -53,7 +53,7 @@ class DyingSum(Sum):
 
 def two_stages(summing, *, count=200, partitions=2, locality=None, **attributes):
     """Numbers from two partitions, sums in a second stage of containers, a sink in a third."""
-    app = Application("two-stages", window="1ms")
+    app = Application("two-stages", window="1ms", window_work="1h")
     source = app.add_operator("numbers", Counter(count=count), partitions=partitions)
     total = app.add_operator("total", summing, partitions=partitions, **attributes)
     app.add_stream("numbers", source.numbers, total.numbers, locality=locality)

@@ -53,7 +53,7 @@ class Bad(Operator):
 
 def staying(folder):
     """The live application, with a holder that reads the numbers, too."""
-    app = Application("live", window="2ms")
+    app = Application("live", window="2ms", window_work="1h")
     numbers = app.add_operator("numbers", Numbers())
     sums = app.add_operator("sums", Sums())
     holder = app.add_operator("holder", Holder(folder=str(folder)))

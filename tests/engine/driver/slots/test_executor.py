@@ -1,5 +1,6 @@
-"""Windows in slots that are real processes, over real sockets; only Spark is not there."""
+"""Windows in slots that are real processes, over real sockets; only some tests are on Spark, too."""
 
+import os
 import threading
 
 import pytest
@@ -9,13 +10,20 @@ from ridgeline.measure.events import SlotJoined, SlotLost, SlotMisplaced, SlotsR
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import BabblingSum, DyingSum, NotedSum, notes, two_stages
+from support.engine.on_spark import run_on_spark
 from support.engine.slot_platform import ProcessSlots, kill, run_in_processes
 
 
 @pytest.fixture
-def run(tmp_path):
-    """`run(app, **options)`, as `run_in_processes`."""
-    return lambda app, **options: run_in_processes(app, tmp_path / "checkpoint", **options)
+def run(request, tmp_path):
+    """`run(app, **options)`, as `run_in_processes`; or as `run_on_spark`, if the parameter is "spark"."""
+    if getattr(request, "param", "") != "spark":
+        return lambda app, **options: run_in_processes(app, tmp_path / "checkpoint", **options)
+    context = request.getfixturevalue("spark_context")
+    return lambda app, **options: run_on_spark(app, context, tmp_path / "checkpoint", **options)
+
+
+SPARK = pytest.mark.spark
 
 
 def everything(found, *sinks):
@@ -24,16 +32,24 @@ def everything(found, *sinks):
 
 
 @pytest.mark.guide("004", "Computation Model")
-@pytest.mark.parametrize("places", [1, 3])
-def test_results_are_those_of_the_in_process_runner(run, places):
+@pytest.mark.parametrize(
+    ("run", "options"),
+    [("", {"places": 1}), ("", {"places": 3}), pytest.param("spark", {}, marks=SPARK)],
+    indirect=["run"],
+)
+def test_results_are_those_of_the_in_process_runner(run, options):
     sinks = ("balance_store", "top_store", "rejected_store")
-    found = run(payments_application(), places=places)
+    found = run(payments_application(), **options)
     assert everything(found, *sinks) == everything(run_local(payments_application()), *sinks)
     assert not found.retries
 
 
 @pytest.mark.guide("004", "Single Dedicated Thread Execution")
-@pytest.mark.parametrize("windows", [60, pytest.param(3_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("run", "windows"),
+    [("", 60), pytest.param("", 3_000, marks=pytest.mark.slow), pytest.param("spark", 200, marks=SPARK)],
+    indirect=["run"],
+)
 def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp_path, windows):
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -43,8 +59,14 @@ def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp
     assert sorted(partition for partition, _ in lives) == [0, 1]
     assert sorted(notes(folder, "setup")) == sorted(lives)
     assert sorted(notes(folder, "teardown")) == sorted(lives)
+    assert os.getpid() not in {pid for _, pid in lives}
+    joined = found.of_type(SlotJoined)
+    assert [event.again for event in joined] == [False] * len(joined)
+    assert {pid for _, pid in lives} <= {event.pid for event in joined}
+    assert not found.of_type(SlotLost)
 
 
+@pytest.mark.parametrize("run", ["", pytest.param("spark", marks=SPARK)], indirect=True)
 def test_killed_slots_cost_nothing_but_attempts(run):
     killed = []
 
@@ -86,10 +108,19 @@ def test_a_slot_that_is_lost_between_windows_is_back_before_the_next_one(run):
     assert not found.retries
 
 
-def test_an_operator_that_ends_its_process_is_named_and_its_window_runs_again(run, tmp_path):
+@pytest.mark.parametrize(
+    ("run", "how"),
+    [
+        ("", "kill"),
+        pytest.param("spark", "kill", marks=SPARK),
+        pytest.param("spark", "exit", marks=SPARK),
+    ],
+    indirect=["run"],
+)
+def test_an_operator_that_ends_its_process_is_named_and_its_window_runs_again(run, tmp_path, how):
     folder = tmp_path / "notes"
     folder.mkdir()
-    found = run(two_stages(DyingSum(folder=str(folder), bad=5, deaths=1)))
+    found = run(two_stages(DyingSum(folder=str(folder), bad=5, deaths=1, how=how)))
     assert "operator `total`" in found.retries[0].reason
     assert "its worker process died: it was killed" in found.retries[0].reason
     assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
@@ -239,17 +270,21 @@ def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):
     assert found.ids == list(range(len(found.ids)))
 
 
-class Untidy(Sum):
+class Untidy(FailingSum):
     def teardown(self):
         raise ValueError("nothing to sweep with")
 
 
-def test_what_fails_in_teardown_is_a_warning(run):
-    found = run(sum_application(Untidy()))
+@pytest.mark.guide("004", "Interface - Component")
+@pytest.mark.parametrize("bad", [-1, 47])
+def test_operators_are_torn_down_however_a_run_ends_and_what_fails_in_it_is_a_warning(run, bad):
+    app = sum_application(Untidy(bad=bad), recovery_attempts=0)
+    found = run(app, expect=OperatorError if bad >= 0 else None)
+    found = found[0] if bad >= 0 else found
     [warning] = [one for one in found.of_type(StateWarning) if "teardown" in one.text]
     assert "operator `total`" in warning.text
-    assert "`teardown` failed: ValueError: nothing to sweep with" in warning.text
-    assert found.run.ended
+    assert "`teardown` failed: ValueError: nothing to sweep with; no result is lost" in warning.text
+    assert found.run.ended is (bad < 0)
 
 
 def test_places_for_slots_that_could_not_be_started_are_given_back(run, monkeypatch):
@@ -264,3 +299,24 @@ def test_places_for_slots_that_could_not_be_started_are_given_back(run, monkeypa
     monkeypatch.setattr(ProcessSlots, "release", release)
     run(two_stages(Sum()), expect=RidgelineError)
     assert released == [True]
+
+
+@SPARK
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ["spark"], indirect=True)
+def test_a_cluster_that_cancels_the_jobs_of_slots_costs_time_and_no_result(run, spark_context):
+    lost, stop = [0], threading.Event()
+
+    def each(found, event):
+        now = len(found.of_type(SlotLost))
+        if now > lost[-1]:
+            lost.append(now)
+        if len(lost) > 3:
+            stop.set()
+        elif event.window_id % 200 == 0:  # again and again, as some may hit no job
+            spark_context.cancelAllJobs()
+
+    found = run(two_stages(Sum(), count=1_000_000), each=each, stop=stop)
+    assert stop.is_set()
+    here = run_local(two_stages(Sum(), count=1_000_000), windows=len(found.ids))
+    assert everything(found, "store") == everything(here, "store")

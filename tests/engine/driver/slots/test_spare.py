@@ -5,6 +5,7 @@ import math
 import os
 import pickle
 import signal
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from ridgeline.testing import run_local
 from support.engine.applications import Sum
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
 from support.engine.in_slots import NotedSum, notes, two_stages
+from support.engine.on_spark import run_on_spark
 from support.engine.slot_platform import kill, run_in_processes
 from support.service.live import application
 
@@ -182,3 +184,44 @@ def test_what_a_slot_reports_that_was_late_is_void_once_it_is_the_spare():
     for slot in (2, 0):
         SlotExecutor._take_message(executor, None, slot, Reported(pickle.dumps([f"of slot {slot}"])))
     assert taken == ["of slot 0"]
+
+
+STOPPED_SECONDS = 5.0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.guide("002", "Speculative Execution")
+def test_windows_are_committed_while_a_slot_stands_still(spark_context, tmp_path):
+    stop, awake = threading.Event(), threading.Event()
+    stopped = []
+
+    def each(found, event):
+        if event.window_id == 50:
+            slot = next(one for one in found.of_type(SlotJoined) if one.containers)
+            os.kill(slot.pid, signal.SIGSTOP)
+            stopped.append(slot)
+            go_on = threading.Timer(STOPPED_SECONDS, lambda: (os.kill(slot.pid, signal.SIGCONT), awake.set()))
+            go_on.start()
+        elif awake.is_set():
+            stopped.append(event.window_id)
+            if len(stopped) > 50:
+                stop.set()
+
+    found = run_on_spark(
+        two_stages(Sum(), count=1 << 40),
+        spark_context,
+        tmp_path / "checkpoint",
+        each=each,
+        stop=stop,
+        attributes={"speculation": "0.9"},
+    )
+    slot, first, *_ = stopped
+    hedge = found.of_type(SlotSpeculated)[0]
+    assert (hedge.slot, hedge.pid) == (slot.slot, slot.pid)
+    meanwhile = [one for one in found.of_type(WindowCommitted) if 52 < one.window_id < first]
+    assert len(meanwhile) > 50
+    assert not found.of_type(SlotLost)
+    assert found.ids == list(range(len(found.ids)))
+    expected = run_local(two_stages(Sum(), count=10 * len(found.ids))).collected("store")
+    assert sorted(found.collected("store")) == sorted(expected)
