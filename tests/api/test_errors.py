@@ -16,7 +16,6 @@ from ridgeline.api.errors import (
     Failure,
     FencedError,
     described,
-    did_you_mean,
     shorten,
 )
 
@@ -62,18 +61,6 @@ def test_errors_survive_pickling(error):
     assert str(back) == str(error)
     assert vars(back) == vars(error)
     assert isinstance(back, RidgelineError)
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "text"),
-    [
-        ("partition", ["partitions", "other"], "did you mean `partitions`?"),
-        ("x", ["b", "a"], "known are `a`, `b`"),
-        ("x", [], "there are none"),
-    ],
-)
-def test_did_you_mean(name, known, text):
-    assert did_you_mean(name, known) == text
 
 
 @pytest.mark.parametrize("limit", [20, 21, 200])

@@ -25,22 +25,6 @@ from ridgeline.api.times import (
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 MICROSECONDS = 1_767_225_600_000_000  # of DAY, by `date -d 2026-01-01T00:00Z +%s`
 
-moments = st.one_of(st.just(NO_TIME), st.integers(-(2**62), 2**62))
-pairs = st.lists(
-    moments.flatmap(
-        lambda newest: st.tuples(
-            st.just(newest), st.just(newest) if newest == NO_TIME else st.integers(-(2**62), newest)
-        )
-    )
-)
-
-
-def pairs_of(times: Times | None, count: int) -> list[tuple[int, int]]:
-    if times is None:
-        return [(NO_TIME, NO_TIME)] * count
-    oldest = times.newest if times.oldest is None else times.oldest
-    return list(zip(times.newest.tolist(), oldest.tolist(), strict=True))
-
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Vienna"])
 @pytest.mark.parametrize(
@@ -154,23 +138,6 @@ def test_rows_that_make_no_sense(rows, text):
 
 
 NOW = Times(np.array([30, 10, NO_TIME, 20]), np.array([5, 10, NO_TIME, 1]))
-
-
-def test_what_a_batch_hands_on():
-    batch = Processing(lambda: NOW, 4)
-    assert pairs_of(batch.of_batch(2, [3, 0], "out"), 2) == [(20, 1), (30, 5)]
-    assert batch.of_batch(4, None, "out") is NOW
-    assert pairs_of(batch.of_batch(3, None, "out"), 3) == [(30, 1)] * 3
-    assert pairs_of(batch.of_all(2), 2) == [(30, 1)] * 2
-    assert Processing(lambda: None, 4).of_batch(3, None, "out") is None
-    assert Processing(lambda: None, 4).of_batch(1, [0], "out") is None
-
-
-def test_what_a_tuple_hands_on():
-    tuples = Processing(lambda: NOW, 4, lambda: 3)
-    assert pairs_of(tuples.of_tuples(np.array([2, 0, 0, 1])), 3) == [(30, 5), (30, 5), (20, 1)]
-    assert tuples.of_tuples(None) is NOW
-    assert pairs_of(tuples.of_batch(4, None, "out"), 4) == [(30, 5)] * 4
 
 
 def test_rows_mean_nothing_unless_a_batch_is_processed():

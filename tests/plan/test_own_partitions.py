@@ -22,7 +22,6 @@ from ridgeline.api import (
     State,
     StickyPartitioner,
 )
-from ridgeline.api.partitioner import assign_keys
 from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan import describe, find_faults, plan_application, to_dict
 from ridgeline.testing import CollectorSink, ListInput
@@ -89,14 +88,6 @@ class Join(Operator):
             self.both.emit(Event("both", event.number))
 
 
-class Four(Partitioner):
-    """Chooses four partitions, both ports by the same keys."""
-
-    def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
-        keyed = [port.name for port in ports if port.keyed and port.connected]
-        return [Partition(dict.fromkeys(keyed, keys)) for keys in assign_keys(4)]
-
-
 def topics(partitioner: Partitioner | None, **attributes: Any) -> Application:
     return in_a_row(
         Application("topics", window="1s"),
@@ -161,26 +152,14 @@ class Sink(CollectorSink):
     label: str = ""
 
 
-class Single(Join):
-    parallelizable = False
-
-
 def test_what_has_no_effect_is_refused() -> None:
     app = topics(StickyPartitioner(), partitions=2)
     assert [fault.what for fault in find_faults(app)] == [
         "attribute `partitioner` would do nothing: an input operator has no tuples to divide"
     ]
-    app = Application("one")
-    source = app.add_operator("source", ListInput(Event, []))
-    single = app.add_operator("single", Single(), partitioner=Four())
-    sink = app.add_operator("sink", Sink(Event), partitioner=Given([Partition(properties={"label": "x"})]))
-    app.add_stream("events", source.output, single.left, single.right)
-    app.add_stream("both", single.both, sink.input)
-    assert [str(fault) for fault in find_faults(app)] == [
-        (
-            "`single.partitions`: it has 4 partitions, but `Single` cannot have more than one; "
-            "leave its partitioner out"
-        ),
-        *[str(fault) for fault in find_faults(app)][1:],
-    ]
-    assert "its publisher works for all partitions at once" in str(find_faults(app)[1])
+    given = Given([Partition(properties={"label": "x"})])
+    app = in_a_row(
+        Application("one"), source=ListInput(Event, []), sink=(Sink(Event), {"partitioner": given})
+    )
+    (fault,) = find_faults(app)
+    assert "its publisher works for all partitions at once" in str(fault)

@@ -175,10 +175,8 @@ def test_in_every_form(form, tmp_path):
 @pytest.mark.parametrize(
     ("options", "edits"),
     [
-        ({"properties": {"count.step": "5"}}, []),
         ({"attributes": {"count.partitions": "2", "stream.counts.locality": "NODE_LOCAL"}}, []),
         ({"properties": {"count.step": "5"}}, [SetProperty("count", "step", 6), Repartition("count", 2)]),
-        ({}, [SetAttribute("count", "memory_mb", 700)]),
         ({}, [SetProperty("dice", "maximum", 7), RenameOperator("sink", "out")]),
     ],
 )

@@ -220,14 +220,6 @@ def test_the_command_line_says_it_of_a_port_of_a_module():
     assert next(one for one in logical.streams if one.name == "numbers").locality == "NODE_LOCAL"
 
 
-def test_ports_of_modules_lead_to_those_inside():
-    of_module = layer({"operator.twice.port.data.partition_parallel": True})
-    by_option = Layer("c", "--attribute", {"operator.twice.unifier.output.vcores": "3"}, only="attribute")
-    inside = settled(nested(), of_module, by_option)[1].operator("twice.keep0")
-    assert inside.ports["data"]["partition_parallel"] is True
-    assert inside.unifier_attributes["output"]["vcores"] == 3
-
-
 # What names nothing -----------------------------------------------------------------------------------------
 
 NOTHING = {

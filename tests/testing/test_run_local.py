@@ -158,17 +158,6 @@ def test_an_option_that_does_not_exist_is_refused():
         run_local(Application("empty"), from_windows=3)
 
 
-def test_a_tuple_that_fails_is_named():
-    with pytest.raises(OperatorError) as error:
-        run_local(balances([(1, 1), END_WINDOW, (4, 1), (4, -5)], partitions=1, recovery_attempts=2))
-    assert str(error.value) == (
-        "operator `balances` (partition 0) of application `test` failed in window 1 "
-        "in `process of port payments`: ValueError: negative; "
-        "the tuple was Payment(account=4, cents=-5)"
-    )
-    assert "in add" in error.value.failure.traceback
-
-
 @pytest.mark.guide("002", "At Most Once")
 def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
     app = balances(

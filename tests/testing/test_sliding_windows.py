@@ -21,7 +21,7 @@ from ridgeline import (
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Filter, SumKeyVal, TopN
-from ridgeline.plan import describe, plan_application, to_dict
+from ridgeline.plan import plan_application
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.engine.on_spark import run_on_spark
 from support.rows import in_a_row
@@ -272,18 +272,3 @@ def test_a_stream_of_slides_is_what_sliders_emit() -> None:
         ("sum.sums#slider[0]", "output"),
         ("sum.sums#slider[1]", "output"),
     ]
-
-
-def test_the_plan_shows_a_slider_behind_each_partition() -> None:
-    plan = plan_application(sliding(COUNTING, partitions=2, **SIX_BY_TWO))
-    text = describe(plan)
-    assert "application_window_count=6 slide_by_window_count=2" in text
-    assert "sum.sums#slider[1]  input: all of sum[1]" in text
-    assert "input: all of sum.sums#slider[0], sum.sums#slider[1]" in text
-    physical: Any = to_dict(plan)["physical"]
-    assert [one["id"] for one in physical["operators"] if one["slider"]] == [3, 5]
-    home = {one: box.id for box in plan.execution.containers for one in box.operators}
-    sliders = [one for one in plan.physical.operators if one.slider]
-    for stream in plan.physical.streams:
-        if stream.sink in {one.id for one in sliders}:
-            assert home[stream.source] == home[stream.sink]

@@ -48,7 +48,6 @@ GIVE_ANOTHER = (
     [
         (int, f"<class 'int'> cannot be a schema; {GIVE_ANOTHER}"),
         ({"a": int}, f"{{'a': <class 'int'>}} cannot be a schema; {GIVE_ANOTHER}"),
-        ([1], f"[1] cannot be a schema; {GIVE_ANOTHER}"),
         (
             namedtuple("Bare", "a"),  # noqa: PYI024
             "field `a` of `Bare` has no type; use `typing.NamedTuple` with annotations",
@@ -83,11 +82,9 @@ def test_a_field_of_a_type_without_a_column_is_refused(declared, start, instead)
             Point("one", 1.0),
             "Point(x='one', y=1.0) does not fit Point(x: int64, y: double): `x` must be",
         ),
-        (Point(2**63), "does not fit Point(x: int64, y: double): `x` must be int64; got"),
         (Point(1.5), "`x` must be int64; got 1.5 (1.5 is not a whole number)"),
         ((1,), "(1,) does not fit Point(x: int64, y: double); emit a `Point` (1 values instead of 2)"),
         ({"x": 1, "y": 2.0}, "not fit Point(x: int64, y: double); emit a `Point` (a dict is no tuple)"),
-        ("ab", "'ab' does not fit Point(x: int64, y: double); emit a `Point` (a str is no tuple)"),
         (None, "None does not fit Point(x: int64, y: double); emit a `Point` (a NoneType is no tuple)"),
     ],
 )
@@ -148,11 +145,9 @@ def test_a_batch_that_would_lose_something_is_refused():
     [
         (Point, Point, None),
         (Point, object, None),
-        (Point, pa.schema([("x", pa.int64()), ("y", pa.float64())]), None),
         (object, Point, "`object` cannot be read as Point(x: int64, y: double)"),
         (Point, pa.schema([("z", pa.int64()), ("y", pa.float64())]), "field 1 is `x` here and `z` there"),
         (Point, pa.schema([("x", pa.int64()), ("y", pa.int64())]), "field `y` is double here"),
-        (Point, pa.schema([("x", pa.int64())]), "field `y` is only here"),
         (pa.schema([("x", pa.int64())]), Point, "field `y` is only there"),
     ],
 )
