@@ -150,12 +150,7 @@ def added(kind: type[Operator], name: str = "more") -> list[Edit]:
                 ([Repartition("sums", 3), *added(Operator)[1:]], "more"),
                 (added(Closed), "no such folder"),
                 ([ReplaceOperator("sink", {"class": f"{__name__}.Closed"})], "no such folder"),
-                ([Repartition("sums", 4), *added(Closed)], "no such folder"),
                 (added(Choked), "disk full"),
-                (
-                    [ReplaceOperator("sink", {"class": f"{__name__}.Choked"}), Repartition("sums", 1)],
-                    "disk full",
-                ),
             ]
         )
         for seed in (None, 3)

@@ -234,14 +234,6 @@ class Ring(Operator):
             self.alarm.set(key, when + timedelta(seconds=1))
 
 
-class Louder(Ring):
-    """Another method for the timers of the base."""
-
-    @Ring.alarm.expired
-    def ring_louder(self, key: int, when: datetime) -> None:
-        self.fired.emit(Fired("louder", key, when, 0))
-
-
 class Ended(InputOperator):
     out = OutputPort(Event)
     alarm = Timers(by="record")
@@ -306,14 +298,6 @@ def test_a_timer_that_is_set_again_for_ever_is_a_failure(monkeypatch: pytest.Mon
     with pytest.raises(OperatorError) as caught:
         run_local(ringing(Ring(what="forever")))
     assert "its timer in `alarm` was set again and expired 50 times in this window" in str(caught.value)
-
-
-def test_a_subclass_may_name_another_method() -> None:
-    app = ringing(step := Louder())
-    sink = app.add_operator("sink", CollectorSink(Fired))
-    app.add_stream("fired", step.fired, sink.input)
-    assert [one[:2] for one in run_local(app).collected("sink")] == [("louder", 1), ("louder", 2)]
-    assert [one[:2] for one in run_local(app, windows=1).collected("sink")] == [("louder", 1)]
 
 
 def test_declarations_that_cannot_be_are_refused() -> None:

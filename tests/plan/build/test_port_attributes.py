@@ -47,26 +47,6 @@ def test_code_gives_attributes_and_the_outside_wins() -> None:
     assert logical.operator("top").attributes["recovery_attempts"] == 9, "from the application"
 
 
-def test_a_port_takes_over_what_its_operator_has() -> None:
-    plan = plan_application(
-        payments_app(), {}, {"balances.unifier_limit": 2, "source.port.payments.unifier_limit": 5}
-    )
-    assert plan.logical.operator("balances").ports["balances"]["unifier_limit"] == 2
-    assert plan.logical.operator("source").ports["payments"]["unifier_limit"] == 5
-    unifiers = [one.title for one in plan.physical.operators if one.unifier and one.name == "balances"]
-    assert len(unifiers) > 2, "three partitions, two at a time, before each of two sinks"
-
-
-def test_partition_parallel_at_one_port() -> None:
-    app = payments_app()
-    check = operator(app, "check")
-    app.set_attribute(check.payments, partition_parallel=True)
-    plan = plan_application(app)
-    assert sum(one.name == "check" and not one.unifier for one in plan.physical.operators) == 2
-    again = plan_application(app, {}, {"check.port.payments.partition_parallel": "false"})
-    assert sum(one.name == "check" and not one.unifier for one in again.physical.operators) == 1
-
-
 def test_physical_unifiers_have_attributes_of_their_own() -> None:
     plan = plan_application(
         payments_app(), {}, {"top.unifier.top.gpus": 1, "top.processing_mode": "EXACTLY_ONCE"}

@@ -94,10 +94,8 @@ CHAIN = [AddOperator("q", {}), AddStream("more", "a.out", ("q.input",))]
     ("whole", "left"),
     [
         ([*QUERY, RemoveOperator("q")], []),
-        ([*QUERY, *OTHER, RemoveOperator("q"), RemoveOperator("r")], []),
         ([*QUERY, *OTHER, RemoveOperator("q")], OTHER),
         ([*QUERY, SetProperty("q", "x", 1), Repartition("q", 2), RemoveOperator("q")], []),
-        ([*CHAIN, RemoveOperator("q")], []),
         ([*CHAIN, RemoveOperator("q"), *CHAIN, RemoveOperator("q")], []),
         ([*AGAIN, *AGAIN, *AGAIN], AGAIN),
         ([STREAM, SetAttribute("stream.s", "locality", "x"), RemoveStream("s")], []),
@@ -111,7 +109,6 @@ def test_what_is_undone_goes(whole: list[Any], left: list[Any]) -> None:
 @pytest.mark.parametrize(
     "whole",
     [
-        [RemoveOperator("q")],
         [RemoveOperator("q"), *QUERY],
         [AddSink("s", "b.input"), RemoveSink("s", "b.input")],
         [*QUERY, RenameOperator("q", "r"), RemoveOperator("r")],
