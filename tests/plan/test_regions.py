@@ -10,7 +10,6 @@ import pytest
 from ridgeline import (
     AffinityRule,
     Application,
-    DeadLetter,
     InputPort,
     Module,
     Operator,
@@ -129,27 +128,6 @@ def test_two_branches_that_meet_are_one_region() -> None:
     app = meeting("all")
     assert names(validate(app).regions) == {"source": ("source",), "more": ("more", "join", "sink")}
     assert "numbers_to_more.output -> join.left, more.data" in streams(plans(app)["more"])
-
-
-def test_dead_letters_of_all_regions_come_together() -> None:
-    app = Application("letters", on_error="SKIP")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    first = app.add_operator("first", Filter(positive), on_error="SKIP")
-    second = app.add_operator("second", Filter(positive), on_error="SKIP")
-    sink = app.add_operator("sink", CollectorSink(Number), on_error="STOP")
-    app.add_stream("numbers", source.output, first.data, second.data, decoupled=True)
-    app.add_stream("first", first.output, sink.input)
-    other = app.add_operator("other", CollectorSink(Number), on_error="STOP")
-    app.add_stream("second", second.output, other.input)
-    app.dead_letters(CollectorSink(DeadLetter))
-    app.set_region("letters", *[one.operator for one in app.operators if one.name == "dead_letters"])
-    found = plans(app)
-    assert list(found) == ["source", "first", "second", "letters"]
-    assert "first.dead_letters -> dead_letters_of_first_queue.input" in streams(found["first"])
-    assert set(streams(found["letters"])) == {
-        "dead_letters_of_first.output -> dead_letters.input",
-        "dead_letters_of_second.output -> dead_letters.input",
-    }
 
 
 def faults_of(app: Application) -> str:

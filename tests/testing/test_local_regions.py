@@ -183,8 +183,6 @@ def test_windows_of_all_regions_have_no_numbers() -> None:
     "text",
     [
         "{}",
-        "[]",
-        "null",
         '[{"name": "slow", "number": "first", "operators": ["slow"]}]',
         '[{"name": "source", "number": 0, "operators": []}, {"name": "slow", "number": 0, "operators": []}]',
     ],

@@ -38,11 +38,6 @@ class Exported:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-class ExportedBatch:
-    def __arrow_c_array__(self, requested_schema: object = None) -> object:
-        return TABLE.to_batches()[0].__arrow_c_array__(requested_schema)
-
-
 def emitted(batch: Any) -> list[Any]:
     operator = Emit()
     operator.out.open()
@@ -58,15 +53,12 @@ FRAME = TABLE.to_pandas()
     [
         TABLE,
         pa.concat_tables([TABLE.slice(0, 1), TABLE.slice(1)]),
-        TABLE.select(["value", "key"]),
         FRAME,
         pd.concat([FRAME, FRAME])[2:5].sort_values("key"),
         FRAME.set_index("key"),
-        FRAME.groupby("key").sum(),
         Exported(TABLE),
-        ExportedBatch(),
     ],
-    ids=["table", "chunks", "order", "frame", "index", "named index", "groups", "exported", "exported batch"],
+    ids=["table", "chunks", "frame", "index", "named index", "exported"],
 )
 def test_tables_become_one_batch_of_tuples(batch):
     assert emitted(batch) == [PAIRS]

@@ -1,5 +1,6 @@
 import dataclasses
 from collections import namedtuple
+from datetime import date, time
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -106,6 +107,25 @@ def test_what_is_no_text_is_named_by_its_type(value, kind):
         Schema(Text).encode([Text("a"), Text(value)])
     encoded = Schema(Text).encode([Text("a"), Text(pa.scalar("b"))])
     assert Schema(Text).decode(encoded) == [Text("a"), Text("b")]
+
+
+class Odd(NamedTuple):
+    day: date
+    hour: time
+    items: list[int]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (Odd("x", time(), []), "`day` must be .*a str is no date or time"),
+        (Odd(date.min, 5, []), "`hour` must be .*a number is no date or time"),
+        (Odd(date.min, time(), 5), "`items` must be "),
+    ],
+)
+def test_what_is_no_date_time_or_list_is_named(row, text):
+    with pytest.raises(SchemaError, match=text):
+        Schema(Odd).encode([row])
 
 
 def test_errors_of_dataclasses_and_arrow_schemas():

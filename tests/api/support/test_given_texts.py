@@ -48,13 +48,11 @@ def test_nothing_matches_a_text_that_is_too_long():
     ("value", "seconds"),
     [
         ("200ms", 0.2),
-        ("1s", 1.0),
         ("5m", 300.0),
         ("1h", 3600.0),
         ("0", 0.0),
         (0, 0.0),
         (0.5, 0.5),
-        (2, 2.0),
         (" 1.5 s ", 1.5),
         ("0.25", 0.25),
     ],
@@ -85,9 +83,7 @@ def test_negative() -> None:
         ("out", True),
         ("/tmp/out", True),
         ("file:/tmp", True),
-        ("C:/out", True),
         ("s3a://b/k", False),
-        ("hdfs:///x", False),
     ],
 )
 def test_paths_and_file_uris_are_local(uri, local):

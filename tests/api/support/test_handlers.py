@@ -161,19 +161,6 @@ def test_two_methods_of_a_port_of_which_one_would_never_run_are_refused():
 
     assert "`first` of `Two` is never called: another method is decorated for the port" in faults(Two)
 
-    class Again(Operator):
-        numbers = InputPort(N)
-
-        @numbers.process
-        def first(self, number):
-            pass
-
-        @numbers.process
-        def first(self, number):  # noqa: F811  the one that counts, as in any class
-            pass
-
-    assert not Again.numbers.handlers.doubled
-
 
 @pytest.mark.parametrize("name", ["setup", "begin_window", "emit_tuples", "finish", "publisher"])
 def test_a_method_of_a_port_has_a_name_of_its_own(name):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ridgeline.api import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, StreamCodec
-from ridgeline.operators import SparkInput
 from support.plan.faulty import Listing
 from support.plan.parts import Store
 from support.rows import in_a_row
@@ -85,16 +84,6 @@ def numbers_against_texts() -> Application:
     return joined(ByText())
 
 
-@faulty("`join`: it has 2 partitions, and equal keys of ... such as `KeyedPartitioner()`")
-def two_columns_against_one() -> Application:
-    return joined(ByMore())
-
-
-@faulty("`join`: it has 2 partitions, and equal keys of ... such as `KeyedPartitioner()`")
-def codec_against_key() -> Application:
-    return joined(ByCodec())
-
-
 class Counting(Operator):
     orders = InputPort(Order)
     accounts = InputPort(Account, key="account", optional=True)
@@ -158,15 +147,6 @@ def state_by_key_that_follows_round_robin() -> Application:
         orders=Orders(),
         passing=(Passing(), {"partitions": 2}),
         along=PassingAlong(),
-        counts=CountingByKey(),
-    )
-
-
-@faulty("`counts`: state `counts`, `sums` is kept by key ... then it is divided by its key")
-def state_by_key_that_follows_spark() -> Application:
-    return in_a_row(
-        Application("test"),
-        orders=(SparkInput(format="kafka", schema=Order), {"partitions": 3}),
         counts=CountingByKey(),
     )
 

@@ -71,15 +71,6 @@ def application_attributes() -> Application:
     return chain(Application("test", snapshot_intervall=3, windows_kept=0, partitions=2, gpus=5))
 
 
-@faulty(
-    "`windows_kept`: attribute `windows_kept` must ... they are purged; default: 5)",
-    "`colour`: there is no attribute `colour` of ... --scope application` shows all",
-    attributes={"windows_kept": "many", "colour": "red"},
-)
-def application_attributes_from_outside() -> Application:
-    return chain(Application("test"))
-
-
 @faulty("`check`: the class `Check` was added, not an operator; add an instance: `Check(...)`")
 def class_instead_of_an_operator() -> Application:
     app = Application("test")

@@ -16,7 +16,6 @@ from ridgeline.api import (
     Partition,
     Partitioner,
     PartitionKeys,
-    StickyPartitioner,
     Unifier,
 )
 from support.plan.faulty import Listing
@@ -124,11 +123,6 @@ def partitioner_that_refuses() -> Application:
 @faulty("`operator`: Given() gave None, which is no list ... of `Partition(keys, round_robin)`")
 def partitioner_that_fails() -> Application:
     return partitioned(Given(None), count=3)
-
-
-@faulty("`operator`: ... or number of partitions")
-def partitioner_for_a_port_that_is_not_there() -> Application:
-    return partitioned(StickyPartitioner("payment"))
 
 
 @faulty("`operator`: Given() gave 1 partition; 2 were ... set `partitions` to what it gives")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.paths import ROOT, TESTS
-from support.services import ServiceError, shared
+from support.services import ServiceError
 from support.testing.echo import Echo
 
 STARTED = """
@@ -180,32 +180,6 @@ def test_a_service_ends_with_its_descendants(end, wait_until):
         wait_until(lambda: gone(pids), "the end of both")
 
 
-def test_a_pause_stops_all_processes_and_a_stop_ends_them(wait_until):
-    with Echo() as echo:
-        pids = [echo._process.pid, echo.child]
-        echo.pause()
-        wait_until(lambda: [state(pid) for pid in pids] == ["T", "T"], "the pause")
-        assert echo.running
-        echo.resume()
-        wait_until(lambda: "T" not in [state(pid) for pid in pids], "the resumption")
-        echo.pause()
-        echo.stop()
-        assert not echo.running
-
-
-def test_a_restart_keeps_folder_and_ports_and_a_start_of_what_runs_does_nothing():
-    with Echo() as echo:
-        port = echo._port("main")
-        echo.start()
-        assert echo.starts == 1
-        echo.restart()
-        echo.kill()
-        echo.restart()
-        assert echo.starts == 3
-        assert echo._port("main") == port
-        echo.connect().close()
-
-
 def test_what_does_not_start_says_what_it_printed_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(Echo, "_command", lambda _self: [sys.executable, "-c", "print('no luck'); exit(7)"])
     echo = Echo()
@@ -213,15 +187,3 @@ def test_what_does_not_start_says_what_it_printed_and_leaves_nothing(tmp_path, m
         echo.start()
     with pytest.raises(ServiceError, match="no folder"):
         _ = echo.folder
-
-
-def test_all_tests_of_a_process_share_one_and_get_it_without_faults():
-    first = shared(Echo)
-    first.cut()
-    first.pause()
-    assert shared(Echo) is first
-    with first.connect() as connection:
-        connection.sendall(b"x")
-        assert connection.recv(1) == b"x"
-    first.kill()
-    assert shared(Echo).running

@@ -1,8 +1,6 @@
 """Real servers of PostgreSQL, MariaDB, schemas and objects: killed, restarted, cut off."""
 
-import json
 import socket
-import urllib.request
 
 import pyarrow as pa
 import pyarrow.fs
@@ -11,33 +9,6 @@ import pytest
 from support import services
 
 pytestmark = pytest.mark.crash
-ENDS = pytest.mark.parametrize("end", ["kill", "stop"])
-
-
-@ENDS
-def test_mariadb_keeps_what_was_committed(mariadb, end):
-    name = mariadb.database().rpartition("/")[2]
-    mariadb.execute("create table t (a int); insert into t values (1), (2)", database=name)
-    getattr(mariadb, end)()
-    mariadb.start()
-    assert mariadb.execute("select a from t order by a", database=name) == "1\n2"
-
-
-def _ask(url, value=None):
-    data = None if value is None else json.dumps(value).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
-
-
-@ENDS
-def test_the_registry_keeps_its_schemas(registry, end):
-    schema = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}]})
-    url = f"{registry.url}/subjects/rows-value-{end}/versions"
-    number = _ask(url, {"schema": schema})["id"]
-    getattr(registry, end)()
-    registry.start()
-    assert json.loads(_ask(f"{registry.url}/schemas/ids/{number}")["schema"]) == json.loads(schema)
 
 
 def _files(store):
