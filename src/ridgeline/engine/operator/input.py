@@ -45,6 +45,8 @@ class InputTuples(TurnPart):
         """It takes from now on."""
         instance, request = self.instance, turn.request
         self.forget()
+        if request.states is not None:
+            instance.running.held = self._excess.restored()
         work = None if request.states is None else instance.running.work()
         instance.running.before = work[0] if work is not None else None
         self._idle = False
@@ -67,7 +69,7 @@ class InputTuples(TurnPart):
         report.idle = self._idle
         if (work := instance.call("progress", operator.progress)) is None:
             return
-        consumed, remaining = self._without_held(work)
+        consumed, remaining = instance.running.without_held(work)
         said = report.source = SourceProgress(
             0.0,
             report.window.window_id,
@@ -103,18 +105,11 @@ class InputTuples(TurnPart):
         said = self._taken
         if said is None or (work := self.instance.running.work()) is None or self._taken is not said:
             return None
-        consumed, remaining = self._without_held(work)
-        return replace(said, consumed=consumed, remaining=remaining)
-
-    def _without_held(self, work: tuple[float, float | None]) -> tuple[float, float | None]:
-        """The progress of the input, where what it has emitted beyond budgets still waits."""
-        held = self._excess.held if self._operator.progress_unit in _COUNTED else 0
-        consumed, remaining = work
-        endless = remaining is None or remaining < 0
-        return consumed - held, remaining if endless or remaining is None else remaining + held
+        return replace(said, consumed=work[0], remaining=work[1])
 
 
 NO_BUDGET = Budget(math.inf)
+_Work = tuple[float, float | None] | None
 _Held = tuple[bool, dict[str, list[tuple[pa.RecordBatch, Times | str | None]]]]
 """Whether the input has finished, and by port the batches that wait, with their times."""
 
@@ -132,8 +127,6 @@ class Excess:
         reads_ranges = getattr(kind, "enumerator", None) is not InputOperator.enumerator
         if not (reads_ranges or issubclass(kind, _BOUNDED)):
             self._cell = instance.cells[HELD] = ValueCell(None)
-        self.held = 0
-        """The tuples that wait."""
         self._points = [point for point in instance.outputs.values() if not point.port.error]
 
     def poll(self, operator: InputOperator, budget: Budget, ends: float) -> bool:
@@ -150,37 +143,49 @@ class Excess:
         for point in self._points:
             for batch, times in parts.get(point.name, ()):
                 point.pass_on(Tuples.of_batch(point.schema, batch, times))
+        before = None if self._cell is None else instance.running.work()
         idle = False
         if finished:
             mark_finished(operator, finished=True)
         elif not held or self._emitted() < most:
             idle = poll_input(operator, instance.outputs.values(), instance.timed, ends, most)
         if self._cell is not None:
-            self._hold(operator, self._cell, most)
+            self._hold(operator, self._cell, most, before)
         return idle and not held
+
+    def restored(self) -> int:
+        """The tuples that wait, as of the state."""
+        held: _Held | None = None if self._cell is None else self._cell.snapshot()[0]
+        return sum(len(batch) for parts in (held[1].values() if held else ()) for batch, _ in parts)
 
     def _emitted(self) -> int:
         return sum(point.pending for point in self._points)
 
-    def _hold(self, operator: InputOperator, cell: ValueCell, most: float) -> None:
-        """Keep what is too much as state; nothing in a window with control tuples: they have their place."""
-        total, self.held = self._emitted(), 0
+    def _hold(self, operator: InputOperator, cell: ValueCell, most: float, before: _Work) -> None:
+        """Keep what is too much as state; nothing in a window with control tuples: they have their place.
+
+        `before`: the input's progress before it was asked.
+        """
+        total, held, running = self._emitted(), 0, self._instance.running
         bound = not (self._instance.context.engine.keeps_budget or any(one.controls for one in self._points))
         if not bound or total <= most or self._instance.call("is_paced", operator.is_paced):
+            running.held = 0.0
             if cell.snapshot() != (None,):
                 cell.set(None)
             return
         parts = {}
         for point in self._points:
             rest = self._instance.call("emit", point.hold, math.ceil(point.pending * most / total))
-            self.held += sum(map(len, rest))
+            held += sum(map(len, rest))
             parts[point.name] = [(part.batch, part.time_column or part.times) for part in rest]
         cell.set((has_finished(operator), parts))
+        if before is not None and (work := running.work()) is not None:
+            running.held = (
+                (work[0] + running.held - before[0]) * held / total
+            )  # in its unit, whatever that is
         mark_finished(operator, finished=False)  # once all is emitted
 
 
-_COUNTED = {"records", "tuples"}
-"""Units of progress of which a tuple is one."""
 _BOUNDED = SparkSource, DelayHead
 """Inputs whose tuples are given by others."""
 

@@ -57,6 +57,8 @@ class Running:
         self._rows: Sequence[object] = ()
         self._seen: tuple[object, ...] = ()
         self._seen_at = 0.0
+        self.held = 0.0
+        """The work of an input that was emitted beyond a window's budget and waits for the next ones."""
         self.before: float | None = None
         """The work an input operator had done when its window began, in the first after it was restored."""
         self.wait()
@@ -254,12 +256,19 @@ class Running:
 
         From any thread.
         """
+        if not isinstance(self._operator, InputOperator):
+            return None
         try:
-            return (
-                plain_work(self._operator.progress()) if isinstance(self._operator, InputOperator) else None
-            )
+            work = plain_work(self._operator.progress())
+            return None if work is None else self.without_held(work)
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts
             return None
+
+    def without_held(self, work: tuple[float, float | None]) -> tuple[float, float | None]:
+        """The progress of an input, where a part of what it has emitted still waits."""
+        consumed, remaining = work
+        endless = remaining is None or remaining < 0
+        return consumed - self.held, remaining if endless or remaining is None else remaining + self.held
 
 
 class _Callback:
