@@ -10,9 +10,10 @@ import pytest
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import OperatorError
 from ridgeline.engine.driver.heartbeats import Heartbeats
+from ridgeline.engine.driver.run import run
 from ridgeline.engine.driver.watchdog import Hangs, Worker
 from ridgeline.engine.process import black_box
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SlotLost
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SlotLost, StateWarning
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from support.engine.applications import Number, Sum, sum_application
@@ -226,8 +227,8 @@ class StuckSum(Sum):
         self.sums.emit(Number(self.total))
 
 
-def test_a_slot_that_is_stuck_again_and_again_fails_the_application(tmp_path):
-    app = two_stages(StuckSum(), count=100, recovery_attempts=1, callback_timeout="500ms")
+def test_a_slot_that_is_stuck_is_ended_and_fails_the_application(tmp_path):
+    app = two_stages(StuckSum(), count=100, recovery_attempts=0, callback_timeout="500ms")
     heard = Heartbeats(lambda _event: None, SystemClock())
     found, error = run_in_processes(
         app, tmp_path / "checkpoint", heartbeats=heard, expect=OperatorError, heartbeat_interval="100ms"
@@ -235,4 +236,18 @@ def test_a_slot_that_is_stuck_again_and_again_fails_the_application(tmp_path):
     assert (error.failure.operator, error.failure.window_id) == ("total", 3)
     assert "the attribute `callback_timeout` allows 0.5 s" in error.failure.error
     assert found.ids == [0, 1, 2]
-    assert len([event for event in found.events if isinstance(event, SlotLost)]) == 2
+    assert len([event for event in found.events if isinstance(event, SlotLost)]) == 1
+
+
+def test_a_stop_does_not_wait_for_a_callback_that_takes_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_PATIENCE_SECONDS", 0.05)
+    stop = threading.Event()
+
+    def each(_found, event):
+        if event.window_id == 2:
+            stop.set()
+
+    found = run_in_processes(two_stages(StuckSum(), count=100), tmp_path / "checkpoint", stop=stop, each=each)
+    assert found.ids == [0, 1, 2]
+    [said] = [event.text for event in found.events if isinstance(event, StateWarning)]
+    assert "from window 3 on took too long to wait for: void" in said
