@@ -16,7 +16,6 @@ from ridgeline.api.errors import (
     Failure,
     FencedError,
     described,
-    shorten,
 )
 
 FAILURE = Failure(
@@ -61,15 +60,6 @@ def test_errors_survive_pickling(error):
     assert str(back) == str(error)
     assert vars(back) == vars(error)
     assert isinstance(back, RidgelineError)
-
-
-@pytest.mark.parametrize("limit", [20, 21, 200])
-def test_shorten_cuts_in_the_middle(limit):
-    text = shorten("x" * 1_000 + "y", limit)
-    assert len(text) <= limit
-    assert text.startswith("'xx")
-    assert text.endswith("xy'")
-    assert " ... " in text
 
 
 class LeavingError(Exception):

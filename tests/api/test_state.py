@@ -177,17 +177,3 @@ def test_what_is_appended_to_a_list_costs_only_itself():
     assert cell.changes() == (1_000, [7])
     cell[998] = 5
     assert cell.changes() == (998, [5, 999, 7])
-
-
-def test_a_worker_that_missed_a_window_still_knows_what_its_own_window_changed():
-    """Two workers take turns in one application window; the first catches up by the second one's delta."""
-    one, two = keyed(int), keyed(int)
-    one["a"] = 1
-    first = one.changes()
-    two.reset()
-    two.apply(first)
-    two.begin(0)
-    two["b"] = 2
-    one.apply(two.changes())
-    one.begin(0)
-    assert dict(one.changed()) == {"a": 1, "b": 2}

@@ -136,50 +136,36 @@ def test_each_partition_gets_each_control_tuple_once_over_kills_and_restarts(see
     assert any(run.retries for run in runs)
 
 
-class Stops(Operator):
-    """Keeps control tuples of one kind, and emits another one in their place."""
+class Sends(Operator):
+    """Sends what cannot be pickled, or raises."""
 
     numbers = InputPort(Number)
     out = OutputPort(Number)
+    raises: bool = False
 
     @numbers.process
-    def number(self, number: Number) -> None:
-        self.out.emit(number)
+    def number(self, number: Number) -> None: ...
 
     @numbers.control
-    def flush(self, flush: Flush) -> bool:
-        if flush.reason.startswith("first"):
-            self.out.emit_control(Flush("first instead"), at_end=True)
-            return True
-        return False
+    def flush(self, flush: Flush) -> None:
+        if self.raises:
+            raise ValueError(flush.reason)
+        self.out.emit_control(iter(self.context.name for _ in range(2)))
 
 
-def stopping(operator: Operator) -> Application:
-    return in_a_row(
+@pytest.mark.parametrize(
+    ("raises", "text"),
+    [
+        (False, r"`sends`.*`emit_control`"),
+        (True, r"`sends`.*window 1 in `control of port numbers`.*first 1"),
+    ],
+)
+def test_what_cannot_be_sent_or_handled_names_operator_and_callback(raises, text):
+    app = in_a_row(
         Application("stops", window="100ms"),
         numbers=Numbers(windows=3),
-        stops=operator,
-        watch=Watch(),
-        sink=CollectorSink(Seen),
+        sends=Sends(raises=raises),
+        sink=CollectorSink(Number),
     )
-
-
-class Unpicklable(Stops):
-    @Stops.numbers.control
-    def flush(self, flush: Flush) -> bool:
-        if self.context.window_id == 1:
-            self.out.emit_control(iter(self.context.name for _ in range(2)))
-        return False
-
-
-def test_what_cannot_be_sent_or_handled_names_operator_and_callback():
-    with pytest.raises(OperatorError, match=r"`stops`.*`emit_control`"):
-        run_local(stopping(Unpicklable()))
-
-    class Raises(Stops):
-        @Stops.numbers.control
-        def flush(self, flush: Flush) -> bool:
-            raise ValueError(flush.reason)
-
-    with pytest.raises(OperatorError, match=r"`stops`.*window 1 in `control of port numbers`.*first 1"):
-        run_local(stopping(Raises()))
+    with pytest.raises(OperatorError, match=text):
+        run_local(app)

@@ -145,25 +145,13 @@ class InClass(Passing):
 @pytest.mark.parametrize(
     ("operator", "text"),
     [
-        (
-            InInit(),
-            (
-                "`InInit.seen` was changed in place and the change would be lost in a crash: "
-                "what is not declared is made again"
-            ),
-        ),
-        (
-            InClass(),
-            (
-                "`InClass.seen` was changed in place and the change would be lost in a crash: "
-                "what is not declared belongs to the class"
-            ),
-        ),
+        (InInit(), "`InInit.seen` was changed .* what is not declared is made again"),
+        (InClass(), "`InClass.seen` was changed .* what is not declared belongs to the class"),
     ],
 )
 def test_what_init_or_the_class_holds_is_found_too(operator: Operator, text: str) -> None:
     try:
-        with pytest.raises(OperatorError, match=re.escape(text)):
+        with pytest.raises(OperatorError, match=text):
             run(operator)
     finally:
         InClass.seen.clear()

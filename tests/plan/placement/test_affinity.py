@@ -67,8 +67,6 @@ def test_partitions_of_an_operator_are_spread() -> None:
     assert text in describe(plan)
 
 
-APART_1 = "`affinity 1`: `affinity 1` (ANTI_AFFINITY"
-REMEDY = "leave one of them out, or give a rule `relax=True`"
 CONTRADICTIONS: list[tuple[list[AffinityRule], dict[str, str], str]] = [
     (
         [
@@ -76,29 +74,23 @@ CONTRADICTIONS: list[tuple[list[AffinityRule], dict[str, str], str]] = [
             AffinityRule("ANTI_AFFINITY", ["log", "source"]),
         ],
         {},
-        (
-            "`affinity 2`: `affinity 2` (ANTI_AFFINITY NODE_LOCAL of `log`, `source`) wants `log`, `source` "
-            "apart, but `affinity 1` (AFFINITY NODE_LOCAL of `source`, `check`, `log`) "
-            f"puts them together; {REMEDY}"
-        ),
+        "wants `log`, `source` apart, but `affinity 1` (AFFINITY NODE_LOCAL of `source`, `check`, `log`)",
     ),
     (
         [AffinityRule("ANTI_AFFINITY", ["source", "balances"])],
         {"payments": "NODE_LOCAL", "valid": "NODE_LOCAL"},
-        (
-            f"{APART_1} NODE_LOCAL of `source`, `balances`) wants `source`, `balances` apart, "
-            "but stream `payments` (NODE_LOCAL) and stream `valid` (NODE_LOCAL) "
-            f"puts them together; {REMEDY}"
-        ),
+        "apart, but stream `payments` (NODE_LOCAL) and stream `valid` (NODE_LOCAL) puts them together; leave",
     ),
 ]
 
 
-@pytest.mark.parametrize(("rules", "localities", "fault"), CONTRADICTIONS)
+@pytest.mark.parametrize(("rules", "localities", "text"), CONTRADICTIONS)
 def test_contradictions_name_the_rules(
-    rules: list[AffinityRule], localities: dict[str, str], fault: str
+    rules: list[AffinityRule], localities: dict[str, str], text: str
 ) -> None:
-    assert [str(found) for found in find_faults(chain(*rules, localities=localities))] == [fault]
+    (fault,) = find_faults(chain(*rules, localities=localities))
+    assert text in str(fault)
+    assert "leave one of them out, or give a rule `relax=True`" in str(fault)
 
 
 @pytest.mark.guide("002", "Specifying Affinity Rules")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field
-
 from ridgeline.api import (
     Application,
     InputPort,
@@ -257,40 +255,4 @@ def together_and_apart() -> Application:
     app.add_stream("payments", source.payments, one.data, balances.payments, locality="CONTAINER_LOCAL")
     app.add_stream("passed", one.passed, join.left, locality="CONTAINER_LOCAL")
     app.add_stream("balances", balances.balances, join.right, locality="NODE_LOCAL")
-    return app
-
-
-class Several(Operator):
-    payments = InputPort(Payment, key="acount")
-    out = OutputPort(Balance, unifier=MergePayments)
-
-    limit: int = Field(default=1, gt=0)
-
-    @payments.process
-    def go(self, payment: Payment) -> None: ...
-
-
-@faulty(
-    "`several faults`: the name of the application ... into files, metrics and addresses",
-    "`window`: the window of the application: ... runs windows as fast as they get",
-    "`source.count`: property `count` of `Source` is ... or with `-D source.count=...`",
-    "`several.limit`: property `limit` of `Several` ... or with `-D several.limit=...`",
-    "`several.application_window_count`: attribute ... operator sees as one; default: 1)",
-    "`several.partitions`: attribute `partitions` ... of the operator; default: 1)",
-    "`payments`: there is no locality 'NEAR'; known ... `RACK_LOCAL`, `THREAD_LOCAL`",
-    "`out`: the stream has no sinks; name one or more input ports after its output port",
-    "`check.payments`: the input port is not ... declare it with `optional=True`",
-    "`check`: none of its output ports is connected; ... `check.valid`, `check.rejected`",
-    "`several.payments`: the key column `acount` is ... tz=UTC]); did you mean `account`?",
-    "`several.out`: port `input` of its unifier ... and gives what the port gives",
-    properties={"several.limit": "0"},
-    attributes={"several.partitions": "none"},
-)
-def several_faults_at_once() -> Application:
-    app = Application("several faults", window="never")
-    source = app.add_operator("source", Source(count="x"))
-    several = app.add_operator("several", Several(), application_window_count=0)
-    app.add_operator("check", Check())
-    app.add_stream("payments", source.payments, several.payments, locality="NEAR")
-    app.add_stream("out", several.out)
     return app
