@@ -34,9 +34,8 @@ def total(ridgeline_command, *words):
     assert result.exit_code == 0, result.stderr
     values = {row["key"]: row for row in json.loads(result.stdout)["values"]}
     row = values["operator.total.memory_mb"]
-    return [str(said["value"]) for said in (row, *row["insteadOf"])], [
-        said["from"] for said in (row, *row["insteadOf"])
-    ]
+    said = (row, *row["insteadOf"])
+    return [str(one["value"]) for one in said], [one["from"] for one in said]
 
 
 @pytest.mark.guide("002", "Attributes")
@@ -44,7 +43,6 @@ def test_every_layer_wins_over_the_one_below(ridgeline_command, config, tmp_path
     """One layer after the other is added; each new one wins, and the others are listed below it."""
     values, places = total(ridgeline_command)
     assert (values, places) == (["None"], ["default"])
-    expected = ["None"]
     steps = [
         ("etc/ridgeline.yaml", "operator:\n  total: {memory_mb: 1}\n"),
         ("second/ridgeline/ridgeline.json", '{"operator.total.memory_mb": 2}'),
@@ -58,10 +56,8 @@ def test_every_layer_wins_over_the_one_below(ridgeline_command, config, tmp_path
         values, places = total(ridgeline_command)
         assert values == expected
         assert places[0].startswith(str(tmp_path / name))
-    low, high = (
-        config("low.yaml", "operator.*.memory_mb: 5"),
-        config("high.yaml", "operator.tot*.memory_mb: 6"),
-    )
+    low = config("low.yaml", "operator.*.memory_mb: 5")
+    high = config("high.yaml", "operator.tot*.memory_mb: 6")
     words = ["--conf-file", low, "--conf-file", high]
     assert total(ridgeline_command, *words)[0] == ["6", "5", *expected]
     monkeypatch.setenv("RIDGELINE__OPERATOR__TOTAL__MEMORY_MB", "7")
@@ -119,10 +115,7 @@ def test_what_is_not_of_this_application_is_counted(ridgeline_command, config):
         "home/ridgeline/ridgeline.yaml", "operator: {other: {x: 1, y: 2}}\napplication.else.window: 1s\n"
     )
     result = ridgeline_command("dump-config", TINY, "--only-set")
-    assert (
-        result.stdout.strip()
-        == f"3 values of {file} are for nothing in this application; `--json` lists them"
-    )
+    assert f"3 values of {file} are for nothing in this application; `--json` lists them" in result.stdout
     answer = json.loads(ridgeline_command("dump-config", TINY, "--json").stdout)
     unused = ["application.else.window", "operator.other.x", "operator.other.y"]
     assert answer["unused"] == {str(file): unused}

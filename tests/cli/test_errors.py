@@ -50,9 +50,7 @@ numpy.linalg.LinAlgError: singular
 
 
 def test_only_the_users_frames_are_shown():
-    assert (
-        users_frames(TRACEBACK)
-        == """Traceback (most recent call last):
+    shown = """Traceback (most recent call last):
   File "/home/u/app.py", line 3, in add
     self.divide(tuple)
     ~~~~~~~~~~~^^^^^^^
@@ -61,7 +59,7 @@ def test_only_the_users_frames_are_shown():
   ... 2 frames of libraries
 numpy.linalg.LinAlgError: singular
 """
-    )
+    assert users_frames(TRACEBACK) == shown
 
 
 def test_no_frames_of_the_user_no_traceback():

@@ -93,10 +93,7 @@ def test_a_file_whose_name_is_no_identifier(write_app):
 def test_a_syntax_error(tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\ny = = 2\n")
     error = refused("broken.py")
-    assert (
-        str(error)
-        == f"`broken.py` cannot be read: invalid syntax, line 2 of `{tmp_path / 'broken.py'}`; mend the file"
-    )
+    assert f"invalid syntax, line 2 of `{tmp_path / 'broken.py'}`; mend the file" in str(error)
     assert error.details == "y = = 2\n    ^"
 
 
@@ -110,10 +107,8 @@ def test_an_exception_shows_the_users_frames_only(write_app, tmp_path):
 
 
 def test_errors_of_ridgeline_pass(write_app):
-    text = (
-        "from ridgeline.api.errors import ValidationError\n"
-        'def application():\n    raise ValidationError("a", [])'
-    )
+    raises = 'def application():\n    raise ValidationError("a", [])'
+    text = f"from ridgeline.api.errors import ValidationError\n{raises}"
     with pytest.raises(ValidationError):
         load_application(write_app("invalid.py", text))
 

@@ -55,16 +55,7 @@ def test_a_console_shows_them_and_keeps_its_own() -> None:
     [
         RidgelineError(EVIL),
         OperatorError(
-            Failure(
-                "app",
-                "step",
-                0,
-                1,
-                "process",
-                f"ValueError: {EVIL}",
-                EVIL,
-                f'File "x.py", line 1\n  {EVIL}\n',
-            )
+            Failure("app", "step", 0, 1, "process", f"ValueError: {EVIL}", EVIL, f"line 1\n {EVIL}\n")
         ),
     ],
 )

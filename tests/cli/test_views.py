@@ -34,7 +34,7 @@ from ridgeline.cli.views.running import (
     sources_table,
     verdict_line,
 )
-from ridgeline.cli.views.screen import ages_table, rows_of, screen, sink_ages, sink_lines, together
+from ridgeline.cli.views.screen import rows_of, screen, sink_ages, sink_lines, together
 from ridgeline.measure.changes import row_of
 from ridgeline.measure.events import ApplicationChanged
 from support.cli import overviews
@@ -156,15 +156,6 @@ def test_each_verdict_in_a_line(application, expected):
     progress = overviews.progress(**application)
     progress["sources"][0]["problem"] = "Timed out" if "unreachable" in application else ""
     assert verdict_line(progress, AT).plain == expected
-
-
-def test_a_verdict_without_the_applications_clock_and_a_sentence():
-    assert (
-        verdict_line(overviews.progress(), None).plain
-        == "catching up: 12,300 records wait at ticks, caught up at 12:27:20"
-    )
-    line = verdict_line({"sentence": "keeping up: all is well", "application": {}}, None)
-    assert (line.plain, line.spans[0].style) == ("keeping up: all is well", "bold green")
 
 
 # Lists ------------------------------------------------------------------------------------------------------
@@ -559,16 +550,3 @@ def test_ages_of_partitions_are_put_together_and_many_sinks_are_counted():
     lines = [line.split(",")[0] for line in drawn(*sink_lines({"operators": many}, limit=2))]
     assert lines == ["record age at sink8", "record age at sink7", "and 7 more sinks"]
     assert len(sink_ages({"operators": many})) == 9
-
-
-def test_the_table_of_ages_at_three_widths():
-    entries = overviews.ages()["operators"]
-    lines = drawn(ages_table(entries, 100))
-    assert lines[:2] == [
-        "operator  at        min     avg     p50     p90     p99   p99.9     max  oldest  records",
-        "ticks     source  10 ms  120 ms  100 ms  250 ms  300 ms  310 ms  320 ms  400 ms       10",
-    ]
-    assert len(lines) == 5
-    assert drawn(ages_table(entries, 60))[1].split()[:2] == ["ticks", "source"]
-    assert max(map(len, drawn(ages_table(entries, 60)))) <= 60
-    assert drawn(ages_table(entries, 160), width=160) == lines

@@ -23,15 +23,6 @@ def test_latency_has_a_row_an_operator():
     assert [round(value, 3) for value in table["compute_ms"].to_pylist()] == [100.0, 100.0, 100.0]
 
 
-def test_the_critical_path_has_a_row_a_step():
-    table = tables.critical_path_table(measured(*windows(3)).critical_path())
-    assert table.select(["step", "operator", "share"]).to_pylist() == [
-        {"step": 1, "operator": "read", "share": 1.0},
-        {"step": 2, "operator": "sum", "share": 1.0},
-        {"step": 3, "operator": "write", "share": 1.0},
-    ]
-
-
 def test_record_ages_have_a_row_an_operator_and_place():
     measurement = measured(*windows(2, ages=(age("emit"), age("commit"))))
     table = tables.record_age_table(measurement.record_age(2.0))

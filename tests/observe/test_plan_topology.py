@@ -14,17 +14,14 @@ def test_partitions_containers_and_stages():
     source, *steps = topology.operators
     assert (source.kind, source.title, source.inputs, source.outputs) == ("input", "source1", (), ("out",))
     assert [step.title for step in steps] == ["step1[0]", "step1[1]"]
-    assert [(step.kind, step.partitions, step.stage, step.unifier) for step in steps] == [
-        ("output", 2, 1, False)
-    ] * 2
-    assert {step.container for step in steps} == {
-        container.id for container in planned.execution.stages[1].containers
-    }
+    shapes = [(step.kind, step.partitions, step.stage, step.unifier) for step in steps]
+    assert shapes == [("output", 2, 1, False)] * 2
+    containers = {container.id for container in planned.execution.stages[1].containers}
+    assert {step.container for step in steps} == containers
     assert source.class_name == "support.stram.plans.Source"
     assert [step.id for step in steps] == ids(planned, "step1")
-    assert topology.streams == tuple(
-        StreamEdge("items1", source.id, "out", step.id, "data") for step in steps
-    )
+    streams = [StreamEdge("items1", source.id, "out", step.id, "data") for step in steps]
+    assert list(topology.streams) == streams
     assert topology.upstream[steps[0].id] == (source.id,)
 
 

@@ -21,9 +21,8 @@ WORK = SourceProgress(0.0, 3, 1, 5.0, None, unit="units")
 
 def test_a_report_holds_the_events_of_its_container_its_operators_and_their_sources():
     operators = [OperatorReport(replace(READ), WORK), OperatorReport(replace(SUM))]
-    assert list(
-        report_events([WindowReport(replace(CONTAINER), operators)], 20.0, MetricAggregation(()))
-    ) == [
+    reports = [WindowReport(replace(CONTAINER), operators)]
+    assert list(report_events(reports, 20.0, MetricAggregation(()))) == [
         replace(CONTAINER, at=20.0),
         replace(READ, at=20.0),
         replace(WORK, at=20.0, asked=11.3),

@@ -20,38 +20,30 @@ def watched(*events, now=lambda: 3.0):
 def test_a_frame_is_of_one_moment():
     overview = watched(*windows(3)).overview()
     assert overview["at"] == 3.0
-    assert (
-        overview["windowId"]
-        == overview["latency"]["windowId"]
-        == overview["criticalPath"]["windowId"]
-        == overview["progress"]["windowId"]
-        == 2
-    )
+    parts = ("latency", "criticalPath", "progress", "window")
+    assert [overview["windowId"], *(overview[part]["windowId"] for part in parts)] == [2] * 5
     assert overview["info"]["stats"]["recoveryWindowId"] == 2
     assert {row["recoveryWindowId"] for row in overview["operators"]} == {2}
-    assert overview["window"]["windowId"] == 2
     parts = "windowId at window info latency criticalPath change promises recordAge progress operators"
     assert list(overview) == parts.split()
 
 
 def test_subscribers_hear_of_events_in_order_once_they_are_folded():
     watch, heard = watched(), []
-    first = watch.subscribe(
-        lambda event: heard.append(("first", event, watch.info()["stats"]["windowsCommitted"]))
-    )
+
+    def committed():
+        return watch.info()["stats"]["windowsCommitted"]
+
+    first = watch.subscribe(lambda event: heard.append(("first", event, committed())))
     watch.subscribe(lambda event: heard.append(("second", event, None)))
 
     story = windows(2)
     for event in story:
         watch.observe(event)
-    assert (
-        [event for who, event, _ in heard if who == "first"]
-        == [event for who, event, _ in heard if who == "second"]
-        == story
-    )
-    assert [
-        count for who, event, count in heard if who == "first" and isinstance(event, WindowCommitted)
-    ] == [1, 2]
+    for listener in ("first", "second"):
+        assert [event for who, event, _ in heard if who == listener] == story
+    counts = [count for _, event, count in heard if count and isinstance(event, WindowCommitted)]
+    assert counts == [1, 2]
     first()
     first()
     watch.observe(ApplicationEnded(2.0, "stopped"))
@@ -88,11 +80,8 @@ def test_a_scrape_holds_frame_containers_and_sums():
     scrape = watched(*windows(3)).scrape()
     assert scrape.overview["windowId"] == 2
     assert [labels[0] for labels, _ in scrape.heartbeat_ages] == ["0", "1", "2"]
-    assert [(node.title, round(total.compute, 6)) for node, total in scrape.latencies] == [
-        ("read", 0.3),
-        ("sum", 0.3),
-        ("write", 0.3),
-    ]
+    computed = {node.title: round(total.compute, 6) for node, total in scrape.latencies}
+    assert computed == {"read": 0.3, "sum": 0.3, "write": 0.3}
     assert scrape.last_window["windowId"] == 2
 
 

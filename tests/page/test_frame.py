@@ -226,15 +226,6 @@ def test_a_page_that_finds_no_place_says_why(open_page, monkeypatch):
         refusal.wait_for(state="detached")
 
 
-def test_a_page_that_waits_says_for_what(open_page):
-    watch, plan, _, _ = watched(until=0)
-    with serving(watch, plan) as client:
-        page = open_page(f"http://127.0.0.1:{client.port}/#/overview")
-        page.get_by_text("Waiting for the first window").wait_for()
-        page.goto(f"http://127.0.0.1:{client.port}/#/nowhere")
-        page.get_by_text("There is no view nowhere").wait_for()
-
-
 def test_an_answer_is_shown_for_its_own_question_only(application, open_page):
     open_page.expected.append("503")
     page = open_page(application.server.url)

@@ -81,14 +81,8 @@ def test_a_flood_is_dropped_and_nobody_waits() -> None:
 def test_a_command_that_hangs_ends_with_the_run(tmp_path: Path) -> None:
     mine = tmp_path / "pid"
     program = "import os, sys, time; open(sys.argv[1] + '.new', 'w').write(str(os.getpid()))"
-    hook = Hook(
-        [
-            sys.executable,
-            "-c",
-            f"{program}; os.rename(sys.argv[1] + '.new', sys.argv[1]); time.sleep(99)",
-            str(mine),
-        ]
-    )
+    hang = "; os.rename(sys.argv[1] + '.new', sys.argv[1]); time.sleep(99)"
+    hook = Hook([sys.executable, "-c", program + hang, str(mine)])
     hook.fire("shop", BROKEN)
     wait_until(mine.exists, "the command")
     hook.close(0.0)

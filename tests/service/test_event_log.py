@@ -10,6 +10,7 @@ import pytest
 
 from ridgeline import RidgelineError
 from ridgeline.engine.files.rotation import Rotation, earlier, remove_old
+from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
@@ -69,6 +70,7 @@ def test_a_torn_last_line_is_skipped_with_a_note(tmp_path, run):
         ('{"event": "Nonsense"}', "line 2: `Nonsense` is no event"),
         ('{"event": "WindowPlanned"}', "line 2: `WindowPlanned.at` is missing"),
         ("[1]", "line 2: .*"),
+        ('{"event": "WindowPlanned", "at": "now"}', "line 2: `WindowPlanned.at` must be float; got 'now'"),
     ],
 )
 def test_any_other_line_that_is_no_event_is_named(tmp_path, run, line, text):
@@ -175,6 +177,11 @@ def test_a_log_that_is_renamed_is_begun_again(tmp_path, run):
     path.rename(tmp_path / "log.000002.jsonl")
     (tmp_path / "log.jsonl.1").rename(tmp_path / "log.000001.jsonl")
     assert list(read_event_log(str(path), pytest.fail)) == run.events
+
+
+def test_fields_of_newer_logs_are_ignored(run):
+    event = run.events[-1]
+    assert from_dict({**to_dict(event), "colour": "red"}) == event
 
 
 def test_two_runs_do_not_write_the_same_log(tmp_path, run):

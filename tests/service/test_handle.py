@@ -40,13 +40,9 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
     wait_until(lambda: handle.windows().num_rows, "a window")
     assert isinstance(handle.latency(), pa.Table)
     assert handle.critical_path()["operator"].to_pylist()[-1] == "store"
-    with pytest.raises(
-        KeyError, match=r"`stor` is not an operator of this application; did you mean `store`\?"
-    ):
+    with pytest.raises(KeyError, match="`stor` is not an operator of this application; did you mean `store`"):
         handle.record_age("stor")
-    with pytest.raises(
-        ChangeError, match=r"`add_operator` was called on application .*, which runs; .*plan_change"
-    ):
+    with pytest.raises(ChangeError, match=r"`add_operator` was called on .*, which runs; .*plan_change"):
         app.add_operator("more", CountSink())
     with pytest.raises(ChangeError, match="`add_stream` was called on"):
         app.add_stream("more", app.operators[0].operator, app.operators[0].operator)
@@ -54,10 +50,8 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
     outcome = handle.wait(PATIENCE_SECONDS)
 
     assert outcome.ended
-    assert (handle.state, handle.watch.info()["stats"]["windowsCommitted"]) == (
-        "FINISHED",
-        outcome.windows_committed,
-    )
+    assert handle.state == "FINISHED"
+    assert handle.watch.info()["stats"]["windowsCommitted"] == outcome.windows_committed
     assert repr(handle) == f"<{handle.name}: FINISHED, window 9 committed, {handle.url}>"
     assert handle.windows()["window_id"].to_pylist() == list(range(10))
     assert registry.running() == []
@@ -75,9 +69,7 @@ def test_it_stops_after_the_window_that_runs(spark_context, tmp_path, wait_until
         assert handle.url is None
         assert registry.running() == []
         wait_until(lambda: handle.windows().num_rows, "a window")
-        with pytest.raises(
-            TimeoutError, match=r"`lists` still runs after 0.1 s; wait longer, or `stop\(\)` it"
-        ):
+        with pytest.raises(TimeoutError, match="`lists` still runs after"):
             handle.wait(0.1)
         assert handle.state == "RUNNING"
 
@@ -112,11 +104,8 @@ def test_what_keeps_an_application_from_starting_is_raised_at_once(spark_context
         with pytest.raises(RidgelineError, match=f"port {port} of `127.0.0.1` is in use"):
             sum_application().start(context=spark_context, port=port, event_log=str(log))
         assert not log.exists()  # nothing is in the way of the next try
-    assert [
-        thread.name
-        for thread in threading.enumerate()
-        if thread.name in {"ridgeline-windows", "ridgeline-heartbeats"}
-    ] == []
+    threads = {thread.name for thread in threading.enumerate()}
+    assert not threads & {"ridgeline-windows", "ridgeline-heartbeats"}
 
 
 def test_a_failure_is_raised_by_who_waits_with_the_users_line(spark_context, tmp_path):
@@ -127,11 +116,7 @@ def test_a_failure_is_raised_by_who_waits_with_the_users_line(spark_context, tmp
     with pytest.raises(OperatorError) as caught:
         handle.wait(PATIENCE_SECONDS)
     text = str(caught.value)
-    for part in (
-        "ValueError: cannot add 7",
-        "applications.py",
-        'raise ValueError(f"cannot add {number.value}")',
-    ):
+    for part in ("ValueError: cannot add 7", "applications.py", "raise ValueError(f"):
         assert part in text
     assert "delivery.py" not in text
     assert "delivery.py" in caught.value.failure.traceback

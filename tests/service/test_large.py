@@ -29,10 +29,7 @@ def test_of_10_000_windows_the_last_1_000_are_kept():
         assert [one["windowId"] for one in windows] == list(range(9_000, 10_000))
         assert [one["windowId"] for one in client.get("/windows?limit=3")["windows"]] == [9_997, 9_998, 9_999]
         assert client.get("/windows/9000")["windowId"] == 9_000
-        assert client.get("/windows/8999", 404) == {
-            "error": "window 8999 is not known",
-            "hint": "kept are 9000 to 9999",
-        }
+        assert client.get("/windows/8999", 404)["hint"] == "kept are 9000 to 9999"
         families = {family.name: family for family in parse(client.ask("/metrics")[2].decode())}
         assert families["ridgeline_windows_committed"].samples[0].value == 10_000
         counts = {

@@ -67,12 +67,8 @@ def test_sinks_with_a_result():
     counted = CountSink().publisher()
     counted.stage(0, [2, 1])
     counted.publish(0)
-    assert lines({"count": counted, "ends": FirstLastSink().publisher()}) == [
-        "",
-        "count: 3",
-        "",
-        "ends: None",
-    ]
+    found = lines({"count": counted, "ends": FirstLastSink().publisher()})
+    assert found == ["", "count: 3", "", "ends: None"]
 
 
 def test_the_first_signal_sets_the_event_and_is_named():

@@ -69,12 +69,11 @@ def test_plain_lines(run, clock):
     ]
 
 
-def test_a_window_in_a_line(run, monkeypatch):
-    monkeypatch.setattr("ridgeline.cli.views.running.time_of_day", lambda *_: "12:27:20")
+def test_a_window_in_a_line(run):
     found = run_window(run, PLAN, 1234, 4000, seconds=0.097)
     assert window_line(found, overview()) == (
         "window 1234: 4,000 in, 4,000 out, 97 ms; critical path 46 ms ticks > quote[1] > console; "
-        "catching up: 12,300 records, done in 40 s (12:27:20)"
+        "catching up: 12,300 records wait at ticks, caught up in 40 s"
     )
 
 

@@ -130,11 +130,10 @@ def test_an_application_that_starts_itself_takes_the_master_and_the_settings(spa
 @pytest.mark.guide("002", "Hadoop Cluster")
 def test_the_command_takes_the_master_and_an_explicit_one_wins(spark_submit):
     command = Path(ridgeline.__file__).with_name("__main__.py")
-    done = spark_submit("--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service")
+    words = ("--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service")
+    done = spark_submit(*words)
     assert "tiny on local[3]: " in done.stdout, done.stdout + done.stderr[-3000:]
     assert "2 windows committed" in done.stdout
-    done = spark_submit(
-        "--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service", "--master", "local[1]"
-    )
+    done = spark_submit(*words, "--master", "local[1]")
     assert "tiny on local[1]: " in done.stdout, done.stdout + done.stderr[-3000:]
     assert "2 windows committed" in done.stdout

@@ -141,13 +141,6 @@ def test_a_clock_that_is_set_back_drops_what_is_later():
     assert sum(row["windows"] for row in steps(feed, step=1)) == 151
 
 
-def test_a_trifle_back_changes_no_step():
-    feed, topology = Feed(), chain_graph()
-    for at in (0.0, 0.9, 1.1, 0.95, 1.2):
-        feed.window(topology, BASE + at)
-    assert [row["windows"] for row in steps(feed, step=1)] == [2, 3]
-
-
 def test_a_window_that_comes_again_counts_once():
     feed, topology = Feed(), chain_graph()
     feed.window(topology, BASE)

@@ -75,12 +75,6 @@ def test_secrets_are_masked_and_nothing_controls_a_terminal(client):
     assert of_a_thread["level"] == r"\x1b[31mERROR"
 
 
-def test_who_may_only_read_gets_none(application):
-    for token in ("read", "", "wrong"):
-        with pytest.raises(Exception, match="token"):
-            Client(application.server.url, token).post("/log")
-
-
 def test_lines_of_ridgeline_stand_beside_those_of_the_operator(application, client):
     logger = logging.getLogger("ridgeline.observe.event_lines")
     fields = {"application": "numbers", "operator": "sink", "partition": 0, "window": 4}

@@ -111,11 +111,6 @@ def test_another_site_changes_nothing_in_the_name_of_who_looks_at_both(browser, 
     assert browser.ask(f"{BASE}/info")[0] == 200  # it did not end
 
 
-def test_a_form_of_another_site_is_no_json(browser):
-    assert browser.sign_in(token="all") == 200
-    assert browser.ask("/page/session", "POST", {"token": "all"}, Content_Type="text/plain")[0] == 415
-
-
 def test_a_name_that_an_attacker_resolves_to_this_machine_is_refused(browser):
     for path in ("/", "/page/main.js", "/page/session", f"{BASE}/info"):
         assert browser.ask(path, Host="evil.example", Accept="text/html")[0] == 403

@@ -106,18 +106,6 @@ def test_the_newest_frame_at_once_then_one_a_window_then_the_end():
         assert events.over
 
 
-def test_in_the_middle_of_a_window_there_is_no_half_of_it():
-    watch, plan, rest, now = watched(until=2)
-    third = next(windows_of(rest))
-    feed(watch, now, *third[:-1])
-    with serving(watch, plan) as client, listening(client) as events:
-        overview = events.window()
-        assert overview["windowId"] == 1
-        assert is_one_window(overview)
-        feed(watch, now, third[-1])
-        assert events.window()["windowId"] == 2
-
-
 def test_a_client_that_does_not_read_holds_nobody_up_and_skips_frames():
     windows = 200
     watch, plan, rest, now = watched(payments(windows), until=1)
@@ -137,17 +125,6 @@ def test_a_client_that_does_not_read_holds_nobody_up_and_skips_frames():
         assert late == sorted(set(late))
         assert late[-1] == windows - 1
         assert watch.subscribers_dropped == 0
-
-
-def test_after_the_end_there_is_the_last_frame_and_the_end():
-    watch, plan, rest, now = watched()
-    feed(watch, now, *rest)
-    with serving(watch, plan) as client:
-        feed(watch, now, ApplicationEnded(now.seconds, "stopped"))
-        for _ in range(2):
-            with listening(client) as events:
-                assert events.window()["info"]["state"] == "STOPPED"
-                assert events.next()["event"] == "end"
 
 
 def test_clients_hear_of_the_end_although_the_service_ends_with_it():
@@ -177,14 +154,6 @@ def test_clients_that_are_gone_are_forgotten(wait_until):
         wait_until(lambda: not app.state.overviews.clients, "the service to forget its client")
     finally:
         server.close()
-
-
-def test_there_are_not_too_many_clients(monkeypatch):
-    monkeypatch.setattr("ridgeline.service.http.stream.MOST_CLIENTS", 1)
-    watch, plan, _, _ = watched()
-    with serving(watch, plan) as client, listening(client) as events:
-        events.window()
-        assert client.get("/events", 503)["error"] == "1 clients read events already"
 
 
 def test_frames_go_on_when_the_plan_changes():
