@@ -36,19 +36,13 @@ def test_files(path, dataset):
 def test_connectors_say_servers_and_names_without_secrets():
     spark = SparkInput("kafka", {"kafka.bootstrap.servers": "broker", "subscribe": "a, b"}, schema=Order)
     for operator, expected in (
-        (
-            KafkaInput("orders", servers="broker:9093,b", schema=Order),
-            ("kafka://broker:9093", "orders"),
-        ),
+        (KafkaInput("orders", servers="broker:9093,b", schema=Order), ("kafka://broker:9093", "orders")),
         (KafkaOutput("out", servers="broker"), ("kafka://broker:9092", "out")),
         (
             PostgresOutput("orders", dsn="postgresql://ann:hunter2@db:5433/sales"),
             ("postgres://db:5433", "sales.public.orders"),
         ),
-        (
-            MariaDbOutput("orders", url="mysql://ann:hunter2@db:3307/a"),
-            ("mysql://db:3307", "a.orders"),
-        ),
+        (MariaDbOutput("orders", url="mysql://ann:hunter2@db:3307/a"), ("mysql://db:3307", "a.orders")),
         (SqliteOutput(path="/data/a.db", table="orders"), ("file", "/data/a.db/orders")),
         (FileOutput("/data/out"), ("file", "/data/out")),
     ):

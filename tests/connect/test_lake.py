@@ -34,13 +34,7 @@ from ridgeline import RidgelineError
 from ridgeline.connect import Batch, Mark, PartitionedOutput
 from ridgeline.operators.lake import DeltaOutput, IcebergOutput
 from ridgeline.operators.lake.delta_output import DeltaSink
-from ridgeline.testing import (
-    END_WINDOW,
-    ConnectorTarget,
-    Faults,
-    connector_checks,
-    run_local,
-)
+from ridgeline.testing import END_WINDOW, ConnectorTarget, Faults, connector_checks, run_local
 from support.depth import deeper
 from support.services import SeaweedFS
 

@@ -55,11 +55,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> OnMariaDb:
             {"key": "symbol"},
             "may be null, and `price` is unique, too; declare the column as not null",
         ),
-        (
-            "create table items (symbol text, price double) engine = MyISAM",
-            {},
-            "MyISAM, has no transactions",
-        ),
+        ("create table items (symbol text, price double) engine = MyISAM", {}, "MyISAM, has no transactions"),
         ("create table ridgeline_marks (name text) engine = Aria", {}, "engine of `ridgeline_marks`, Aria"),
         ("select 1", {"table": "no.prices"}, "Unknown database 'no'; mend that"),
         ("create view items as select 'a' as symbol, 1e0 as price", {}, "`items` is a view"),

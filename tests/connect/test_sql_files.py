@@ -12,17 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from tests.connect.stores import (
-    FILES,
-    PRICES,
-    Everything,
-    InDuckDb,
-    InSqlite,
-    Price,
-    Sql,
-    reading,
-    writing,
-)
+from tests.connect.stores import FILES, PRICES, Everything, InDuckDb, InSqlite, Price, Sql, reading, writing
 
 from ridgeline import RidgelineError
 from ridgeline.api.attributes import OnError

@@ -28,14 +28,7 @@ from tests.connect.stores import (
 from ridgeline import RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.connect import Batch, Mark
-from ridgeline.testing import (
-    END_WINDOW,
-    ConnectorRow,
-    ConnectorTarget,
-    Faults,
-    connector_checks,
-    run_local,
-)
+from ridgeline.testing import END_WINDOW, ConnectorRow, ConnectorTarget, Faults, connector_checks, run_local
 
 
 @pytest.fixture(params=STORES)

@@ -45,10 +45,7 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
 
     def more(driver, windows):
         goal = committed(checkpoint) + windows
-        wait_until(
-            lambda: committed(checkpoint) >= goal or driver.exit_code is not None,
-            f"window {goal}",
-        )
+        wait_until(lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}")
         assert driver.exit_code is None, driver.text
 
     def kill(driver):
@@ -71,10 +68,7 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
     assert messages_in(broker, "ledger") == len(written) > 0
 
     last = start(*command)
-    wait_until(
-        lambda: len(entries(output)) >= len(written) or last.exit_code is not None,
-        "all messages",
-    )
+    wait_until(lambda: len(entries(output)) >= len(written) or last.exit_code is not None, "all messages")
     last.process.send_signal(signal.SIGINT)
     assert last.wait() == 0, last.text
     found = entries(output)

@@ -117,9 +117,7 @@ def test_schemas_evolve(kafka, registry):
     records = [{"id": "a", "cents": 1}, {"id": "b", "cents": 2, "note": "x"}, {"id": "c", "cents": 3}]
     numbers = [(first, V1), (second, V2), (first, V1)]
     fill(
-        kafka,
-        topic,
-        [{"value": framed(*one, record)} for one, record in zip(numbers, records, strict=True)],
+        kafka, topic, [{"value": framed(*one, record)} for one, record in zip(numbers, records, strict=True)]
     )
     expected = [Noted("a", 1, None), Noted("b", 2, "x"), Noted("c", 3, None)]
     assert read(kafka, registry, topic, Noted, format="avro").collected("sink") == expected

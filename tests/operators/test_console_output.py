@@ -133,10 +133,7 @@ def test_a_format_that_does_not_fit_the_tuples_is_an_error(string_format: str, r
 
 @pytest.mark.parametrize(
     ("options", "lines"),
-    [
-        ({"string_format": "{symbol}"}, "A\nB\n"),
-        ({"format": "jsonl"}, '{"symbol":"A"}\n{"symbol":"B"}\n'),
-    ],
+    [({"string_format": "{symbol}"}, "A\nB\n"), ({"format": "jsonl"}, '{"symbol":"A"}\n{"symbol":"B"}\n')],
 )
 def test_a_window_that_failed_prints_nothing(options: dict[str, Any], lines: str) -> None:
     rows = [("A", 1.0, 1, MORNING), END_WINDOW, ("B", 2.0, 2, MORNING), ABORT, END_WINDOW]

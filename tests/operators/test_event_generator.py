@@ -9,14 +9,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.operators import EventGenerator, RandomEventGenerator
-from ridgeline.operators.generators import (
-    choice,
-    integers,
-    normal,
-    sequence,
-    times,
-    uniform,
-)
+from ridgeline.operators.generators import choice, integers, normal, sequence, times, uniform
 from ridgeline.operators.random_event_generator import random_integers
 from ridgeline.testing import CollectorSink, run_local
 from support.depth import deeper
@@ -62,13 +55,11 @@ def test_as_many_records_as_are_due() -> None:
 
 def generate(partitions=1, windows=None, **properties):
     app = Application("random")
-    generator = app.add_operator("generator", RandomEventGenerator(**properties), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("numbers", generator.integer_data, sink.input)
+    generator = RandomEventGenerator(**properties)
+    app.add_operator("generator", generator, partitions=partitions)
+    app.stream(generator.integer_data).write("sink", CollectorSink())
     run = run_local(app, windows=windows)
-    return [
-        [row["value"] for row in run.collected("sink", window)] for window in range(run.windows_committed)
-    ]
+    return [[row["value"] for row in run.collected("sink", window)] for window in run.window_ids]
 
 
 def splitmix64(seed, number):
@@ -83,15 +74,10 @@ def splitmix64(seed, number):
 @pytest.mark.guide("004", "Event Generators")
 @pytest.mark.parametrize("seed", [0, 1, -5, 2**63])
 def test_numbers_are_those_of_splitmix64(seed):
+    assert splitmix64(1234567, 0) == 6457827717110365317  # as rosettacode.org has it
     expected = [splitmix64(seed, number) % 201 - 100 for number in range(50)]
     assert random_integers(seed, 0, 50, -100, 100).tolist() == expected
     assert random_integers(seed, 20, 30, -100, 100).tolist() == expected[20:30]
-
-
-def test_the_first_value_is_that_of_the_published_generator():
-    assert (
-        splitmix64(1234567, 0) == 6457827717110365317
-    )  # https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7])
@@ -101,15 +87,9 @@ def test_the_sequence_is_the_same_for_any_number_of_partitions(partitions):
     assert list(chain.from_iterable(windows)) == random_integers(7, 0, 1_234, 0, 30_000).tolist()
 
 
-def test_without_a_count_there_is_no_end():
+def test_the_count_and_how_much_of_it_is_left():
     assert list(map(len, generate(2, windows=3, tuples_per_window=10))) == [10, 10, 10]
-
-
-def test_none_at_all():
     assert generate(2, count=0) == [[]]
-
-
-def test_progress():
     generator = RandomEventGenerator(count=100)
     generator.position = 30
     assert generator.progress() == (30.0, 70.0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +13,16 @@ from hypothesis import strategies as st
 
 from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
-from support.operators.publishing import Driver, KilledError, Steps, Store, read, visible
+from support.operators.publishing import (
+    Driver,
+    KilledError,
+    Life,
+    Steps,
+    Store,
+    die_at_any_step,
+    read,
+    visible,
+)
 
 pytestmark = pytest.mark.slow
 WINDOWS = 4
@@ -54,7 +65,8 @@ class Reader:
         assert sorted(self.taken + visible(self.store.folder)) == list(range(WINDOWS * self.store.partitions))
 
 
-FORMS = pytest.mark.parametrize(
+@pytest.mark.guide("004", "Exactly-Once")
+@pytest.mark.parametrize(
     ("format", "partitions", "roll", "copying", "takes"),
     [
         ("parquet", 1, 1, False, False),
@@ -64,40 +76,24 @@ FORMS = pytest.mark.parametrize(
         ("jsonl", 2, 0, True, False),
     ],
 )
-
-
-@pytest.mark.guide("004", "Exactly-Once")
-@FORMS
 def test_a_driver_that_dies_at_any_step_loses_nothing_and_shows_nothing_twice(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    format: str,
+    format: Literal["parquet", "jsonl"],
     partitions: int,
     roll: float,
     copying: bool,
     takes: bool,
 ) -> None:
     steps = Steps(monkeypatch, copying=copying)
-    for survive in range(1000):
+
+    def make(survive: int) -> Life:
         store = Store(tmp_path / str(survive), partitions)
         output = FileOutput(path=store.folder, format=format, roll_seconds=roll)
         reader = Reader(store, takes=takes)
+        return partial(run, store, output, steps), reader.look, reader.finish
 
-        def each(number: int, what: str, survive: int = survive, reader: Reader = reader) -> None:
-            reader.look()
-            if number == survive:
-                raise KilledError(what)
-
-        steps.number, steps.each = 0, each
-        try:
-            run(store, output, steps)
-        except KilledError:
-            run(store, output, steps)
-            reader.finish()
-        else:
-            reader.finish()
-            break
-    assert 20 < survive < 999
+    die_at_any_step(steps, make)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

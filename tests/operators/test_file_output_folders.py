@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from ridgeline.operators import FileOutput
 from ridgeline.testing import END_WINDOW, ConnectorTarget, Faults, ListInput, connector_checks, run_local
 from support.depth import deep
 from support.operators.harness import Driven, batch
-from support.operators.publishing import Driver, KilledError, Steps, Store, read
+from support.operators.publishing import Driver, Life, Steps, Store, die_at_any_step, read
 from support.testing.shares import share
 
 
@@ -146,27 +147,17 @@ def test_a_driver_that_dies_at_any_step(
         assert {row % 100 for row in rows} <= set(store.committed)
         return rows
 
-    for survive in range(1000):
+    def make(survive: int) -> Life:
         store = Store(tmp_path / str(survive), partitions)
         output = FileOutput(path=store.folder, format="jsonl", roll_seconds=roll, partition_by=["even"])
 
-        def each(number: int, what: str, survive: int = survive, store: Store = store) -> None:
-            visible(store)
-            if number == survive:
-                raise KilledError(what)
+        def finish() -> None:
+            rows = list(range(WINDOWS * partitions))
+            assert sorted(visible(store)) == [*rows, *(100 + row for row in rows)]
 
-        steps.number, steps.each = 0, each
-        died = False
-        try:
-            life(store, output, steps)
-        except KilledError:
-            died = True
-            life(store, output, steps)
-        rows = list(range(WINDOWS * partitions))
-        assert sorted(visible(store)) == [*rows, *(100 + row for row in rows)]
-        if not died:
-            break
-    assert 20 < survive < 999
+        return partial(life, store, output, steps), partial(visible, store), finish
+
+    die_at_any_step(steps, make)
 
 
 class Folder(ConnectorTarget):

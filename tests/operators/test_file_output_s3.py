@@ -7,6 +7,7 @@ import random
 import threading
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow.fs
@@ -15,7 +16,7 @@ import pytest
 from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
 from support import services
-from support.operators.publishing import Driver, KilledError, Steps, Store
+from support.operators.publishing import Driver, Life, Steps, Store, die_at_any_step
 from support.services.fixtures import ready
 from support.waiting import PATIENCE_SECONDS
 
@@ -70,23 +71,17 @@ def race(store: Store, output: FileOutput, steps: Steps, errors: list[BaseExcept
 @pytest.mark.slow
 def test_a_driver_that_dies_at_any_step(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Steps(monkeypatch)
-    for survive in range(200):
+
+    def make(_survive: int) -> Life:
         store = S3Store(bucket, 2)
         output = FileOutput(path=store.uri, format="jsonl", roll_seconds=1)
 
-        def each(number: int, what: str, survive: int = survive) -> None:
-            if number == survive:
-                raise KilledError(what)
+        def finish() -> None:
+            assert sorted(store.visible()) == store.committed
 
-        steps.number, steps.each = 0, each
-        try:
-            run(store, output, steps)
-        except KilledError:
-            run(store, output, steps)
-            assert sorted(store.visible()) == store.committed, survive
-        else:
-            break
-    assert 20 < survive < 199
+        return partial(run, store, output, steps), lambda: None, finish
+
+    die_at_any_step(steps, make, most=200)
 
 
 @pytest.mark.slow

@@ -100,44 +100,43 @@ def test_the_type_of_items() -> None:
         run_local(application(from_iterable([("a",)], Number)))
 
 
+def until_told(count: int, told: threading.Event) -> Callable[[], Iterator[Number]]:
+    """The numbers, of which those after so many wait."""
+
+    def numbers() -> Iterator[Number]:
+        yield from NUMBERS[:count]
+        assert told.wait(60)
+        yield from NUMBERS[count:]
+
+    return numbers
+
+
+def first_window(count: int, checkpoint: Path) -> list[Number]:
+    told = threading.Event()
+    app = application(from_iterable(until_told(count, told), Number))
+    found = run_local(app, windows=1, checkpoint=checkpoint).collected("sink")
+    told.set()
+    return found
+
+
 def test_a_restart_passes_over_what_was_processed(tmp_path: Path) -> None:
-    def slow() -> Iterator[Number]:
-        for number in NUMBERS:
-            if number.value == 250:
-                time.sleep(0.3)
-            yield number
-
-    def run(items: Any, windows: int | None = None) -> list[Number]:
-        app = application(from_iterable(items, Number))
-        return run_local(app, windows=windows, checkpoint=tmp_path).collected("sink")
-
-    first = run(slow, windows=1)
+    first = first_window(250, tmp_path)
     assert 0 < len(first) < 500
-    assert first + run(function) == NUMBERS
+    rest = run_local(application(from_iterable(function, Number)), checkpoint=tmp_path)
+    assert first + rest.collected("sink") == NUMBERS
 
 
 def test_fewer_items_than_before(tmp_path: Path) -> None:
-    def numbers() -> Iterator[Number]:
-        yield from NUMBERS[:100]
-        time.sleep(0.3)
-        yield from NUMBERS[100:]
-
-    run_local(application(from_iterable(numbers, Number)), windows=1, checkpoint=tmp_path)
+    first_window(100, tmp_path)
     with pytest.raises(RidgelineError, match=r"`source`: the items have ended .* before the place"):
         run_local(application(from_iterable(NUMBERS[:7], Number)), checkpoint=tmp_path)
 
 
 def test_an_iterator_that_waits_holds_nothing_back() -> None:
-    go = threading.Event()
-
-    def numbers() -> Iterator[Number]:
-        yield Number(1)
-        assert go.wait(60)
-        yield Number(2)
-
-    app = application(from_iterable(numbers, Number))
-    assert run_local(app, windows=3, clock=SystemClock()).collected("sink") == [Number(1)]
-    go.set()
+    told = threading.Event()
+    app = application(from_iterable(until_told(1, told), Number))
+    assert run_local(app, windows=3, clock=SystemClock()).collected("sink") == NUMBERS[:1]
+    told.set()
 
 
 def test_an_iterator_that_fails() -> None:
@@ -182,17 +181,7 @@ def test_lines_of_a_server(tmp_path: Path) -> None:
     run = run_local(app, windows=40, clock=SystemClock(), checkpoint=tmp_path)
     thread.join()
     server.close()
-    assert [line.text for line in run.collected("sink")] == [
-        "a0",
-        "b0",
-        "ö",
-        "a1",
-        "b1",
-        "ö",
-        "a2",
-        "b2",
-        "ö",
-    ]
+    assert " ".join(line.text for line in run.collected("sink")) == "a0 b0 ö a1 b1 ö a2 b2 ö"
 
 
 def test_lines_of_those_that_connect(tmp_path: Path) -> None:

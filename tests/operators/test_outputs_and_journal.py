@@ -34,10 +34,8 @@ def test_names_of_segments_are_synced_before_the_record_that_names_them(
         monkeypatch.setattr(os, name, traced)
     items = [item for value in range(12) for item in ((value,), *([END_WINDOW] if value % 3 == 2 else []))]
     app = Application("synced")
-    numbers = app.add_operator("numbers", ListInput(Number, items))
     output = FileOutput(path=tmp_path / "out", format="jsonl", roll_seconds=roll)
-    store = app.add_operator("store", output, partitions=partitions)
-    app.add_stream("numbers", numbers.output, store.input)
+    app.read("numbers", ListInput(Number, items)).write("store", output, partitions=partitions)
     run_local(app, checkpoint=tmp_path / "state")
     segments = [at for at, path in enumerate(synced) if path.endswith(".segment")]
     assert segments
@@ -53,10 +51,8 @@ def test_a_cut_journal_is_told_by_what_is_published_where_the_note_is_gone_too(
 ) -> None:
     items = [item for value in range(12) for item in ((value,), END_WINDOW)]
     app = Application("cut")
-    numbers = app.add_operator("numbers", ListInput(Number, items))
     output = FileOutput(path=tmp_path / "out", format="jsonl", roll_seconds=0)
-    store = app.add_operator("store", output)
-    app.add_stream("numbers", numbers.output, store.input)
+    app.read("numbers", ListInput(Number, items)).write("store", output)
     run_local(app, windows=5, checkpoint=tmp_path / "state")
     for _ in range(lost):
         forget_last(tmp_path / "state")

@@ -13,12 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ridgeline import (
-    Application,
-    OperatorError,
-    PublisherContext,
-    RidgelineError,
-)
+from ridgeline import Application, OperatorError, PublisherContext, RidgelineError
 from ridgeline.operators import QueueInput, QueueOutput, _queue_files, _queue_publisher
 from ridgeline.operators._queue_files import LogWriter, QueueFolder
 from ridgeline.operators._queue_publisher import QueuePublisher

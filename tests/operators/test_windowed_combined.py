@@ -20,13 +20,7 @@ from ridgeline.measure.events import ContainerWindow, OperatorWindow
 from ridgeline.operators import Windowed, aggregate, sliding, tumbling
 from ridgeline.operators.windows import combining
 from ridgeline.plan import describe, plan_application
-from ridgeline.testing import (
-    END_WINDOW,
-    CollectorSink,
-    ListInput,
-    LocalRun,
-    run_local,
-)
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
 
 START = datetime(2026, 3, 28, 22, tzinfo=UTC)

@@ -9,15 +9,7 @@ import polars as pl
 import pytest
 
 from ridgeline import Application
-from ridgeline.operators import (
-    Windowed,
-    aggregate,
-    global_window,
-    rolling,
-    session,
-    sliding,
-    tumbling,
-)
+from ridgeline.operators import Windowed, aggregate, global_window, rolling, session, sliding, tumbling
 from ridgeline.operators.windowed import Silence
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.testing.shares import share

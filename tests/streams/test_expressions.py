@@ -13,15 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ridgeline import (
-    Application,
-    InputPort,
-    Operator,
-    OutputPort,
-    RidgelineError,
-    Stream,
-    ValidationError,
-)
+from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError, Stream, ValidationError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import EventGenerator, generators
 from ridgeline.operators.frames._expressions import reads_other_rows, tree

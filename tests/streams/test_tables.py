@@ -10,15 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from ridgeline import (
-    Application,
-    InputPort,
-    Operator,
-    OutputPort,
-    RidgelineError,
-    Stream,
-    ValidationError,
-)
+from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError, Stream, ValidationError
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators import rate, tumbling
 from ridgeline.plan.edits import Repartition

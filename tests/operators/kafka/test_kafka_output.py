@@ -18,7 +18,6 @@ from ridgeline.operators.kafka import KafkaInput, KafkaOutput
 from ridgeline.operators.kafka._sink import KafkaSink
 from ridgeline.testing import (
     END_WINDOW,
-    CollectorSink,
     ConnectorRow,
     ConnectorTarget,
     Faults,
@@ -95,15 +94,6 @@ def test_kafka_to_kafka_with_failures(kafka, seed, tmp_path):
     run_local(app, checkpoint=tmp_path, interleave=seed, faults=faults)
     expected = {f"k{key}": list(range(key, 400, 7)) for key in range(7)}
     assert by_key(kafka, topic) == expected
-
-
-def test_a_run_that_continues_writes_what_follows(kafka, tmp_path):
-    topic = kafka.topic()
-    output = KafkaOutput(topic, key="key", servers=kafka.servers)
-    app = application(in_windows(totals(100), 10), output)
-    for _ in range(10):
-        run_local(app, checkpoint=tmp_path, windows=3)
-    assert [one["number"] for one in values(kafka, topic)] == list(range(100))
 
 
 def test_times_headers_tombstones_and_partitions(kafka):
@@ -208,17 +198,6 @@ def test_without_transactions_all_see_it(kafka):
     output = KafkaOutput(topic, key="key", servers=kafka.servers, transactional=False)
     run_local(application(in_windows(totals(50), 7), output))
     assert sorted(one["number"] for one in values(kafka, topic, "read_uncommitted")) == list(range(50))
-
-
-@pytest.mark.parametrize("format", ["json", "avro"])
-def test_formats_there_and_back(kafka, format):
-    topic = kafka.topic()
-    run_local(application(totals(20), KafkaOutput(topic, servers=kafka.servers, format=format)))
-    app = Application("back", window="20ms")
-    app.read("in", KafkaInput(topic, servers=kafka.servers, schema=Total, format=format, until="end")).write(
-        "sink", CollectorSink(Total)
-    )
-    assert run_local(app).collected("sink") == totals(20)
 
 
 class Cut(KafkaSink):

@@ -18,10 +18,7 @@ def main(folder):
     from ridgeline.engine.spark.session import start_context
     from support.examples.on_spark import EXAMPLES, ROUND_ROBIN, prove
 
-    settings = {
-        "spark.local.dir": f"{folder}/spark",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-    }
+    settings = {"spark.local.dir": f"{folder}/spark", "spark.sql.warehouse.dir": f"{folder}/warehouse"}
     began = time.monotonic()
     context = start_context(
         "ridgeline-examples", "local-cluster[2,1,1024]", settings, streaming=True, local_checkpoint=True

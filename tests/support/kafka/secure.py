@@ -19,12 +19,7 @@ from support.services import Kafka
 PASSWORD = "hunter2-" + "s3cret"
 SECONDS = 60
 _JAAS = "org.apache.kafka.common.security"
-_LISTENERS = {
-    "SASL": "SASL_PLAINTEXT",
-    "BOTH": "SASL_SSL",
-    "TLS": "SSL",
-    "EXPIRED": "SSL",
-}
+_LISTENERS = {"SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL", "TLS": "SSL", "EXPIRED": "SSL"}
 """Each listener's protocol: a user, a user over TLS, a client's certificate, a broker's that has expired."""
 
 

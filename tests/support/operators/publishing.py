@@ -169,3 +169,32 @@ def visible(folder: Path, read_before: dict[tuple[str, int], list[Any]] | None =
             known[key] = read(file)
         rows += known[key]
     return rows
+
+
+Life = tuple[Callable[[], None], Callable[[], None], Callable[[], None]]
+
+
+def die_at_any_step(steps: Steps, make: Callable[[int], Life], most: int = 1000) -> None:
+    """Kill a driver at each of its steps in turn, and let another one finish what it has begun.
+
+    `make(number)`: what a driver does in its life, what is done at each step, and at the end.
+    """
+    for survive in range(most):
+        live, look, finish = make(survive)
+
+        def each(number: int, what: str, survive: int = survive, look: Callable[[], None] = look) -> None:
+            look()
+            if number == survive:
+                raise KilledError(what)
+
+        steps.number, steps.each = 0, each
+        died = False
+        try:
+            live()
+        except KilledError:
+            died = True
+            live()
+        finish()
+        if not died:
+            break
+    assert 20 < survive < most - 1

@@ -182,14 +182,7 @@ def regions(context, uri, windows):
     return collected
 
 
-STEPS = {
-    "race": race,
-    "create": create,
-    "removed": removed,
-    "run": run,
-    "regions": regions,
-    "names": names,
-}
+STEPS = {"race": race, "create": create, "removed": removed, "run": run, "regions": regions, "names": names}
 
 
 def main(endpoint, *steps):
