@@ -2,7 +2,6 @@ import pytest
 
 from ridgeline.api import Application, InputPort, Locality, Operator, OutputPort, ProcessingMode
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
-from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.plan import PortRef, validate
 from support.plan.faulty_operators import chain
@@ -53,19 +52,6 @@ def test_schemas_flow_through_any() -> None:
     assert {stream.schema.type for stream in logical.streams} == {Payment}
     assert logical.operator("store").inputs["input"].type is Payment
     assert logical.operator("keep").outputs["passed"].type is Payment
-
-
-def test_properties_are_validated_on_copies() -> None:
-    app = chain(Application("test"))
-    authors = app.operators[0].operator
-    authors.count = 4
-    logical = validate(app, {"source.accounts": "[3, 4]", "source.count": "12", "store.path": "[1]"})
-    source = logical.operator("source").operator
-    assert source is not authors
-    assert (source.count, source.accounts) == (12, [3, 4])  # type: ignore[attr-defined]
-    assert (authors.count, authors.accounts) == (4, [1, 2])
-    assert logical.operator("store").operator.path == "[1]"  # type: ignore[attr-defined]
-    assert not [name for name in vars(source) if name.startswith(OWN)]
 
 
 @pytest.mark.guide("002", "Dynamic Application Modifications")

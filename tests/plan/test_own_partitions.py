@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from pydantic import Field
 
 from ridgeline.api import (
     Application,
     InputOperator,
     InputPort,
-    KeyedState,
     Operator,
     OutputPort,
     Partition,
     Partitioner,
     PartitionKeys,
     PortInfo,
-    State,
     StickyPartitioner,
 )
 from ridgeline.observe.plan_topology import topology_of
@@ -34,20 +31,8 @@ class Event(NamedTuple):
 
 
 class Topic(InputOperator):
-    """`limit` events of a topic a window, for two windows."""
-
     out = OutputPort(Event)
-    topic: str = "none"
-    limit: int = Field(1, gt=0)
     token: str = ""
-    window = State(0)
-
-    def emit_tuples(self) -> None:
-        for number in range(self.limit):
-            self.out.emit(Event(self.topic, self.window * self.limit + number))
-        self.window += 1
-        if self.window == 2:
-            self.finish()
 
 
 class Given(Partitioner):
@@ -61,31 +46,12 @@ class Given(Partitioner):
 
 
 class Join(Operator):
-    """Numbers of the left that the right has too."""
-
     left = InputPort(Event, key="number")
-    right = InputPort(Event, key="number")
-    rates = InputPort(Event, optional=True)
     both = OutputPort(Event)
     name: str = ""
-    seen = KeyedState(int, default=0)
 
     @left.process
-    def on_left(self, event: Event) -> None:
-        self._note(event, 1)
-
-    @right.process
-    def on_right(self, event: Event) -> None:
-        self._note(event, 2)
-
-    @rates.process
-    def on_rates(self, event: Event) -> None: ...
-
-    def _note(self, event: Event, bit: int) -> None:
-        before = self.seen[event.number]
-        self.seen[event.number] |= bit
-        if before != 3 and self.seen[event.number] == 3:
-            self.both.emit(Event("both", event.number))
+    def on_left(self, event: Event) -> None: ...
 
 
 def topics(partitioner: Partitioner | None, **attributes: Any) -> Application:
@@ -103,46 +69,29 @@ def test_secrets_of_partitions_are_masked() -> None:
     assert "hunter22" not in repr(topology_of(plan))
 
 
-def join_app(given: Any, **attributes: Any) -> Application:
-    app = Application("join", window="1s")
-    source = app.add_operator("source", ListInput(Event, []))
-    join = app.add_operator("join", Join(), partitioner=Given(given), **attributes)
-    app.add_stream("events", source.output, join.left, join.right)
-    app.add_stream("both", join.both, app.add_operator("sink", CollectorSink(Event)).input)
-    return app
-
-
-EVEN = PartitionKeys(1, frozenset({0}))
-ODD = PartitionKeys(1, frozenset({1}))
+def row(operator: Operator, given: Any) -> Application:
+    """An application with an operator of these partitions."""
+    attributes = {"partitioner": Given(given)}
+    operators: dict[str, Any] = {"source": ListInput(Event, []), "join": (operator, attributes)}
+    if isinstance(operator, Join):
+        operators["sink"] = CollectorSink(Event)
+    return in_a_row(Application("row", window="1s"), **operators)
 
 
 @pytest.mark.parametrize(
-    ("partitions", "attributes", "text"),
+    ("partitions", "text"),
     [
-        ([], {}, "gave 0 partitions; return at least one and at most 65536"),
-        ([Partition()] * 10**6, {}, "gave 1000000 partitions; return at least one and at most 65536"),
-        ([Partition()] * 3, {"partitions": 2}, "gave 3 partitions; 2 were asked for"),
-        ([Partition({"left": EVEN}), Partition({"left": EVEN})], {}, "are taken by partitions 0, 1"),
-        (
-            [Partition({"left": EVEN}), Partition({"left": PartitionKeys(1, frozenset())})],
-            {},
-            "are taken by no partition",
-        ),
-        ([Partition({"left": PartitionKeys("x", frozenset())})], {}, "gave partitions that are none"),  # type: ignore[arg-type]
-        (
-            [Partition({"left": EVEN}), Partition({"left": ODD, "wrong": ODD})],
-            {},
-            "`wrong` that is not there",
-        ),
-        ([Partition(properties={"nmae": "x"})], {}, "`Join` has no property `nmae`"),
-        ([Partition(), Partition(properties={"name": 3})], {}, "partition 1 wrong values: property `name`"),
-        ([Partition(attributes={"partitions": 3})], {}, "a partition has no attribute `partitions` of its"),
-        ([Partition(attributes={"vcores": 0})], {}, "attribute `vcores` must be at least 1; got 0"),
-        (None, {}, "gave None, which is no list of `Partition`"),
+        ([], "gave 0 partitions; return at least one and at most 65536"),
+        ([Partition()] * 10**6, "gave 1000000 partitions; return at least one and at most 65536"),
+        ([Partition({"left": PartitionKeys("x", frozenset())})], "gave partitions that are none"),  # type: ignore[arg-type]
+        ([Partition(properties={"nmae": "x"})], "`Join` has no property `nmae`"),
+        ([Partition(), Partition(properties={"name": 3})], "partition 1 wrong values: property `name`"),
+        ([Partition(attributes={"partitions": 3})], "a partition has no attribute `partitions` of its"),
+        ([Partition(attributes={"vcores": 0})], "attribute `vcores` must be at least 1; got 0"),
     ],
 )
-def test_hostile_partitioners_are_refused(partitions: Any, attributes: dict[str, Any], text: str) -> None:
-    faults = [str(fault) for fault in find_faults(join_app(partitions, **attributes))]
+def test_hostile_partitioners_are_refused(partitions: Any, text: str) -> None:
+    faults = [str(fault) for fault in find_faults(row(Join(), partitions))]
     assert len(faults) == 1
     assert text in faults[0]
     assert faults[0].startswith("`join`: ")
@@ -157,9 +106,5 @@ def test_what_has_no_effect_is_refused() -> None:
     assert [fault.what for fault in find_faults(app)] == [
         "attribute `partitioner` would do nothing: an input operator has no tuples to divide"
     ]
-    given = Given([Partition(properties={"label": "x"})])
-    app = in_a_row(
-        Application("one"), source=ListInput(Event, []), sink=(Sink(Event), {"partitioner": given})
-    )
-    (fault,) = find_faults(app)
+    (fault,) = find_faults(row(Sink(Event), [Partition(properties={"label": "x"})]))
     assert "its publisher works for all partitions at once" in str(fault)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ridgeline import Application, Locality
-from ridgeline.plan import plan_application, validate
+from ridgeline.plan import validate
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.validation import find_faults
 from support.plan.faulty import are
@@ -30,19 +30,6 @@ def test_a_stream_has_its_locality_from_outside() -> None:
     assert localities(app, {}) == {"in": None, "m.to0": None, "out": None}
     found = localities(app, {"stream.m.to0.locality": "container_local", "stream.in.locality": "NODE_LOCAL"})
     assert found == {"in": Locality.NODE_LOCAL, "m.to0": Locality.CONTAINER_LOCAL, "out": None}
-
-
-def test_the_outside_wins_over_the_code_and_containers_show_it() -> None:
-    def containers(locality: str | None, outside: dict[str, str]) -> int:
-        app = around(Checked(limit=1))
-        app.set_attribute("in", locality=locality)  # type: ignore[call-overload]
-        return len(plan_application(app, {}, outside).execution.stages)
-
-    together, apart = containers("CONTAINER_LOCAL", {}), containers("NODE_LOCAL", {})
-    assert apart == together + 1
-    assert containers("CONTAINER_LOCAL", {"stream.in.locality": "NODE_LOCAL"}) == apart
-    assert containers("NODE_LOCAL", {"stream.in.locality": "THREAD_LOCAL"}) == together
-    assert containers(None, {}) == together
 
 
 def test_a_specification_has_what_was_set() -> None:

@@ -7,15 +7,6 @@ from ridgeline import SystemClock
 from ridgeline.testing import SteppingClock
 
 
-def test_time_stands_still_until_it_is_advanced():
-    clock = SteppingClock()
-    assert (clock.now(), clock.monotonic()) == (datetime(2026, 1, 1, tzinfo=UTC), 0.0)
-    clock.advance(1.5)
-    assert clock.wait(2) is False
-    assert clock.wait(-1) is False
-    assert (clock.now(), clock.monotonic()) == (datetime(2026, 1, 1, 0, 0, 3, 500_000, tzinfo=UTC), 3.5)
-
-
 def test_time_does_not_go_back():
     with pytest.raises(ValueError, match=r"^time cannot go back; got -1 seconds$"):
         SteppingClock().advance(-1)

@@ -60,15 +60,3 @@ def uncorrected(run, window):
     events = [event for event in run.events if getattr(event, "window_id", None) == window]
     found = operator_latencies(topology, assemble(topology, events, ClockOffsets()))
     return {topology.by_id[number].title: 1000 * latency.latency for number, latency in found.items()}
-
-
-def test_tables_of_unknown_operators_and_windows():
-    run = run_local(diamond(), windows=2)
-
-    with pytest.raises(KeyError, match="`X` is not an operator of this application; known are `A`, `B`, `C`"):
-        run.record_age("X")
-    with pytest.raises(KeyError, match="window 7 is not known; kept are 0 to 1"):
-        run.latency(7)
-    assert run.record_age("B").num_rows == 0
-    assert run.progress().num_rows >= 0
-    assert run.windows(1)["window_id"].to_pylist() == [1]
