@@ -15,7 +15,6 @@ from ridgeline.api.errors import (
     ContainerAbortError,
     Failure,
     FencedError,
-    described,
 )
 
 FAILURE = Failure(
@@ -60,24 +59,6 @@ def test_errors_survive_pickling(error):
     assert str(back) == str(error)
     assert vars(back) == vars(error)
     assert isinstance(back, RidgelineError)
-
-
-class LeavingError(Exception):
-    def __str__(self):
-        raise SystemExit
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ValueError("no"), "ValueError: no"),
-        (ValueError(), "ValueError"),
-        (ValueError("\ud800"), "ValueError: \\ud800"),
-        (LeavingError(), "LeavingError: <its text cannot be had: SystemExit>"),
-    ],
-)
-def test_an_exception_is_described_whatever_its_text_does(error, text):
-    assert described(error) == text
 
 
 def test_a_failure_s_texts_are_capped():

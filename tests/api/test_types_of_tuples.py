@@ -27,7 +27,6 @@ from ridgeline import (
     stable_hash,
 )
 from ridgeline.testing import CollectorSink, ListInput, run_local
-from support.testing.shares import share
 
 
 class Colour(enum.Enum):
@@ -164,16 +163,6 @@ def test_tuples_come_back_equal(kind: Any) -> None:
     found = schema.decode(schema.encode(rows))
     assert found == rows
     assert types_of(found) == types_of(rows)
-
-
-@pytest.mark.parametrize(("kind", "partitions"), share(2, TUPLES, [1, 3]))
-def test_tuples_pass_through_applications(kind: Any, partitions: int) -> None:
-    app = Application("types")
-    stream = app.read("in", ListInput(kind, TUPLES[kind]))
-    kept = stream.filter("kept", lambda row: row is not None, partitions=partitions)
-    kept.write("sink", CollectorSink(kind))
-    found = run_local(app).collected("sink")
-    assert sorted(map(repr, found)) == sorted(map(repr, TUPLES[kind]))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 import pytest
@@ -49,24 +48,11 @@ def application() -> Application:
     return app
 
 
-def expected(window: int) -> list[Count]:
-    totals = Counter("".join(WINDOWS[: window + 1]))
-    return sorted(Count(word, totals[word]) for word in set(WINDOWS[window]))
-
-
 def test_a_named_fault_strikes_where_it_says():
     faults = Faults(only=["kill w1 counting[0] call 1", "exception w3 counting[1] end"], quiet=True)
     run = run_local(application(), faults=faults)
     assert [window for window, _, _ in run.retries] == [1, 3]
     assert "`kill w1 counting[0] call 1` kills the container" in run.retries[0][2]
-
-
-def test_a_driver_that_is_killed_is_followed_by_another_one():
-    faults = Faults(only=["restart w2", "restart w4"], quiet=True)
-    run = run_local(application(), faults=faults, windows=5)
-    assert [str(fault) for fault in faults.struck] == ["restart w2", "restart w4"]
-    assert run.window_ids == [0, 1, 2, 3, 4]
-    assert [sorted(run.collected("sink", window)) for window in range(5)] == list(map(expected, range(5)))
 
 
 @pytest.mark.parametrize(

@@ -188,26 +188,6 @@ def test_errors_are_counted_and_kept():
     assert run.tuples_out("balances") == 4
 
 
-def test_what_is_collected_has_the_schema_asked_for():
-    app = Application("kinds", window="1s")
-    source = app.add_operator("source", ListInput(Payment, [(1, 5)]))
-    arrow = pa.schema([("account", pa.int64()), ("cents", pa.int64())])
-    collectors = {
-        "same": CollectorSink(Payment),
-        "arrow": CollectorSink(arrow),
-        "object": CollectorSink(object),
-        "any": CollectorSink(),
-    }
-    app.add_stream(
-        "payments", source.output, *(app.add_operator(name, sink).input for name, sink in collectors.items())
-    )
-    run = run_local(app)
-    assert run.collected("same") == run.collected("object") == [Payment(1, 5)]
-    assert type(run.collected("object")[0]) is Payment
-    assert run.collected("arrow") == run.collected("any") == [{"account": 1, "cents": 5}]
-    assert run.collected("same", window=7) == []
-
-
 def test_only_collectors_collect():
     run = run_local(balances([(1, 1)]))
     with pytest.raises(KeyError, match="`balances` is not a `CollectorSink`; known are `sink`"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ridgeline.api import Application, ValidationError
-from ridgeline.plan import describe, plan_application, to_dict, validate
+from ridgeline.plan import plan_application, validate
 from support.plan.faulty import are
 from support.plan.parts import Balances, Store, payments_app
 
@@ -55,16 +55,6 @@ def test_physical_unifiers_have_attributes_of_their_own() -> None:
     assert unifier.attributes["gpus"] == 1
     assert unifier.attributes["processing_mode"] == "EXACTLY_ONCE"
     assert unifier.attributes["application_window_count"] == 5
-
-
-def test_plans_show_what_was_given() -> None:
-    plan = plan_application(
-        payments_app(), {}, {"top.port.top.unifier_limit": 4, "top.unifier.top.vcores": 2, "top.vcores": 3}
-    )
-    top = next(one for one in to_dict(plan)["logical"]["operators"] if one["name"] == "top")  # type: ignore[index]
-    assert top["ports"] == {"top": {"unifier_limit": 4}}
-    assert top["unifiers"] == {"top": {"vcores": 2}}
-    assert "vcores=3 port.top.unifier_limit=4 unifier.top.vcores=2" in describe(plan)
 
 
 def test_all_faults_of_ports_at_once() -> None:

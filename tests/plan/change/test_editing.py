@@ -124,8 +124,6 @@ def test_an_operator_that_cannot_be_made_is_one_fault() -> None:
     for spec, text in [
         ({}, "`x.class`: `class` is missing"),
         ({"class": "nowhere.X"}, "`x.class`: there is no module `nowhere`"),
-        ({"class": f"{PARTS}.Payment"}, "is no `Operator`"),
-        ({**STORE, "propertys": {}}, "there is no key `propertys` here"),
         ({**STORE, "ports": {"inptu": {"memory_mb": 3}}}, "has no port `inptu`; did you mean `input`?"),
         ({**STORE, "properties": {"path": {"$env": "NO_SUCH"}}}, "is not in the environment"),
     ]:
