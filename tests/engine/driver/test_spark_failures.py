@@ -10,12 +10,6 @@ from support.engine.on_spark import run_on_spark
 
 pytestmark = pytest.mark.spark
 
-SUMS = [sum(range(10 * window + 10)) for window in range(10)]
-
-
-def sums(run):
-    return [number.value for number in run.collected("store")]
-
 
 @pytest.mark.guide("002", "Run Time")
 def test_error_names_application_operator_partition_window_and_tuple(spark_context, tmp_path):
@@ -35,22 +29,6 @@ def test_error_names_application_operator_partition_window_and_tuple(spark_conte
     assert run.ids == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("failures", "on_error"), [(1, "STOP"), (3, "RETRY")])
-def test_window_that_fails_for_a_while_is_committed_once(spark_context, tmp_path, failures, on_error):
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    app = sum_application(FailingSum(bad=35, failures=failures, folder=str(notes)), on_error=on_error)
-
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint")
-
-    assert len(list(notes.iterdir())) == failures  # Spark tries nothing again by itself
-    attempts = [retry.attempt for retry in run.retries if retry.window_id == 3]
-    assert attempts == [attempt + 1 for attempt in range(failures)]
-    assert min(retry.window_id for retry in run.retries) == 3  # in slots, later ones in flight run again too
-    assert run.ids == list(range(10))
-    assert sums(run) == SUMS
-
-
 class Holder(Sum):
     """Holds what cannot travel to a worker."""
 
@@ -68,6 +46,3 @@ def test_operator_that_cannot_be_pickled_is_named(spark_context, tmp_path):
         "operator `total` cannot be sent to the workers: its `lock` is <unlocked _thread.lock object at "
     )
     assert str(error).endswith("(cannot pickle '_thread.lock' object); make it in `setup`")
-
-
-# The checkpoint folder --------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,16 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ridgeline import Application, DeadLetter, OnError
-from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
+from ridgeline.api.errors import RidgelineError
 from ridgeline.operators import SparkInput
-from support.engine.applications import FailingSum, Number, sink
+from support.engine.applications import Number, sink
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import (
     folder_application,
     python_beside_spark,
-    rate_application,
 )
-from support.manifests import newest_file
 
 pytestmark = pytest.mark.spark
 
@@ -78,70 +75,6 @@ def test_python_input_ticks_with_spark_source(spark_context, tmp_path):
 
     expected = [(sum(range(min(45, 10 * window + 10))), odd_sum(100 * window + 100)) for window in range(6)]
     assert sums(first) + sums(second) == expected
-
-
-def test_failing_operator_is_named_and_its_window_repeated(spark_context, tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-    attributes = {"total.recovery_attempts": "0"}
-
-    first, error = run_on_spark(
-        rate_application(FailingSum(bad=151)),
-        spark_context,
-        checkpoint,
-        attributes=attributes,
-        expect=OperatorError,
-    )
-    second = run_on_spark(rate_application(), spark_context, checkpoint, windows=2)
-
-    assert (
-        "operator `total` (partition 0) of application `rate` failed in window 1 in `process of port numbers`"
-        in str(error)
-    )
-    assert "cannot add 151; the tuple was Number(value=151)" in str(error)
-    assert first.ids + second.ids == [0, 1, 2]
-    assert sums(first) + sums(second) == [odd_sum(100 * window + 100) for window in range(3)]
-
-
-def broken(frame):
-    return frame.select("values")
-
-
-def test_a_journal_behind_the_offset_log_is_refused(spark_context, tmp_path, monkeypatch):
-    """Over Hadoop's FileSystem, where nothing notes after each commit how far the journal goes."""
-    monkeypatch.setattr("ridgeline.engine.driver.run.launch.is_local", lambda uri: False)
-    checkpoint = tmp_path / "checkpoint"
-    folder = f"file:{checkpoint}"
-    run_on_spark(rate_application(), spark_context, folder, windows=3)
-    for _ in range(2):
-        newest_file(checkpoint).unlink()
-
-    _, error = run_on_spark(rate_application(), spark_context, folder, windows=1, expect=CheckpointError)
-
-    found = r"is at window \d, but the last commit is that of window 0"
-    remedy = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
-    assert re.fullmatch(rf"Spark's log `{folder}/spark` {found}; {remedy}", str(error))
-
-
-@pytest.mark.slow
-def test_source_that_fails_while_it_runs_is_reported(spark_context, tmp_path):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    write("parquet", folder, "0", range(10))
-
-    def add_nonsense(run, summary):
-        (folder / "nonsense.parquet").write_text("this is no parquet file")
-
-    run, error = run_on_spark(
-        folder_application("parquet", folder),
-        spark_context,
-        tmp_path / "checkpoint",
-        windows=2,
-        each=add_nonsense,
-        expect=RidgelineError,
-    )
-
-    assert run.ids == [0]
-    assert "nonsense.parquet" in str(error)
 
 
 def failing_half_way(frame):

@@ -1,13 +1,9 @@
 """Inputs that threads push tuples into, and what stands behind them."""
 
-import resource
 import threading
 from contextlib import suppress
-from pathlib import Path
 from queue import Queue
 from typing import ClassVar
-
-from pydantic import Field
 
 import socket_lines
 from ridgeline import Application, InputPort, Operator, OutputPort, PushInput
@@ -82,31 +78,21 @@ def fed(kind=Fed, **properties):
     return app, feed
 
 
-class Slow(Operator):
-    """Takes so long for each thousand lines; notes the most memory of its process (MiB) in a file."""
+class Lines(Operator):
+    """Emits how many lines it got at once."""
 
     lines = InputPort(socket_lines.Line)
     numbers = OutputPort(Number)
-    seconds: float = Field(default=0.0, ge=0)
-    notes: str = ""
 
     @lines.process_batch
     def take(self, batch):
-        self.context.clock.wait(self.seconds * batch.num_rows / 1_000)
         self.numbers.emit(Number(batch.num_rows))
-
-    def end_window(self):
-        if self.notes:
-            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-            with Path(self.notes).open("a", encoding="utf-8") as notes:
-                notes.write(f"{most}\n")
 
 
 class Sender:
     """Sends lines from a thread until the application has them all, whatever becomes of connections."""
 
     def __init__(self, lines, port):
-        self.connected = 0
         self.over = threading.Event()
         self._lines = lines
         self._port = port
@@ -117,7 +103,6 @@ class Sender:
         while not self.over.wait(0.02):
             with suppress(OSError, ValueError):
                 socket_lines.send(self._lines, port=self._port)
-                self.connected += 1
 
     def end(self):
         self.over.set()

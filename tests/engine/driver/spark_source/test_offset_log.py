@@ -10,7 +10,7 @@ from ridgeline.measure.events import StateWarning
 from ridgeline.operators import SparkInput
 from support.engine.applications import Counter, Number, sink
 from support.engine.on_spark import run_on_spark
-from support.engine.spark_sources import folder_application, mixed_application, rate_application
+from support.engine.spark_sources import folder_application, rate_application
 from support.manifests import forget_last, last_of
 
 pytestmark = pytest.mark.spark
@@ -191,20 +191,6 @@ def test_a_log_lost_altogether_is_written_again_where_the_commit_has_it_all(spar
     assert second.ids == [3, 4, 5]
     assert first.collected("store") + second.collected("store") == whole
     assert len(second.of_type(StateWarning)) >= 2
-
-
-def test_other_sources_are_refused(spark_context, tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-    run_on_spark(rate_application(), spark_context, checkpoint, windows=2)
-    assert list(last_of(checkpoint).offsets.sources) == ["numbers"]
-    app = rate_application()
-    source = SparkInput(
-        format="rate-micro-batch", options={"rowsPerBatch": 50}, schema=app.operators[0].operator.schema
-    )
-    other = mixed_application((source, "output"))
-    other.name = "rate"
-    _, error = run_on_spark(other, spark_context, checkpoint, windows=1, expect=CheckpointError)
-    assert "`--drop-state total` drops it" in str(error)
 
 
 def test_a_source_is_not_added_to_windows_without_one(spark_context, tmp_path):
