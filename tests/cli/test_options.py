@@ -9,7 +9,7 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import options_of
 from ridgeline.cli.load import application_arguments
 from ridgeline.cli.settings import RunSettings
-from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
+from ridgeline.engine.process.log_channel import LogFormat
 
 
 def settings(texts):
@@ -98,18 +98,6 @@ def test_arguments_of_an_application(texts, expected):
 )
 def test_wrong_arguments_of_an_application(texts, expected):
     assert expected in refused(application_arguments, "app.py", example, texts)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ((None, None, LogFormat.TEXT), None),
-        ((LogLevel.DEBUG, None, LogFormat.JSON), LogSettings(LogLevel.DEBUG, LogFormat.JSON, None)),
-        ((None, "run.log", LogFormat.TEXT), LogSettings(LogLevel.INFO, LogFormat.TEXT, "run.log")),
-    ],
-)
-def test_logs_are_written_if_asked_for(given, expected):
-    assert options.log_settings(*given) == expected
 
 
 def test_a_format_of_no_log():

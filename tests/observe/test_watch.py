@@ -50,22 +50,6 @@ def test_subscribers_hear_of_events_in_order_once_they_are_folded():
     assert [who for who, event, _ in heard if isinstance(event, ApplicationEnded)] == ["second"]
 
 
-def test_a_subscriber_that_raises_is_dropped_and_the_others_go_on():
-    watch, heard = watched(), []
-
-    def fails(_event):
-        heard.append("fails")
-        raise ValueError
-
-    watch.subscribe(fails)
-    watch.subscribe(lambda _event: heard.append("works"))
-    for event in begin(0):
-        watch.observe(event)
-
-    assert heard == ["fails", "works", "works"]
-    assert watch.subscribers_dropped == 1
-
-
 def test_who_subscribes_from_a_callback_hears_of_the_next_event():
     watch, heard = watched(), []
     watch.subscribe(lambda _event: watch.subscribe(heard.append) if not heard else None)

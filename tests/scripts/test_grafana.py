@@ -70,17 +70,6 @@ def test_labels_exist():
                 assert set(re.findall(r"\{\{(\w+)\}\}", query.legend)) <= known | {"le"}
 
 
-def test_brackets_of_queries_match():
-    for expression in expressions():
-        opened = []
-        for sign in re.sub(r'"[^"]*"', "", expression):
-            if sign in "([{":
-                opened.append(")]}"["([{".index(sign)])
-            elif sign in ")]}":
-                assert opened.pop() == sign, expression
-        assert not opened, expression
-
-
 @pytest.mark.parametrize(
     ("query", "expression"),
     [

@@ -1,12 +1,18 @@
 """What a handle asks for, of an application that runs in this process."""
 
+from __future__ import annotations
+
 import pytest
 
 from ridgeline import ChangeError, StickyPartitioner
+from ridgeline.operators._sql_engine import QueryError
 from ridgeline.plan.edits import RemoveSink, Repartition, SetProperty
 from ridgeline.service.change_client import ChangeClient
+from ridgeline.service.queries import Queries, QueryRequest, queries_of, tables_of
+from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import CollectorSink, NullSink
 from support.service.living import Number, Sums, living
+from support.waiting import PATIENCE_SECONDS
 
 
 class LiveClient(ChangeClient):
@@ -122,3 +128,55 @@ def test_a_killed_application_takes_no_change(app, handle):
     with pytest.raises(ChangeError, match=r"is not made, since `numbers` has failed: .* killed by Python"):
         handle.set_property("sums", "factor", 2)
     app.failure = None
+
+
+# Queries of an application that runs: inserted, read, ended, refused, abandoned -----------------------------
+
+
+@pytest.fixture
+def stream(app):
+    """The name of the stream that the numbers are on."""
+    return next(one.name for one in app.run.plan.logical.streams if str(one.source) == "numbers.output")
+
+
+def names(app):
+    return {one.name for one in app.run.plan.logical.operators}
+
+
+def alive():
+    return True
+
+
+def tables(app, sql, times=0, **options):
+    queries = queries_of(app.run)
+    name = queries.add(QueryRequest(sql, times=times, **options), "test", PATIENCE_SECONDS)
+    return name, tables_of(queries, name, None, times, alive)
+
+
+def test_a_query_that_nobody_reads_is_removed(app, stream, wait_until):
+    queries = Queries(app.run, lease=0.2)
+    before = names(app)
+    name = queries.add(QueryRequest(f"select * from {stream}"), "test", PATIENCE_SECONDS)
+    wait_until(lambda: names(app) == before, "the query is removed")
+    found, why = queries.read(name, 10**9, 0)
+    assert not found
+    assert "nobody has read it" in why
+
+
+def test_a_change_may_take_the_stream_away(app, wait_until):
+    streams = {str(one.source): one.name for one in app.run.plan.logical.streams}
+    name, found = tables(app, f"select * from {streams['sums.output']}")
+    next(found)
+    edits = (RemoveSink(streams["sums.output"], f"{name}.first"),)
+    asked = app.run.changes.ask(EditPlan(edits), "test")
+    assert asked.done.wait(PATIENCE_SECONDS)
+    assert asked.state == "APPLIED", asked.reason
+    assert name not in names(app)
+    with pytest.raises(QueryError):
+        list(found)
+
+
+def test_an_application_that_has_ended_has_no_queries(app, stream):
+    app.end_windows()
+    with pytest.raises(ChangeError, match="runs no more"):
+        tables(app, f"select * from {stream}")

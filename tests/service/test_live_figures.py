@@ -4,13 +4,11 @@ from random import Random
 
 import pytest
 
-from ridgeline.engine.driver.run.changes import Changes, changed_event
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned
 from ridgeline.measure.measurement import Measurement
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
-from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import Faults, run_local
 from support.depth import deep
 from support.service.live import TUPLES, application
@@ -104,17 +102,6 @@ def test_random_changes_with_faults_lose_nothing_in_the_figures(seed):
     assert len(run.watch.operators()) == len(run.plan.physical.operators)
     plain = run_local(application(), windows=windows)
     assert sorted(run.collected("sink")) == sorted(plain.collected("sink"))
-
-
-def test_a_change_that_is_withdrawn_is_reported():
-    watch, changes = Watch(lambda: 5.0), Changes()
-    changes.withdrawn = lambda asked: watch.observe(changed_event(asked, 5.0, 1))
-    asked = changes.ask(EditPlan((Repartition("sums", 3),), "too slow"), "ann")
-    changes.withdraw(asked.change.number)
-    changes.withdraw(asked.change.number)
-    (row,) = watch.changes()
-    found = [row[name] for name in ("state", "who", "note", "planVersion")]
-    assert found == ["WITHDRAWN", "ann", "too slow", None]
 
 
 def test_the_last_hours_of_an_operator_and_of_the_application_are_kept(run):

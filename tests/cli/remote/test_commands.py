@@ -129,13 +129,6 @@ def test_what_is_set_and_where_a_container_is(ridgeline_command):
         assert (result.exit_code, reason in result.stderr) == (2, True), words
 
 
-def test_containers(ridgeline_command, running):
-    found = lines(ridgeline_command("list-containers"))
-    assert " ".join(found[0].split()) == "id state host pid stage last heartbeat sent operators"
-    assert found[1].split()[:3] == ["0", "IDLE", "host"]
-    assert len(found) == 1 + len(PLAN.execution.containers)
-
-
 def test_plans(ridgeline_command, running):
     logical = lines(ridgeline_command("show-logical-plan"))
     first = " ".join(line.split()[0] for line in logical if line)

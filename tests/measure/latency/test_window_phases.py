@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from ridgeline.measure.events import ApplicationPlanned, SparkTrigger, WindowPlanned
+from ridgeline.measure.events import ApplicationPlanned, WindowPlanned
 from ridgeline.measure.latency.window_phases import phase_table
 from support.measure.simulated_window import BASE, graph, reported, run
 
@@ -68,24 +68,3 @@ def test_windows_that_overlap_come_more_often_than_they_take():
     table = phase_table([planned(), *overlapping], warm_up=0)
     assert table.whole.median > table.every_seconds == pytest.approx(0.05)
     assert "between windows" not in by_phase(table)
-
-
-def test_sparks_account_comes_late_and_is_taken_in():
-    first, second = times_of(0), times_of(1)
-    account = {"latestOffset": 0.002, "walCommit": 0.004, "commitOffsets": 0.005, "triggerExecution": 0.09}
-    trigger = SparkTrigger(second.published, 0, first.began - 0.01, account)
-    found = by_phase(phase_table([planned(), *events_of(first), *events_of(second), trigger], warm_up=0))
-    assert (found["offset log"].first, found["commit log"].first) == pytest.approx((0.004, 0.005))
-    assert "between windows" not in found  # Spark's account has all of it
-    assert sum(phase.first for phase in found.values()) == pytest.approx(0.09)
-
-
-def test_clocks_of_hosts_are_corrected():
-    away = {"away": lambda at: at + 5.0}
-    events = [
-        event
-        for window in range(20)
-        for event in reported(TOPOLOGY, times_of(window), {0: "driver", 1: "away"}, away)
-    ]
-    assert phase_table([planned(), *events]).explained > 0.95
-    assert by_phase(phase_table([planned(), *events]))["user code"].median == pytest.approx(0.030, abs=1e-3)

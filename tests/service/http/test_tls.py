@@ -129,15 +129,6 @@ def test_a_browser_is_held_to_it_by_names_of_more_than_this_host(serve, authorit
         assert ("strict-transport-security" in headers) is strict, host
 
 
-def test_the_cookie_of_the_page_goes_by_tls_only(serve, authority):
-    server = serve(with_files(authority.sign("web")), token="mine")
-    own = {"Origin": f"https://127.0.0.1:{server.port}", "Sec_Fetch_Site": "same-origin"}
-    given = {"token": "mine"}
-    status, _, headers = ask(server, "/page/session", "POST", given, context=trusting(authority), **own)
-    assert status == 200
-    assert "; secure" in headers["set-cookie"].lower()
-
-
 # Strangers --------------------------------------------------------------------------------------------------
 
 
