@@ -259,6 +259,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Bytes", "timeseries", 6, (Query("source_backlog_bytes", ("operator",), "{{operator}}"),)),
         Panel("Seconds", "timeseries", 6, (Query("source_backlog_seconds", ("operator",), "{{operator}}"),)),
+        Panel(
+            "Oldest that waits",
+            "timeseries",
+            6,
+            (
+                Query("source_oldest_seconds", ("operator",), "{{operator}}"),
+                Query("oldest_waiting_seconds", legend="application"),
+            ),
+        ),
         Panel("Sources' verdicts", "table", 6, (Query("source_verdict"),)),
     ),
     "Queues": (

@@ -13,6 +13,7 @@ from support.waiting import PATIENCE_SECONDS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 APP = """
+import os
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -40,7 +41,7 @@ class Hangs(Operator):
     def take(self, number):
         self.seen[number.value % 7] += 1
         if number.value == 105 and not Path("hung").exists():
-            Path("hung").touch()
+            Path("hung").write_text(str(os.getpid()))
             time.sleep(100_000)
         self.output.emit(number)
 
@@ -60,14 +61,15 @@ def written(folder):
 def test_a_container_that_hangs_is_ended_by_hand(ridgeline_process, ridgeline_command, tmp_path, wait_until):
     (tmp_path / "hang.py").write_text(APP)
     run = ridgeline_process("run", "hang.py", "--master", "local[4]", "--checkpoint", "state", "--quiet")
-    wait_until((tmp_path / "hung").exists, "the operator to hang")
+    file = tmp_path / "hung"
+    pid = int(wait_until(lambda: file.exists() and file.read_text(), "the operator to hang"))
 
     waited = ridgeline_command("wait", "hang", "0.5")
     assert waited.exit_code == 1
     assert "`hang` still runs after 0.5 s" in waited.stderr
 
     listed = json.loads(ridgeline_command("list-containers", "hang", "--json").stdout)["containers"]
-    hung = next(one for one in listed if "hangs" in " ".join(one["operators"].values()))
+    hung = next(one for one in listed if one["pid"] == pid)
     unknown = ridgeline_command("kill-container", "hang", hung["id"], "99")
     assert unknown.exit_code == 2, unknown.output
     again = json.loads(ridgeline_command("list-containers", "hang", "--json").stdout)["containers"]
