@@ -132,48 +132,40 @@ def test_times_from_a_step_are_times() -> None:
     assert faults(steps, timed=False) == []
 
 
-TABLES = "whose values cannot be keys; take other columns, or make"
+NO_KEY = "whose values cannot be keys; take"
 ANOTHER = "of another one, `another`"
+NO_SCHEMA = "property `schema` of `Map` is required"
+MINUTE, N = tumbling("1m"), {"n": agg.count()}
+
+
+def by_its_end(orders: Stream[Any]) -> Any:
+    return orders.rename("named", {"cents": "window_end"}).group_by("window_end").window(MINUTE)
+
+
 FAULTS: list[tuple[Steps, *tuple[str, ...]]] = [
     # one cause is one fault
     (
-        lambda s: s.window(tumbling("1m")).aggregate("step", n=agg.sum("centss")).select("more", "n"),
-        "there is no column `centss`",
+        lambda s: s.window(MINUTE).aggregate("step", n=agg.sum("centss")).select("more", "n"),
+        "no column `centss`",
     ),
-    (lambda s: no_schema(s).select("step", "none"), "property `schema` of `Map` is required"),
-    (lambda s: no_schema(s).explode("step", "none"), "property `schema` of `Map` is required"),
-    (
-        lambda s: no_schema(s).group_by("none").aggregate("step", n=agg.count()),
-        "property `schema` of `Map` is required",
-    ),
+    (lambda s: no_schema(s).select("step", "none"), NO_SCHEMA),
+    (lambda s: no_schema(s).explode("step", "none"), NO_SCHEMA),
+    (lambda s: no_schema(s).group_by("none").aggregate("step", **N), NO_SCHEMA),
     (
         lambda s: s.app.read("late", ListInput(Order, [], "time", lateness="soon")).sort_within("step"),
         "is 'soon'; must be a number of seconds",
     ),
     # what a run would have met
-    (lambda s: items(s).group_by("tags").aggregate("step", n=agg.count()), "the key column `tags`", TABLES),
-    (
-        lambda s: items(s).group_by("tags").window(tumbling("1m")).aggregate("step", n=agg.count()),
-        "the key column `tags` is list<item: string>, whose values cannot be keys; take",
-    ),
-    (
-        lambda s: items(s).aggregate("step", n=agg.only(agg.count(), "tags", ["a"])),
-        "column `tags` is list<item: string>, which is compared with nothing; name one of plain values",
-    ),
-    (
-        lambda s: s.aggregate("step", n=agg.sum(agg.count())),  # type: ignore[arg-type]
-        "its column is the aggregate `count`, and an aggregate takes a column; aggregate the results",
-    ),
+    (lambda s: items(s).group_by("tags").aggregate("step", **N), "the key column `tags`", NO_KEY),
+    (lambda s: items(s).group_by("tags").window(MINUTE).aggregate("step", **N), "list<item: string>", NO_KEY),
+    (lambda s: items(s).aggregate("step", n=agg.only(agg.count(), "tags", ["a"])), "`tags`", "plain values"),
+    (lambda s: s.aggregate("step", n=agg.sum(agg.count())), "aggregate `count`", "aggregate the results"),  # type: ignore[arg-type]
     (lambda s: s.map("step", either), "is <function either"),  # type: ignore[arg-type]
     (lambda s: s.map("step", lambda left, right: right, Order), "the parameters (left, right)"),
     (lambda s: s.split("step", lambda: True)[0], "the predicate must take one argument", "parameters ()"),
     (lambda s: s.enrich("step", look_up), "must take one argument, the tuple", "parameters (order, table)"),
     (lambda s: s.select("step", "*"), "`with_columns` keeps all columns"),
-    (
-        lambda s: s.map("step", lambda _: Both((1, 2)), Both),
-        "no column type; use list[...] for",
-        "NamedTuple",
-    ),
+    (lambda s: s.map("step", lambda _: Both((1, 2)), Both), "no column type; use list[...]", "NamedTuple"),
     (lambda s: s.map("step", lambda _: Bag(set()), Bag), "no column type; use list[...] of the items"),
     (lambda s: s.map("step", lambda _: Either(1), Either), "one type; use that, a field for each, or a port"),
     (lambda s: s.map("step", lambda _: Anything(1), Anything), "say what it is; a port of `object` takes"),
@@ -188,74 +180,45 @@ FAULTS: list[tuple[Steps, *tuple[str, ...]]] = [
     (lambda s: s.sample("step", 1.5), "share"),
     (lambda s: s.limit_rate("step", -1), "rate"),
     (lambda s: s.union("step", s.map("short", shortened)), "cents"),
-    (lambda s: s.group_by("idnt").window(tumbling("1m")).aggregate("step", n=agg.count()), "idnt"),
+    (lambda s: s.group_by("idnt").window(MINUTE).aggregate("step", **N), "idnt"),
     # what a call says
     (lambda s: s.group_by("ident").filter("step", "cents > 0"), "call `filter` before `group_by`"),
     (lambda s: s.group_by("ident").write("out"), "call `write` before `group_by`"),
-    (lambda s: s.window(tumbling("1m")).write("out"), "aggregate the windows first: `.aggregate("),
+    (lambda s: s.window(MINUTE).write("out"), "aggregate the windows first: `.aggregate("),
     (lambda s: s.table("step", "ident").write("out"), "its rows are a stream: `.changes.write(...)`"),
     (
         lambda s: s.split("step", "cents > 0").write("out"),
-        "take them apart: `matching, others = stream.split(...)`, then `matching.write(...)`",
+        "take them apart: `matching, others = stream.split(",
     ),
     (lambda s: s.group_by(lambda order: order.ident), "`group_by` takes names of columns, but got"),
     (lambda s: s.detect("step", absence("5s")), 'it needs a key: `.group_by("key").detect(...)`'),
     (lambda s: s.count(), 'it is an aggregate: `.aggregate("totals", count=agg.count(...))`'),
     (lambda s: s.fliter("step", "cents > 0"), "has no step `fliter`; did you mean `filter`?"),
     (lambda s: s.branch("step", small="cents < 5").smal, "step", "smal"),
+    (lambda s: s.deduplicate("step", "ident").duplicates, "`app.stream(stream.point.operator.duplicates)`"),
     (
-        lambda s: s.deduplicate("step", "ident").duplicates,
-        "`app.stream(stream.point.operator.duplicates)` is that of its port `duplicates`",
+        lambda s: s.aggregate("step", total="sum(cents)", **N),
+        "`total` of step `step`",
+        "no aggregate; give one",
     ),
-    (
-        lambda s: s.aggregate("step", n=agg.count(), total="sum(cents)"),
-        "`total` of step `step` is 'sum(cents)', which is no aggregate; give one, such as",
-    ),
-    (
-        lambda s: s.aggregate("step", n=agg.count(), partition=2),
-        "`partition` of step `step` is 2, which is no aggregate",
-        "; or did you mean `partitions`?",
-    ),
+    (lambda s: s.aggregate("step", partition=2, **N), "`partition`", "; or did you mean `partitions`?"),
     (lambda s: s.filter("step", "cents > 0", partition=2), "partition"),
-    (
-        lambda s: s.group_by("ident").aggregate("step", ident=agg.count()),
-        "aggregate `ident` of step `step` has the name of a column of its key; give it another name",
-    ),
-    (
-        lambda s: (
-            s.rename("named", {"cents": "window_end"})
-            .group_by("window_end")
-            .window(tumbling("1m"))
-            .aggregate("step", n=agg.count())
-        ),
-        "is grouped by `window_end`, a name that the borders of its windows have, too; give these",
-    ),
+    (lambda s: s.group_by("ident").aggregate("step", ident=agg.count()), "`ident`", "give it another name"),
+    (lambda s: by_its_end(s).aggregate("step", **N), "is grouped by `window_end`, a name that", "give these"),
     (
         lambda s: s.join_in_window("step", s, "ident", session("1m")),
-        "the windows of step `step` must be tumbling or sliding ones by time",
+        "must be tumbling or sliding ones by time",
     ),
-    (
-        lambda s: s.app.sql("step", "select count(*) as n from s", s=s, windows=rolling("1m")),
-        "the windows of step `step` must be tumbling or sliding ones by time",
-    ),
+    (lambda s: s.app.sql("step", "select 1 as n from s", s=s, windows=rolling("1m")), "must be tumbling or"),
     (lambda _: agg.avg("cents"), "there is no aggregate `avg`; did you mean `mean`?"),  # type: ignore[attr-defined]
-    (
-        lambda s: s.app.read("sink", CollectorSink(Order)),
-        "`read` adds inputs, but `sink` is a `CollectorSink`, which takes tuples; lead a stream to it",
-    ),
+    (lambda s: s.app.read("sink", CollectorSink(Order)), "`read` adds inputs", "lead a stream to it"),
     (lambda s: s.process("step", ListInput(Order, [])), "ListInput", "takes no tuples"),
     (lambda s: s.write("step", CollectorSink), "CollectorSink"),  # type: ignore[arg-type]
     (lambda s: s.filter("orders", "cents > 0"), "orders"),
     (lambda s: s.filter(pl.col("cents") > 0, "dear"), "the first argument of a step is its name", "<Expr"),
     (lambda s: s.write(5, CollectorSink()), "the first argument of a step is its name", "a `CollectorSink`"),
-    (
-        lambda s: s.group_by("ident").aggregate("step", agg.sum("cents")),
-        'without a name for its column; name it: `aggregate("step", result=agg.sum(...))`',
-    ),
-    (
-        lambda s: s.window(tumbling("1m")).aggregate("step", agg.count()),
-        'name it: `aggregate("step", result=agg.count(...))`',
-    ),
+    (lambda s: s.group_by("ident").aggregate("step", agg.sum("cents")), '`aggregate("step", result=agg.sum('),
+    (lambda s: s.window(MINUTE).aggregate("step", agg.count()), '`aggregate("step", result=agg.count(...))`'),
     (lambda s: s.aggregate("step", "cents"), "step `step` has 'cents' without a name for its column"),
     (lambda s: s.union("step", other(elsewhere())), "step `step` of application `faulty`", ANOTHER),
     (lambda s: s.join("step", elsewhere().table("t", "ident")), ANOTHER),
@@ -282,10 +245,8 @@ def test_what_nobody_reads_says_how_it_is_read() -> None:
         orders.filter("step", lambda order: order.cents > 0)
 
     assert 'let a step read the stream, or write it: `.write("name")`' in faults(unread)[0]
-    assert (
-        "join a stream with the table, `stream.join(..., step)`"
-        in faults(lambda s: s.table("step", "ident"))[0]
-    )
+    [table] = faults(lambda s: s.table("step", "ident"))
+    assert "join a stream with the table, `stream.join(..., step)`" in table
 
 
 def test_what_a_sink_does_not_take_names_the_column() -> None:
