@@ -20,11 +20,7 @@ SEAM, END = 95, 200
 
 def application(name: str, source: Any, step: Any) -> Application:
     app = Application("totals", window="50ms")
-    entries = app.add_operator(name, source)
-    totals = app.add_operator("totals", step)
-    sink = app.add_operator("sink", CollectorSink(Any))
-    app.add_stream("entries", entries.output, totals.input)
-    app.add_stream("totals", totals.output, sink.input)
+    app.read(name, source).process("totals", step).write("sink", CollectorSink(Any))
     return app
 
 

@@ -14,8 +14,8 @@ from tests.connect.memory_source import LOGS, Entry, Log, MemoryInput, MemorySou
 from ridgeline import Application, RidgelineError, ValidationError
 from ridgeline.connect._enumerating import _Losses
 from ridgeline.connect.reader import Lost
-from ridgeline.operators import Windowed, tumbling
 from ridgeline.operators import aggregate as agg
+from ridgeline.operators import tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.depth import deep, deeper
@@ -26,14 +26,8 @@ def application(log: Log, partitions: int = 1, **properties: Any) -> Application
     attributes = {"on_error": properties.pop("on_error")} if "on_error" in properties else {}
     LOGS["log"] = log
     app = Application("memory", window="100ms")
-    source = app.add_operator(
-        "source",
-        MemoryInput("log", **{"discover_every": 0.0, **properties}),
-        partitions=partitions,
-        **attributes,
-    )
-    sink = app.add_operator("sink", CollectorSink(Entry))
-    app.add_stream("entries", source.output, sink.input)
+    source = MemoryInput("log", **{"discover_every": 0.0, **properties})
+    app.read("source", source, partitions=partitions, **attributes).write("sink", CollectorSink(Entry))
     return app
 
 
@@ -106,17 +100,9 @@ def counts_of(log: Log, partitions: int, **properties: Any) -> Application:
     """Records by source partition in windows of ten seconds."""
     LOGS["log"] = log
     app = Application("memory", window="100ms")
-    source = app.add_operator(
-        "source",
-        MemoryInput("log", discover_every=0.0, timestamp="at", lateness="1s", **properties),
-        partitions=partitions,
-    )
-    counted = app.add_operator(
-        "counted", Windowed(tumbling("10s"), key="partition", values={"count": agg.count()})
-    )
-    sink = app.add_operator("sink", CollectorSink(Any))
-    app.add_stream("entries", source.output, counted.input)
-    app.add_stream("counts", counted.output, sink.input)
+    source = MemoryInput("log", discover_every=0.0, timestamp="at", lateness="1s", **properties)
+    grouped = app.read("source", source, partitions=partitions).group_by("partition").window(tumbling("10s"))
+    grouped.aggregate("counted", count=agg.count()).write("sink", CollectorSink(Any))
     return app
 
 

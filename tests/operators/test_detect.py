@@ -67,11 +67,8 @@ def readings(windows: Sequence[Sequence[tuple[Any, ...]]]) -> list[list[Reading]
 def application(windows: Sequence[Sequence[Reading]], operator: Any, partitions: int = 1) -> Application:
     app = Application("alerts", window="1s")
     items = [item for window in windows for item in (*window, END_WINDOW)]
-    source = app.add_operator("source", ListInput(Reading, items, "time", lateness="1s"))
-    detect = app.add_operator("detect", operator, partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink())
-    app.add_stream("readings", source.output, detect.input)
-    app.add_stream("alerts", detect.output, sink.input)
+    source = app.read("source", ListInput(Reading, items, "time", lateness="1s"))
+    source.process("detect", operator, partitions=partitions).write("sink", CollectorSink())
     return app
 
 

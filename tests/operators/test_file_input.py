@@ -107,9 +107,7 @@ def application(
     source: FileInput[Any], partitions: int = 1, kind: Any = Row, **attributes: Any
 ) -> Application:
     app = Application("files", window="50ms")
-    added = app.add_operator("source", source, partitions=partitions, **attributes)
-    sink = app.add_operator("sink", CollectorSink(kind))
-    app.add_stream("rows", added.output, sink.input)
+    app.read("source", source, partitions=partitions, **attributes).write("sink", CollectorSink(kind))
     if attributes.get("on_error") == "SKIP":
         app.dead_letters(app.add_operator("letters", CollectorSink(DeadLetter)).input)
     return app

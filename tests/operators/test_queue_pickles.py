@@ -89,26 +89,19 @@ class Log(Operator):
 
 def writer(path, partitions=1):
     app = Application("shop")
-    source = app.add_operator("source", Rows())
-    divide = app.add_operator("divide", Pass(), partitions=partitions)
-    queue = app.add_operator("queue", QueueOutput(path=path))
-    app.add_stream("rows", source.output, divide.rows)
-    app.add_stream("divided", divide.passed, queue.input)
+    divided = app.read("source", Rows()).process("divide", Pass(), partitions=partitions)
+    divided.write("queue", QueueOutput(path=path))
     return app
 
 
-def log_of(app, point, partitions=2):
-    log = app.add_operator("log", Log(), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink(Seen))
-    app.add_stream("to_log", point, log.rows)
-    app.add_stream("seen", log.seen, sink.input)
+def log_of(app, stream):
+    stream.process("log", Log(), partitions=2).write("sink", CollectorSink(Seen))
     return app
 
 
 def reader(path, partitions=1):
     app = Application("board")
-    queue = app.add_operator("queue", QueueInput(path=path, schema=Row), partitions=partitions)
-    return log_of(app, queue.output)
+    return log_of(app, app.read("queue", QueueInput(path=path, schema=Row), partitions=partitions))
 
 
 def by_partition(found):
@@ -125,7 +118,7 @@ def by_partition(found):
 @pytest.fixture(scope="module")
 def plain():
     app = Application("plain")
-    return by_partition(run_local(log_of(app, app.add_operator("source", Rows()).output)).collected("sink"))
+    return by_partition(run_local(log_of(app, app.read("source", Rows()))).collected("sink"))
 
 
 @pytest.mark.parametrize(
@@ -159,17 +152,13 @@ THINGS = [Thing(number) for number in range(20)]
 
 def things(path):
     app = Application("shop")
-    source = app.add_operator("source", ListInput(object, THINGS))
-    queue = app.add_operator("queue", QueueOutput(path=path))
-    app.add_stream("things", source.output, queue.input)
+    app.read("source", ListInput(object, THINGS)).write("queue", QueueOutput(path=path))
     return app
 
 
-def read_things(path, schema=None, partitions=1):
+def read_things(path):
     app = Application("board")
-    queue = app.add_operator("queue", QueueInput(path=path, schema=schema), partitions=partitions)
-    sink = app.add_operator("sink", CollectorSink(object))
-    app.add_stream("things", queue.output, sink.input)
+    app.read("queue", QueueInput(path=path)).write("sink", CollectorSink(object))
     return run_local(app).collected("sink")
 
 

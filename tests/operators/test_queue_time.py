@@ -68,45 +68,33 @@ def in_windows(rows, a_window):
     return lists
 
 
-def stream(app, rows, partitions, sources=1, idle_after=None):
-    source = app.add_operator(
-        "source", ListInput(Click, in_windows(rows, 13), "time", 20, idle_after), partitions=sources
-    )
-    strip = app.add_operator("strip", Strip(), partitions=partitions)
-    app.add_stream("clicks", source.output, strip.clicks)
-    return strip.bare
+def stream(app, rows, partitions):
+    source = app.read("source", ListInput(Click, in_windows(rows, 13), "time", 20))
+    return source.process("strip", Strip(), partitions=partitions)
 
 
-def written(path, rows, partitions=1, **options):
+def written(path, rows, partitions=1):
     app = Application("shop")
-    bare = stream(app, rows, partitions, **options)
-    queue = app.add_operator("queue", QueueOutput(path=path))
-    app.add_stream("bare", bare, queue.input)
+    stream(app, rows, partitions).write("queue", QueueOutput(path=path))
     return app
 
 
-def counted(app, bare, partitions=1):
+def counted(app, bare):
     """Clicks a user and minute."""
     values = {
         "start": aggregate.window_start(),
         "clicks": aggregate.count(),
         "total": aggregate.sum("number"),
     }
-    window = app.add_operator(
-        "window", Windowed(tumbling("60s"), key="user", values=values), partitions=partitions
-    )
-    sink = app.add_operator("sink", CollectorSink())
-    late = app.add_operator("late", CollectorSink(Bare))
-    app.add_stream("to_window", bare, window.input)
-    app.add_stream("counts", window.output, sink.input)
-    app.add_stream("late", window.late, late.input)
+    window = Windowed(tumbling("60s"), key="user", values=values)
+    bare.process("window", window).write("sink", CollectorSink())
+    app.stream(window.late).write("late", CollectorSink(Bare))
     return app
 
 
-def read(path, partitions=1, windows=1, **properties):
+def read(path, partitions=1):
     app = Application("board")
-    queue = app.add_operator("queue", QueueInput(path=path, schema=Bare, **properties), partitions=partitions)
-    return counted(app, queue.output, windows)
+    return counted(app, app.read("queue", QueueInput(path=path, schema=Bare), partitions=partitions))
 
 
 def results(run):

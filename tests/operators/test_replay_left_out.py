@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ridgeline import Application, DeadLetter, OnError, RidgelineError
+from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.operators import FileReplayInput
 from ridgeline.testing import CollectorSink, LocalRun, run_local
 from support.depth import deeper
@@ -37,17 +37,15 @@ class At(NamedTuple):
     at: datetime
 
 
-def application(source: FileReplayInput[Any], schema: type, *, letters: bool = True) -> Application:
+def application(source: FileReplayInput[Any], schema: Any, *, letters: bool = True) -> Application:
     app = Application("rows")
-    rows = app.add_operator("source", source)
-    sink = app.add_operator("sink", CollectorSink(schema))
-    app.add_stream("rows", rows.output, sink.input)
+    app.read("source", source).write("sink", CollectorSink(schema))
     if letters:
         app.dead_letters(CollectorSink(DeadLetter))
     return app
 
 
-def run(source: FileReplayInput[Any], schema: type, partitions: int, **options: Any) -> LocalRun:
+def run(source: FileReplayInput[Any], schema: Any, partitions: int, **options: Any) -> LocalRun:
     attributes = {"source.on_error": "SKIP", "source.partitions": partitions}
     return run_local(application(source, schema), attributes=attributes, **options)
 
@@ -175,12 +173,7 @@ def test_rows_of_parquet_with_values_out_of_range_are_left_out(tmp_path: Path) -
     )
     pq.write_table(pa.table({"id": [1, 300, 3, -200], "day": [1, 2, 3, None]}), tmp_path / "a.parquet")
     source = FileReplayInput(path=tmp_path / "a.parquet", format="parquet", schema=schema)
-    app = Application("rows")
-    rows = app.add_operator("source", source, on_error=OnError.SKIP)
-    sink = app.add_operator("sink", CollectorSink(schema))
-    app.add_stream("rows", rows.output, sink.input)
-    app.dead_letters(CollectorSink(DeadLetter))
-    found = run_local(app)
+    found = run(source, schema, 1)
     assert [row["id"] if isinstance(row, dict) else row[0] for row in found.collected("sink")] == [1, 3]
     letters = found.collected("dead_letters")
     assert ["300" in letters[0].tuple, "-200" in letters[1].tuple] == [True, True]

@@ -183,10 +183,10 @@ def test_random_sql_equals_duckdb_over_the_recorded_tuples(seed, results, tmp_pa
 
 def prices(sql: str, items: list[Any], **options: Any) -> Application:
     app = Application("prices")
-    source = app.add_operator("prices", ListInput(Price, items))
+    source = app.read("prices", ListInput(Price, items))
     query = app.add_operator("query", Query(sql, ["prices"], **options))
-    sink = app.add_operator("sink", CollectorSink(Price))
-    app.add_stream("prices", source.output, query.first, sink.input)
+    source.into(query.first)
+    source.write("sink", CollectorSink(Price))
     return app
 
 

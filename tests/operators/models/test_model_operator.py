@@ -55,10 +55,8 @@ def application(
     operator: ModelOperator, items: list[Any] | None = None, schema: Any = Row, **attributes: Any
 ) -> Application:
     app = Application("models")
-    source = app.add_operator("source", ListInput(schema, in_windows(ROWS) if items is None else items))
-    app.add_operator("score", operator, **attributes)
-    app.add_stream("rows", source.output, operator.input)
-    app.add_stream("scores", operator.output, app.add_operator("sink", CollectorSink()).input)
+    source = app.read("source", ListInput(schema, in_windows(ROWS) if items is None else items))
+    source.process("score", operator, **attributes).write("sink", CollectorSink())
     return app
 
 

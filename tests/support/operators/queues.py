@@ -66,23 +66,16 @@ def in_windows(rows, a_window=20):
 
 def writer(path, rows, partitions=1, **properties):
     app = Application("shop")
-    source = app.add_operator("source", ListInput(Order, in_windows(rows)))
-    divide = app.add_operator("divide", PassOn(), partitions=partitions)
-    queue = app.add_operator("queue", QueueOutput(path=path, **properties))
-    app.add_stream("orders", source.output, divide.orders)
-    app.add_stream("divided", divide.passed, queue.input)
+    source = app.read("source", ListInput(Order, in_windows(rows)))
+    divided = source.process("divide", PassOn(), partitions=partitions)
+    divided.write("queue", QueueOutput(path=path, **properties))
     return app
 
 
 def reader(path, partitions=1, name="board", **properties):
     app = Application(name)
-    queue = app.add_operator(
-        "queue", QueueInput(path=path, schema=Order, **properties), partitions=partitions
-    )
-    check = app.add_operator("check", Number(), partitions=2)
-    sink = app.add_operator("sink", CollectorSink(Order))
-    app.add_stream("orders", queue.output, check.orders)
-    app.add_stream("numbered", check.numbered, sink.input)
+    queue = app.read("queue", QueueInput(path=path, schema=Order, **properties), partitions=partitions)
+    queue.process("check", Number(), partitions=2).write("sink", CollectorSink(Order))
     return app
 
 
