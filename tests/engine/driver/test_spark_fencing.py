@@ -1,4 +1,4 @@
-"""Checkpoints on file systems without locks: whoever took the folder last owns it."""
+"""Checkpoints on file systems of Hadoop, without locks: whoever took the folder last owns it."""
 
 import re
 
@@ -6,6 +6,7 @@ import pytest
 
 from ridgeline.api.errors import FencedError
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.spark.hadoop import HadoopStorage
 from support.engine.applications import sum_application
 from support.engine.on_spark import run_on_spark
 
@@ -100,3 +101,25 @@ def test_window_that_another_driver_has_committed_is_not_committed_again(spark_c
     assert 2 <= len(first.ids) <= int(ended[1])
     assert first.ids == list(range(len(first.ids)))
     assert others[0].read_text() == "another driver's"
+
+
+@pytest.fixture
+def storage(spark_context, tmp_path):
+    return HadoopStorage(f"file://{tmp_path}/checkpoint", spark_context)
+
+
+@pytest.mark.guide("002", "HDFS")
+def test_files_come_back_as_they_went(storage):
+    storage.write("a/b", b"\x00\xff" * 1000)
+    assert storage.read("a/b") == b"\x00\xff" * 1000
+    assert storage.names("a") == ["b"]
+    storage.delete(["a/b", "a/none"])
+    assert storage.names("a") == storage.names("none") == []
+    with pytest.raises(FileNotFoundError, match="a/b"):
+        storage.read("a/b")
+
+
+def test_a_file_is_created_once(storage):
+    assert [storage.create("a/b", b"first"), storage.create("a/b", b"second")] == [True, False]
+    assert storage.read("a/b") == b"first"
+    assert storage.names("a") == ["b"]
