@@ -20,6 +20,9 @@ def cases(names, *partitions):
     ]
 
 
+@pytest.mark.guide("002", "Running A Test Application")
+@pytest.mark.guide("002", "Demos")
+@pytest.mark.guide("004", "Sample Code")
 @pytest.mark.parametrize(("name", "partitions"), cases(EXAMPLES, 1, 2, 3))
 def test_results_equal_an_independent_computation(spark_context, tmp_path, name, partitions):
     prove(EXAMPLES[name], spark_context, tmp_path, partitions)

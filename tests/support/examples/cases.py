@@ -3,29 +3,22 @@
 A case is a module `<name>_case` with `build(partitions, folder, ...)` and `check(folder, ...)`. `build` makes
 the example's application (an `Application`, or a dictionary with `app`, `properties` and `attributes` where
 the example is one object that all tests share). Its `partitions`: None, the example's own; a number, that
-many of every operator; several numbers, which the operators get in turn. `check` compares what was written
-with the oracle. How the application is run in between, and on what, does not matter.
+many of every operator. `check` compares what was written with the oracle. How the application is run in between, and on what, does not matter.
 """
 
 import json
-from itertools import cycle
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from ridgeline import RoundRobinPartitioner
 
-MIXED = (3, 1, 2)
-
 
 def shares(app, partitions, except_for=()):
     """How many partitions which operators get, by name."""
     if partitions is None:
         return {}
-    numbers = cycle(partitions if isinstance(partitions, tuple) else (partitions,))
-    return dict(
-        zip((added.name for added in app.operators if added.name not in except_for), numbers, strict=False)
-    )
+    return {added.name: partitions for added in app.operators if added.name not in except_for}
 
 
 def partition(app, partitions, *, round_robin=(), except_for=()):

@@ -13,10 +13,10 @@ ALL = 336_776
 STORES = ("carriers", "origins", "routes", "cancelled")
 
 
-def build(partitions, folder, *, count=ALL, round_robin=False, stores=False):
+def build(partitions, folder, *, count=ALL, round_robin=False):
     """The application, over the first `count` records.
 
-    `round_robin`: sums by carrier are divided so too; `stores`: outputs are partitioned too.
+    `round_robin`: sums by carrier are divided so too.
     """
     path = None
     if count < ALL:
@@ -29,7 +29,7 @@ def build(partitions, folder, *, count=ALL, round_robin=False, stores=False):
         app,
         partitions,
         round_robin=("carrier_delays",) if round_robin else (),
-        except_for=() if stores else STORES,
+        except_for=STORES,
     )
 
 

@@ -8,7 +8,6 @@ The console is the one output, so it is what is read.
 import re
 
 import rate
-from ridgeline.testing import END_WINDOW
 from support.examples import oracle_rate as oracle
 from support.examples.cases import partition_attributes
 
@@ -19,15 +18,6 @@ ROWS = 1_000
 def build(partitions):
     """The application; it does not end by itself."""
     return {"app": rate.app, "attributes": partition_attributes(rate.app, partitions, except_for=("total",))}
-
-
-def inputs(windows=WINDOWS):
-    """What Spark's source gives after `odd`, for runs without Spark."""
-    found = []
-    for window in range(windows):
-        found += [END_WINDOW] if window else []
-        found += [rate.Number(value) for value in range(window * ROWS, (window + 1) * ROWS) if value % 2 == 1]
-    return {"numbers": found}
 
 
 def check(printed, *, windows=WINDOWS):
