@@ -3,7 +3,8 @@
 A case is a module `<name>_case` with `build(partitions, folder, ...)` and `check(folder, ...)`. `build` makes
 the example's application (an `Application`, or a dictionary with `app`, `properties` and `attributes` where
 the example is one object that all tests share). Its `partitions`: None, the example's own; a number, that
-many of every operator. `check` compares what was written with the oracle. How the application is run in between, and on what, does not matter.
+many of every operator. `check` compares what was written with the oracle. How the application is run in
+between, and on what, does not matter.
 """
 
 import json
