@@ -50,16 +50,6 @@ def test_subscribers_hear_of_events_in_order_once_they_are_folded():
     assert [who for who, event, _ in heard if isinstance(event, ApplicationEnded)] == ["second"]
 
 
-def test_who_subscribes_from_a_callback_hears_of_the_next_event():
-    watch, heard = watched(), []
-    watch.subscribe(lambda _event: watch.subscribe(heard.append) if not heard else None)
-    first, second = begin(0)
-    watch.observe(first)
-    assert heard == []
-    watch.observe(second)
-    assert heard == [second]
-
-
 def test_a_scrape_holds_frame_containers_and_sums():
     scrape = watched(*windows(3)).scrape()
     assert scrape.overview["windowId"] == 2

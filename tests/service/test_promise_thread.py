@@ -3,8 +3,6 @@
 import json
 import sys
 
-import pytest
-
 from ridgeline.api.clock import SystemClock
 from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowPlanned
 from ridgeline.observe.watch import Watch
@@ -109,17 +107,3 @@ def test_hooks_are_called_and_a_judgement_that_fails_ends_nothing(tmp_path, monk
         wait_until(lambda: ("latency_p99:count", True) in judged.changes, "verdicts after the failure")
     found = json.loads(told.read_text())
     assert (found["application"], found["name"], found["kept"]) == ("shop", "window_latency_p50", False)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "at", "expected"),
-    [
-        ("keeping up", None, 0.0),
-        ("catching up", 130.0, 30.0),
-        ("falling behind", None, float("inf")),
-        ("unreachable", None, None),
-    ],
-)
-def test_when_backlogs_are_worked_off(verdict, at, expected):
-    progress = {"application": {"verdict": verdict, "caughtUpAt": at}}
-    assert promise_thread._caught_up_in(progress, 100.0) == expected

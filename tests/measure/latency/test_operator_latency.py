@@ -13,7 +13,7 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies
-from ridgeline.measure.latency.window import assemble, tasks_by_stage
+from ridgeline.measure.latency.window import assemble
 from support.measure.simulated_window import SEED_MS, graph, ids, operator_latencies, run, seed_graph
 
 close = partial(pytest.approx, abs=1e-6)  # the resolution of times since 1970
@@ -187,12 +187,3 @@ def test_all_times_of_a_host_are_put_on_the_clock_of_stram():
     assert times.containers[1].task_began == pytest.approx(4.0)
     assert times.containers[1].received == 8.0
     assert times.operators[2].ended == pytest.approx(4.9)
-
-
-def test_containers_with_the_same_task_are_one_task_of_their_stage():
-    topology = seed_graph()
-    times = run(topology, SEED_MS, tasks={3: "t", 4: "u", 5: "t", 0: "t"}, launch_ms=1, read_ms=2)
-    stages = tasks_by_stage(topology, times)
-    assert [[task.containers for task in tasks] for tasks in stages] == [[(0,)], [(1,), (2,)], [(3, 5), (4,)]]
-    task, first, last = stages[2][0], times.containers[3], times.containers[5]
-    assert (task.entered, task.began, task.ended) == (first.task_began, first.began, last.written)

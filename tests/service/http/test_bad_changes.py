@@ -6,8 +6,6 @@ from random import Random
 
 import pytest
 
-from ridgeline.service.http.changing import changing_endpoints
-from ridgeline.service.http.endpoint import AnswerError
 from support.service.asking import BASE, ask
 from support.service.living import living
 
@@ -175,13 +173,3 @@ def test_who_asks_too_late_is_told():
             assert send(app.server, path, {}) == (409, ended)
         for body in ({"edits": [GOOD]}, {"edits": [GOOD], "dryRun": True}):
             assert send(app.server, "changes", body)[0] == 409
-
-
-def test_a_body_of_the_right_form_has_values_of_their_types():
-    start = next(one for one in changing_endpoints("") if one.method == "POST" and one.body)
-    body = json.dumps({"operator": "sum", "port": None, "windows": 3}).encode()
-    assert start.parse_body(body, "application/json; charset=utf-8") == {"operator": "sum", "windows": 3}
-    for wrong in (b'{"operator": "sum", "folder": "/etc"}', b'{"windows": 0}', b'{"windows": true}'):
-        with pytest.raises(AnswerError) as caught:
-            start.parse_body(wrong, "application/json")
-        assert caught.value.status == 400
