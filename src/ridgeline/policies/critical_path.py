@@ -152,6 +152,8 @@ class CriticalPathPolicy(SteeringPolicy):
 
     def _for_throughput(self, figures: ApplicationFigures) -> Decision | None:
         """Give all that are too busy what they need, as far as what cannot be divided lets tuples through."""
+        if figures.verdict == "settling":
+            return None  # what was taken until now says nothing of the load
         load = wanted_load(figures, self.catch_up)
         tight = self._tight(figures, load)
         if not tight or self._full(figures):

@@ -373,10 +373,13 @@ class SourceBacklog:
         turns = before in {Verdict.FALLING_BEHIND, Verdict.CATCHING_UP} and before is not found
         if not growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS):
             found = Verdict.HOLDING
-        if found is not before:
-            grows = (self._steady(self._arrivals.rate, 0.0) or drain) - drain
-            said = Verdict.FALLING_BEHIND if grows > 0 else Verdict.CATCHING_UP
-            return before if said is before and abs(grows) > _LEAVES * drain else found
+        arrival = self._steady(self._arrivals.rate, 0.0)
+        if found is not before and arrival is not None:
+            clear = abs(arrival - drain) > _LEAVES * drain
+            said = Verdict.FALLING_BEHIND if arrival > drain else Verdict.CATCHING_UP
+            unsaid = before is Verdict.KEEPING_UP and found is not Verdict.HOLDING and said is not found
+            if (clear and said is before) or unsaid:
+                return before
         return found
 
     def _seen_draining(self) -> bool:
