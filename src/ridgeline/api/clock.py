@@ -52,6 +52,43 @@ class Clock(ABC):
         return datetime.fromtimestamp(self.wall(), tz=UTC)
 
 
+_STEP_SECONDS = 1.0
+
+
+class SteadyTime:
+    """The wall clock without its steps back: it goes on by the monotonic clock, and never stands still.
+
+    A host's clock is set back by NTP, or when a virtual machine is resumed. What waits for a time would wait
+    for so much longer. Once the clock is set forward again, it is followed again.
+
+    >>> from ridgeline.testing import SteppingClock
+    >>> clock = SteppingClock()
+    >>> steady = SteadyTime(clock)
+    >>> before = steady.now()
+    >>> clock.advance(2.0)
+    >>> steady.now() - before
+    2.0
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead = 0.0
+        """How far the wall clock was set back."""
+        self._last, self._at = clock.wall(), clock.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        at = self._clock.monotonic()
+        expected = self._last + at - self._at
+        step = self._clock.wall() + self._ahead - expected
+        if step < -_STEP_SECONDS:
+            self._ahead -= step
+        elif step > _STEP_SECONDS:
+            self._ahead = max(0.0, self._ahead - step)
+        self._last, self._at = max(self._last, self._clock.wall() + self._ahead), at
+        return self._last
+
+
 class Timeline:
     """Timestamps that never decrease, for one stretch of work.
 

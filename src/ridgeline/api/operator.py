@@ -558,6 +558,11 @@ class InputOperator(Operator):
         return False
 
 
+def reads_ranges(operator: Operator) -> bool:
+    """True for an input that reads what its `Enumerator` says: the same again in another attempt."""
+    return isinstance(operator, InputOperator) and (type(operator).enumerator is not InputOperator.enumerator)
+
+
 class SparkSource(InputOperator, Emits[T]):
     """An input operator whose tuples are read by Spark, as a source of the Structured Streaming query.
 

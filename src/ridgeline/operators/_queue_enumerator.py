@@ -65,11 +65,11 @@ class _Trouble:
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
 
-    The offset of a window has eight values. `queue`: the id of the queue. `reader`: the name of the
+    The offset of a window has nine values. `queue`: the id of the queue. `reader`: the name of the
     registration. `first`: the first entry that it reads. `next`: the first one that it does not. `rows`: all
     rows that were read up to its end. `ahead`: the rows that were left in the queue when it began. `ended`:
     the writer has finished, and all is read. `marks`: the watermark of each partition of the writer at its
-    end, and whether that is idle.
+    end, and whether that is idle. `last`: what the last entry was that was read, see `Entry.digest`.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -111,12 +111,30 @@ class QueueEnumerator(Enumerator):
         self._begin_at(self._first)
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
         self._committed = self._first
+        self._check_last(offset)
         self._forget_former_name(offset)
         self._mention_other_runs()
         self._register_first()
         self._end_listening = listen(self._settings.path, self._on_append)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
+
+    def _check_last(self, offset: Any) -> None:
+        """Raise RidgelineError if the log has another entry where the last one was that was read.
+
+        One that is not there yet is no fault: after a power cut the writer appends it again.
+        """
+        if offset is None or offset.get("last") is None:
+            return
+        with contextlib.suppress(LostError):
+            for entry in self._folder.log_reader(int(offset["next"]) - 1).read(1):
+                if entry.digest != offset["last"]:
+                    path = self._settings.path
+                    raise RidgelineError(
+                        f"`{self._context.operator}`: entry {entry.number} of queue `{path}` is not the one "
+                        "that was read: the queue and its writer were restored from an older copy; restore "
+                        "the checkpoint of this application from a copy of that time, too"
+                    )
 
     def _register_first(self) -> None:
         """Register. Raises RidgelineError if that is not possible, and was not done before."""
@@ -227,8 +245,11 @@ class QueueEnumerator(Enumerator):
             return {**start, "ahead": 0} if start["ahead"] else start
         self._position = read[-1].number + 1
         rows += 0 if start is None else start["rows"]
-        ended = read[-1].end and not self._waiting
-        return self._offset(read[0].number, self._position, marks, rows, ahead, ended=ended)
+        return {
+            **self._offset(read[0].number, self._position, marks, rows, ahead),
+            "ended": read[-1].end and not self._waiting,
+            "last": read[-1].digest,
+        }
 
     def _offset(
         self,
@@ -237,10 +258,8 @@ class QueueEnumerator(Enumerator):
         marks: Sequence[Mark],
         rows: int = 0,
         ahead: int = 0,
-        *,
-        ended: bool = False,
     ) -> Any:
-        """The offset of a window."""
+        """The offset of a window that reads nothing more."""
         return {
             "queue": self._queue,
             "reader": self._name,
@@ -248,8 +267,9 @@ class QueueEnumerator(Enumerator):
             "next": end,
             "rows": rows,
             "ahead": ahead,
-            "ended": ended,
+            "ended": False,
             "marks": marks,
+            "last": None,
         }
 
     def _read_more(self) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import uuid
 import zlib
@@ -27,7 +28,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import FULL, sync_above, sync_folder
-from ridgeline.api.support.sealed import checked, with_checksum
+from ridgeline.api.support.sealed import checked, checksum, with_checksum
 from ridgeline.api.times import Mark
 
 FORMAT = 3
@@ -103,6 +104,11 @@ class Entry(NamedTuple):
         """For JSON, without what it does not have at the end."""
         length = 9 if self.moved else 8 if self.controls else 7 if self.marks is not None else 6
         return self[:length]
+
+    @property
+    def digest(self) -> int:
+        """The same for the same rows of the same window, wherever the entry stands."""
+        return checksum("entry", json.dumps([self.number, self.window, self.parts]).encode())
 
     @property
     def begins(self) -> bool:

@@ -190,7 +190,7 @@ async def _called(
         for place in places:
             try:
                 outcomes[place] = (await call(rows[place]), None)
-            except Exception as error:  # noqa: BLE001  code of the function's author
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  code of the function's author
                 outcomes[place] = (None, error)
             done.append(place)
 

@@ -154,7 +154,7 @@ _LOOK_AHEAD_ROWS = 8_192
 
 
 class Pace(NamedTuple):
-    """The rows that are due: at wall clock time `wall`, `due` rows, or seconds of event time since `first`.
+    """The rows that are due: at the time `wall`, `due` rows, or seconds of event time since `first`.
 
     `first`: microseconds since 1970. `owed`: seconds of the clock for which no rows have become due yet; the
     next windows catch up on them.
@@ -477,7 +477,7 @@ class FileReplayInput(InputOperator, Emits[T]):
 
     def _tick(self, rate: float) -> Pace:
         """Advance the pace to the clock's time: `rate` rows (seconds of event time) become due a second."""
-        now, before = self.context.clock.wall(), self.pace
+        now, before = self.context.window_time_microseconds / 1_000_000, self.pace
         if before.wall is None:  # another pace may have been set before
             self.pace = Pace(now, 0.0 if self.event_time is not None else float(self.position.row))
         else:

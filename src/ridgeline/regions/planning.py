@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import CheckpointError, listed
+from ridgeline.connect.output_files import OutputFiles
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.run_description import (
@@ -167,7 +168,8 @@ def refuse_lost(
 ) -> None:
     """Raise CheckpointError for a region of the run before whose folder is gone, while its queues are there.
 
-    It would begin again, and give to its sinks or its queue what it has given before.
+    It would begin again, and give to its sinks or its queue what it has given before. So for a queue with
+    rows that were not read, if no stream has its name now.
     """
     root, names = storage.uri, {one.name for one in before}
     for one in planned:
@@ -178,6 +180,24 @@ def refuse_lost(
             msg = f"`{one.folder}` is gone, the checkpoint of region `{one.name}`, whose queues are there: "
             msg += "restore it from a copy, or give another `--checkpoint`"
             raise CheckpointError(msg)
+    _refuse_unread(storage, planned)
+
+
+def _refuse_unread(storage: DriverStorage, planned: Sequence[PlannedRegion]) -> None:
+    """See `refuse_lost`."""
+    now = {path_of(storage.uri, edge) for one in planned for edge in one.region.writes}
+    queues = OutputFiles(f"{storage.uri}/queues")
+    for stream in queues.names(queues.root):
+        path = f"{storage.uri}/queues/{stream}"
+        folder = folder_of(path)
+        if path in now or not folder.logs():
+            continue
+        read = [folder.registered(reader).next for reader in folder.readers_known()]
+        if folder.log_reader(min(read, default=folder.logs()[0])).read(1):
+            raise CheckpointError(
+                f"`{path}` holds rows of stream `{stream}` that were not read, and no decoupled stream has "
+                "that name now; give it that name again until they are read, or give another `--checkpoint`"
+            )
 
 
 def resume_of(resume: ResumeOptions, scope: Scope) -> ResumeOptions:

@@ -191,6 +191,7 @@ def application(  # noqa: PLR0917  `World` has them as a tuple
         "app",
         snapshot_interval=interval,
         windows_in_flight=in_flight,
+        window_work="1h",  # the sums of a window are known: nothing of it may come later
         windows_kept=kept,
         metrics_recording_level=RecordingLevel.OFF,
         speculation=0.9 if speculates else None,

@@ -86,14 +86,12 @@ def at_work(process: Process) -> Iterator[None]:
 class _Opened:
     """A file that is written to, in one go for each call."""
 
-    def __init__(self, file: File, name: str, *, text: bool) -> None:
+    def __init__(self, file: File, name: str) -> None:
         self._file = file
         self._name = name
-        self._text = text
 
-    def write(self, data: Any) -> None:
+    def write(self, whole: bytes) -> None:
         """Append; a process that dies leaves a part."""
-        whole: bytes = data.encode() if self._text else data
         cut = SYSTEM.luck.randint(0, len(whole)) if SYSTEM.luck.random() < _TORN else 0
         for piece in (whole[:cut], whole[cut:]):
             if piece:
@@ -189,10 +187,7 @@ class SimulatedPath:
         SYSTEM.process.point("queue read")
         return bytes(SYSTEM.file(self._text).data)
 
-    def read_text(self, encoding: str) -> str:
-        return self.read_bytes().decode(encoding)
-
-    def open(self, mode: str, encoding: str = "") -> Any:
+    def open(self, mode: str) -> Any:
         """To read, to append, or to write a new file."""
         SYSTEM.process.point("queue open")
         if mode == "rb":
@@ -201,12 +196,12 @@ class SimulatedPath:
             found.file = file
             return found
         file = SYSTEM.disk.names.get(self._text) or SYSTEM.new_file(self._text)
-        if mode == "w":
+        if mode == "wb":
             del file.data[:]
             file.dirty.clear()
         else:
             assert mode == "ab"
-        return _Opened(file, self._text, text=mode == "w")
+        return _Opened(file, self._text)
 
     def replace(self, target: SimulatedPath) -> None:
         SYSTEM.process.point("queue rename")

@@ -127,7 +127,7 @@ class Shape:
 
 def application(shape: Shape) -> Application:
     app = Application(
-        "app", snapshot_interval=shape.interval, windows_in_flight=shape.in_flight,
+        "app", snapshot_interval=shape.interval, windows_in_flight=shape.in_flight, window_work="1h",
         windows_kept=shape.kept, metrics_recording_level=RecordingLevel.OFF,
     )  # fmt: skip
     checks = [

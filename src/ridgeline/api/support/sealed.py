@@ -16,7 +16,7 @@ def checksum(name: str, content: bytes | memoryview) -> int:
 
 def with_checksum(name: str, content: dict[str, Any] | list[Any]) -> str:
     """JSON of an object or a list, with a checksum over it and a name as its last entry."""
-    crc32 = checksum(name, _as_json(content).encode())
+    crc32 = f"{checksum(name, _as_json(content).encode()):08x}"
     return _as_json({**content, "crc32": crc32} if isinstance(content, dict) else [*content, crc32])
 
 
@@ -26,7 +26,7 @@ def checked(name: str, text: str | bytes) -> Any:
     if not isinstance(content, (dict, list)) or not content:
         raise ValueError("it is no object and no list")
     found = content.pop("crc32", None) if isinstance(content, dict) else content.pop()
-    if found != checksum(name, _as_json(content).encode()):
+    if found != f"{checksum(name, _as_json(content).encode()):08x}":
         raise ValueError("its checksum differs, so it is damaged or a copy of another one")
     return content
 

@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.operator import InputOperator, SparkSource, has_finished, mark_finished
+from ridgeline.api.operator import (
+    InputOperator,
+    SparkSource,
+    has_finished,
+    mark_finished,
+    reads_ranges,
+)
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import HELD, ValueCell
@@ -122,10 +128,8 @@ class Excess:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        kind = type(instance.operator)
         self._cell: ValueCell | None = None
-        reads_ranges = getattr(kind, "enumerator", None) is not InputOperator.enumerator
-        if not (reads_ranges or issubclass(kind, _BOUNDED)):
+        if not (reads_ranges(instance.operator) or isinstance(instance.operator, _BOUNDED)):
             self._cell = instance.cells[HELD] = ValueCell(None)
         self._points = [point for point in instance.outputs.values() if not point.port.error]
 

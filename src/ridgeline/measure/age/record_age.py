@@ -403,7 +403,8 @@ class _Series:
         if self.recent is not None:
             self.recent.merge(ages)
         self.level = sample.level
-        self.sum_seconds += sample.total
+        # Negative ages count as 0, as in the counts: Prometheus takes a sum that falls for a restart.
+        self.sum_seconds += max(0.0, sample.total + float((early * early_counts).sum()))
         self.counts[0] += negative
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, metric
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import parse_duration, positive_duration_faults
-from ridgeline.api.times import NO_TIME, Microseconds
+from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import (
     Columns,
     DividedOperator,
@@ -25,6 +25,8 @@ from ridgeline.operators._divided import (
 from ridgeline.operators._joined import arrays_of, rows_of
 
 Index = npt.NDArray[np.int64]
+_SWEEPS = 8
+"""How often keys are looked through in the time `within`."""
 
 
 class FillForward(DividedOperator):
@@ -40,7 +42,8 @@ class FillForward(DividedOperator):
     Tuples of a key are taken in the order in which they come. Where that is not the order of their times, put
     `Sort` before it.
 
-    State: for each key the newest values of these columns. The metric `held_keys` says how many keys.
+    State: for each key the newest values of these columns. With `within` a key goes at most an eighth of that
+    time after no record that is in time can need it. The metric `held_keys` says how many keys.
 
     Partitions: by key. Round robin is refused with RidgelineError: tuples of a key would not meet.
 
@@ -72,6 +75,8 @@ class FillForward(DividedOperator):
 
     newest = KeyedState(tuple)
     """By key, for each column (time, value) of its newest value; None of none."""
+    sweep_at = State(0, moves="least")
+    """The watermark at which it is looked next which keys may go."""
 
     @metric(help="Keys that are held.")
     def held_keys(self) -> int:
@@ -126,6 +131,21 @@ class FillForward(DividedOperator):
             if any(one is not other for one, other in zip(before, after, strict=True)):  # 0.0 equals -0.0
                 self.newest[key] = tuple(after)
         self.output.emit_batch(pa.RecordBatch.from_arrays(arrays, schema=batch.schema))
+
+    def end_window(self) -> None:
+        """Forget the keys that no record in time can need."""
+        now = self.context.watermark_microseconds
+        if self.oldest is None or now < self.sweep_at or now >= LATEST:
+            return
+        before = now - self.oldest
+        over = [
+            key
+            for key, values in self.newest.items()
+            if all(one is None or one[0] <= before for one in values)
+        ]
+        for key in over:
+            del self.newest[key]
+        self.sweep_at = now + max(1, self.oldest // _SWEEPS)
 
     def _filled(
         self, column: pa.Array, times: Microseconds, codes: Index, order: Index, newest: list[Any], place: int

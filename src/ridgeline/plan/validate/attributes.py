@@ -9,7 +9,7 @@ from typing import Any
 from ridgeline.api.application import AddedAttributes, AddedStream, Application
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.api.operator import Operator, SparkSource
+from ridgeline.api.operator import Operator, SparkSource, reads_ranges
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
 from ridgeline.api.push_input import PushInput
@@ -208,7 +208,7 @@ def check_speculation(draft: Draft, faults: Faults) -> None:
     if draft.attributes.get("speculation") is None:
         return
     for operator in draft.operators:
-        if isinstance(operator.operator, PushInput):
+        if isinstance(operator.operator, PushInput) and not reads_ranges(operator.operator):
             what = (
                 "with `speculation` windows begin again that have not failed: what it took for them is lost"
             )

@@ -37,8 +37,8 @@ def rewind(
 
     `plan`: that of the last committed window. `settled`: gives the plan as of another one, which it may have
     been changed since. `check`: raises if that plan cannot run with the states of that window. Nothing is
-    done for the last window itself. Raises CheckpointError if the window cannot be gone back to, also by an
-    input, RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
+    done for the last window itself. Raises CheckpointError if the run, or an input, cannot go back so far.
+    Raises RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
     """
     last = checkpoint.last()
     kept = rewindable(checkpoint)

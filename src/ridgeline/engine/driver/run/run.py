@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.clock import Clock, Timeline
+from ridgeline.api.clock import Clock, SteadyTime, Timeline
 from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError, ValidationError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.container.samples import StreamSamples
@@ -136,6 +136,7 @@ class ApplicationRun:
         self._settle = settle
         self._unsettled = False
         self._idled = clock.monotonic()
+        self._time = SteadyTime(clock)
         self._held_since: float | None = None
         """Since when windows wait for their commit in which nothing moved."""
         self._asked_to_end: float | None = None
@@ -321,7 +322,7 @@ class ApplicationRun:
         """Report that a window is due, unless it was committed before."""
         window = self._windows.get(window_id)
         read = {} if window is None else window.read
-        time = round(self._clock.wall() * 1_000_000)
+        time = round(self._time.now() * 1_000_000)
         self._process(WindowDue(window_id, time, read, self._live.inputs.taken))
 
     def turn(self, seconds: float) -> None:
