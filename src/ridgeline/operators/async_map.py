@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.results import other_arguments
 
@@ -120,7 +121,9 @@ class AsyncMap(Operator, Generic[T, Made]):
             try:
                 async with asyncio.timeout(limit):
                     return await _awaitable(self.function(row))
-            except Exception:
+            except (Exception, asyncio.CancelledError) as error:
+                if not left and isinstance(error, asyncio.CancelledError):  # by a client library
+                    raise RidgelineError("the function was cancelled (`CancelledError`)") from error
                 if not left:
                     raise
                 await asyncio.sleep(wait)
@@ -190,7 +193,7 @@ async def _called(
         for place in places:
             try:
                 outcomes[place] = (await call(rows[place]), None)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  code of the function's author
+            except Exception as error:  # noqa: BLE001  code of the function's author
                 outcomes[place] = (None, error)
             done.append(place)
 
