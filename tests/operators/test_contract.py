@@ -598,7 +598,7 @@ ELSEWHERE = {
     "number_of_partitions",
     "RoundRobinHashMap": "operators/test_round_robin_hash_map.py::test_each_partition_groups_the_values_that_"
     "it_gets",
-    "SparkInput": "engine/exchange/test_spark_partitions.py::test_order_per_key_from_spark_to_the_sink",
+    "SparkInput": "engine/exchange/test_spark_blocks.py::test_order_per_key_from_spark_to_the_sink",
     "SqlQuery": "operators/test_sql_query.py::test_random_sql_equals_duckdb_over_the_recorded_tuples",
     "SparkOutput": "operators/test_spark_output.py::test_spark_writes_windows_into_folders_of_their_own",
 }
