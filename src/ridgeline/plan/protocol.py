@@ -27,7 +27,7 @@ EXCHANGE = "the exchange between slots"
 class Budget(NamedTuple):
     """How many records all partitions of an input together may read in a window.
 
-    `measured`: it follows from the time that windows took. Else it is a slow start, for inputs that ask.
+    `measured`: a window took too long before. Else it is for inputs that ask, and nothing is held back.
     """
 
     records: float

@@ -104,7 +104,7 @@ class Budgets:
         fits = read * self.target / work
         if fits > budget.records:  # slowly, so that it does not swing
             fits = (budget.records + fits) / 2
-        return Budget(max(1.0, fits), measured=True)
+        return Budget(max(1.0, fits), measured=budget.measured or work > self.target)
 
     def enough_under_way(self, windows: int, seconds: float) -> bool:
         """True if a further window would only wait for those that run, so that a change had to wait longer.
