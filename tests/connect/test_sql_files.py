@@ -145,6 +145,7 @@ def test_upper_and_lower_case_are_those_of_the_database(tmp_path: Path, kind: ty
 
 
 WRITTEN = [
+    Everything(-(2**63)),
     Everything(1, 0.5, "", True, b"\0", Decimal("1.5"), dt.date(2026, 1, 1), took=dt.timedelta(seconds=1)),
     Everything(2, text="\0 ' \"", at=dt.datetime(2026, 1, 1, 1, 2, 3, 4, dt.UTC), parts=[]),
     Everything(3, parts=[1]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sqlite3
 import threading
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ from tests.connect.stores import DATABASES, SERVERS, Sql, reading
 
 from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.api.clock import SystemClock
+from ridgeline.operators.databases.increasing import column_of
+from ridgeline.operators.postgres.change_values import _loader
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 
 FIELDS = [pa.field("id", pa.int64()), pa.field("text", pa.string()), pa.field("cents", pa.float64())]
@@ -191,6 +194,15 @@ def test_a_value_that_does_not_fit_is_left_out(database: Sql) -> None:
     errors = [letter.error for letter in run.collected("letters")]
     assert len(errors) == 7
     assert any("record 9 of" in error and "`cents` is null" in error for error in errors)
+
+
+def test_months_are_no_length_of_time() -> None:
+    interval, kind = 1186, pa.duration("us")
+    load = _loader(kind, interval)
+    assert column_of([load("1 day 00:00:01")], kind).to_pylist() == [dt.timedelta(days=1, seconds=1)]
+    for text in ("1 mon", "-1 years +3 days"):
+        with pytest.raises(TypeError, match="no timedelta"):
+            column_of([load(text)], kind)
 
 
 class Misspelt(NamedTuple):

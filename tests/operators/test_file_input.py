@@ -400,6 +400,14 @@ def test_a_column_that_a_file_lacks_is_null_if_it_may_be(tmp_path: Path, form: s
     ):
         with pytest.raises(RidgelineError, match=what):
             found(pa.table(wrong))
+    folder = tmp_path / "note=a"
+    folder.mkdir()
+    (folder / f"0.{form}").write_bytes(written(pa.table({"id": [1]}), form))
+    (folder / "0.jsonl").write_text('{"id": 1}\n')
+    for ending in (form, "jsonl"):
+        source = FileInput(f"{tmp_path}/note=*/*.{ending}", Noted, until="end")
+        with pytest.raises(RidgelineError, match="no column `note`, which is in the name of its folder"):
+            run_local(application(source, kind=Noted))
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])

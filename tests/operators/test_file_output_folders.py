@@ -89,6 +89,11 @@ def test_columns_that_make_no_folders(tmp_path: Path) -> None:
         part.window(batch(n=range(1001), m=range(1001)))
     with pytest.raises(RidgelineError, match="a value of double cannot name a folder"):
         part.window(batch(n=[0.5], m=[1]))
+    for value, why in (("x" * 300, "longer than 255 bytes"), ("__HIVE_DEFAULT_PARTITION__", "for null")):
+        rows = pa.RecordBatch.from_pydict({"n": pa.array([value, "y"]).dictionary_encode(), "m": [1, 2]})
+        with pytest.raises(ValueError, match=f"column `n` has .* cannot name a folder: .*{why}"):
+            part.window(rows)
+        part.window(rows[1:])
     with pytest.raises(OperatorError, match="names all columns, so that files would have none"):
         run_local(application(tmp_path, partition_by=["number", "country", "day"]))
 

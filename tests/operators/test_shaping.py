@@ -83,6 +83,13 @@ def test_each_format(format: Any, partitions: int) -> None:
     assert all(row["reason"] and row["text"] == texts[row["number"]] for row in bad)
 
 
+def test_an_empty_text_in_quotes_is_no_null() -> None:
+    texts = ['a="" b=""', "a= b=", "b=1"]
+    schema = pa.schema([("a", pa.string()), ("b", pa.int64())])
+    found, _ = run(list(enumerate(texts)), Parse("text", "key_value", schema=schema))
+    assert [tuple(row.values()) for row in found] == [("", None), (None, None), (None, 1)]
+
+
 class Short(NamedTuple):
     user: str
     cents: int

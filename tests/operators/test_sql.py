@@ -208,6 +208,7 @@ FAULTS = {
     "select 1; select 2": "the SQL must be one SELECT, but it is SELECT, SELECT",
     "": "the SQL must be one SELECT, but it is nothing",
     "select null as x from orders": "column `x` is null in all rows; give it a type",
+    "select interval 1 month as x from orders": "column `x` has an interval with months",
     "select kind, kind from orders": "the result has column `kind` twice",
     "select * from read_csv('/etc/passwd')": "file system operations are disabled",
     "select kind, count(*) as n from orders": '"kind" must appear in the GROUP BY clause',

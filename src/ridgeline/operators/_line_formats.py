@@ -14,7 +14,7 @@ import pyarrow.csv
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import did_you_mean
-from ridgeline.operators._replay_parsers import CsvParser, JsonParser
+from ridgeline.operators._replay_parsers import CsvParser, JsonParser, is_textual
 
 LineFormat = Literal["json", "csv", "key_value", "regex", "common_log", "combined_log", "syslog", "avro"]
 Parser = Callable[[Sequence[Any]], pa.RecordBatch]
@@ -115,8 +115,10 @@ def _texts(schema: Schema) -> Callable[[Sequence[Sequence[str | None]]], pa.Reco
     def parse(rows: Sequence[Sequence[str | None]]) -> pa.RecordBatch:
         columns: Any = zip(*rows, strict=True)
         sink = BytesIO()
-        # an empty text is null where it can be, as in CSV
-        arrays = [pa.array([text or None for text in one], pa.string()) for one in columns]
+        arrays = [
+            pa.array(one if is_textual(field.type) else [text or None for text in one], pa.string())
+            for field, one in zip(schema.arrow, columns, strict=True)
+        ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=texts)
         pyarrow.csv.write_csv(pa.Table.from_batches([batch]), sink, options)
         return parser.parse(sink.getvalue().removesuffix(b"\n"), len(rows))
@@ -125,11 +127,14 @@ def _texts(schema: Schema) -> Callable[[Sequence[Sequence[str | None]]], pa.Reco
 
 
 def _pairs(line: str, names: Sequence[str]) -> list[str | None]:
-    """The values of `name=value`, which may be quoted. Raises ValueError for a line without any."""
+    """The values of `name=value`, which may be quoted. Raises ValueError for a line without any.
+
+    An empty text is null where it can be, as in CSV, unless it is quoted; so are those of a pattern.
+    """
     found = dict(_PAIR.findall(line))
     if not found:
         raise ValueError("it has no pair such as `name=value`")
-    return [_plain(found.get(name)) for name in names]
+    return [_plain(found.get(name) or None) for name in names]
 
 
 def _plain(value: str | None) -> str | None:
@@ -143,7 +148,7 @@ def _groups(pattern: re.Pattern[str], line: str, names: Sequence[str]) -> list[s
     match = pattern.fullmatch(line)
     if match is None:
         raise ValueError("it does not match the pattern")
-    return [match[name] for name in names]
+    return [match[name] or None for name in names]
 
 
 def _log_values(
@@ -163,8 +168,8 @@ def _log_values(
 
 def _log_value(name: str, value: str | None) -> str | None:
     """A field of a log; Apache's times as ISO 8601 has them."""
-    if value == "-":
+    if not value or value == "-":
         return None
-    if name == "time" and value is not None and value[2:3] == "/":
+    if name == "time" and value[2:3] == "/":
         return datetime.strptime(value, "%d/%b/%Y:%H:%M:%S %z").isoformat()
     return value

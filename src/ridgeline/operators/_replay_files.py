@@ -6,9 +6,10 @@ import fnmatch
 import glob
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -294,12 +295,22 @@ def _folders(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
             yield from _folders(folder, here)
 
 
-def columns_in(schema: Schema, found: Sequence[str]) -> tuple[list[str], str]:
+def refuse_folders(file: str, lacking: Iterable[str]) -> None:
+    """Raise RidgelineError for a column that a file lacks since it names a folder, which would be null."""
+    for name in lacking:
+        if f"/{quote(name, safe='')}=" in file:
+            msg = f"file `{file}` has no column `{name}`, which is in the name of its folder; "
+            raise RidgelineError(msg + "leave it out of `schema`, or read the folders by `SparkInput`")
+
+
+def columns_in(file: str, schema: Schema, found: Sequence[str]) -> tuple[list[str], str]:
     """The columns of a schema that a file has, and the name of one that it must have and lacks, or "".
 
-    A column that may be null need not be there, unless none is, or the file has one of a similar name.
+    A column that may be null need not be there, unless none is, or the file has one of a similar name. Raises
+    RidgelineError for one that names a folder.
     """
     names = schema.arrow.names
+    refuse_folders(file, [name for name in names if name not in found])
     there = [name for name in names if name in found]
     optional, others = optional_columns(schema), set(found) - set(names)
     for name in names:
@@ -313,7 +324,7 @@ def checked_columns(file: str, schema: Schema, found: Sequence[str]) -> list[str
 
     Raises RidgelineError for one that is missing or there twice.
     """
-    there, missing = columns_in(schema, found)
+    there, missing = columns_in(file, schema, found)
     if missing:
         msg = f"file `{file}` has no column `{missing}`; {did_you_mean(missing, found)} "
         raise RidgelineError(msg + "Name the columns of `schema` so")

@@ -17,7 +17,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
-from ridgeline.operators._replay_files import columns_in
+from ridgeline.operators._replay_files import columns_in, refuse_folders
 from ridgeline.operators._replay_lines import scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
@@ -72,7 +72,7 @@ class CsvParser:
         self._null_values = list(null_values)
         optional = optional_columns(schema)
         self._texts = [
-            field.name for field in schema.arrow if field.name not in optional and _is_text(field.type)
+            field.name for field in schema.arrow if field.name not in optional and is_textual(field.type)
         ]
         self._names: list[str] = []
         self._there: list[str] = []
@@ -88,7 +88,7 @@ class CsvParser:
                 "write `\\n` or `\\r\\n`"
             )
         self._names = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
-        self._there, missing = columns_in(self._schema, self._names)
+        self._there, missing = columns_in(file, self._schema, self._names)
         if missing:
             raise RidgelineError(
                 f"file `{file}` has no column `{missing}`; its header is {shorten(header)}; "
@@ -225,6 +225,7 @@ class JsonParser:
         ]
         if not absent:
             return
+        refuse_folders(file, absent)
         found = {key for line in lines.split(b"\n") for key in _keys(line)}
         for name in absent:
             if name not in found and (
@@ -392,6 +393,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     )
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_textual(kind: pa.DataType) -> bool:
+    """True for texts and bytes, also where they are encoded as a dictionary."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     return is_text(value) or is_bytes(value)

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ridgeline.api.cells.cell import Cache
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.errors import RidgelineError, capped, did_you_mean
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import is_local, local_path, resolve, waiting_for_store
 from ridgeline.connect.datasets import Dataset, file_datasets
@@ -30,6 +30,8 @@ from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
+_LONGEST_NAME = 255
+"""The most bytes of the name of a folder that file systems have."""
 _MOST_FOLDERS = 1_000
 """The most folders that a partition writes to in a window: each is a file."""
 _ENDINGS = (".parquet", ".jsonl")
@@ -201,8 +203,7 @@ def divided(rows: pa.Table, columns: Sequence[str], operator: str) -> Iterator[t
             advice = did_you_mean(name, rows.column_names)
             msg = f"`{operator}`: `partition_by` names `{name}`, which the stream does not have; {advice}"
             raise RidgelineError(msg)
-        kind = rows.schema.field(name).type
-        if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_binary(kind):
+        if not _names_folders(kind := rows.schema.field(name).type):
             msg = f"`{operator}`: `partition_by` names `{name}`, and a value of {kind} cannot name a folder; "
             msg += "name a column of text, whole numbers, booleans or dates"
             raise RidgelineError(msg)
@@ -210,7 +211,7 @@ def divided(rows: pa.Table, columns: Sequence[str], operator: str) -> Iterator[t
         msg = f"`{operator}`: `partition_by` names all columns, so that files would have none; "
         msg += "leave one out of it, or write without `partition_by`"
         raise RidgelineError(msg)
-    texts = [_folder_names(rows.column(name), name) for name in columns]
+    texts = [_folder_names(rows.column(name).combine_chunks(), name) for name in columns]
     names = ["/".join(parts) for parts in zip(*texts, strict=True)]
     order: dict[str, list[int]] = {}
     for row, name in enumerate(names):
@@ -224,21 +225,32 @@ def divided(rows: pa.Table, columns: Sequence[str], operator: str) -> Iterator[t
         yield name, kept.take(pa.array(np.array(order[name])))
 
 
-def _folder_names(column: pa.ChunkedArray, name: str) -> list[str]:
-    """The name of the folder of each value, as Hive, Spark and pyarrow write and read them."""
-    whole = column.combine_chunks()
-    coded = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
-    known = [f"{quote(name, safe='')}={_folder_name(value)}" for value in coded.dictionary.to_pylist()]
-    none = f"{quote(name, safe='')}={_NULL}"
-    return [none if code is None else known[code] for code in coded.indices.to_pylist()]
+def _names_folders(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_binary(kind))
 
 
-def _folder_name(value: Any) -> str:
-    """A value as text. An empty text is as null, as of Hive."""
-    if value is None or value == "":
-        return _NULL
+def _folder_names(column: Any, name: str) -> list[str]:
+    """The name of the folder of each value, as Hive, Spark and pyarrow write and read them.
+
+    Raises ValueError for a value that cannot name one.
+    """
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    codes = coded.indices.to_pylist()
+    known = {code: None if code is None else coded.dictionary[code].as_py() for code in set(codes)}
+    names = {code: _folder_name(name, value) for code, value in known.items()}
+    return [names[code] for code in codes]
+
+
+def _folder_name(column: str, value: Any) -> str:
+    """A value as the name of a folder. An empty text is as null, as of Hive. Raises ValueError."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return quote(text, safe=" ").replace(".", "%2E") if text in (".", "..") else quote(text, safe=" ")
+    made = quote(text, safe=" ").replace(".", "%2E") if text in (".", "..") else quote(text, safe=" ")
+    made = f"{quote(column, safe='')}={_NULL if value is None or value == '' else made}"
+    if text == _NULL or len(made) > _LONGEST_NAME:
+        why = "readers take it for null" if text == _NULL else f"it is longer than {_LONGEST_NAME} bytes"
+        what = f"column `{column}` has {capped(repr(value), 100)}, which cannot name a folder: {why}"
+        raise ValueError(f"{what}; mend it upstream, or leave such rows out by `on_error=SKIP`")
+    return made
 
 
 class FileOutput(WindowOutput):
@@ -263,7 +275,8 @@ class FileOutput(WindowOutput):
     `partition_by` names a column, or several, whose values make folders (`country=ch/day=2026-01-01`), as
     Hive, Spark and pyarrow read them. The columns are not in the files then. Each folder is published by
     itself, with files and a hidden folder of its own; `roll_bytes` counts for each. Null and the empty text
-    go to the folder `country=__HIVE_DEFAULT_PARTITION__`.
+    go to the folder `country=__HIVE_DEFAULT_PARTITION__`. A row with this text, or one that makes a name of
+    more than 255 bytes, is an error, or a dead letter with `on_error=SKIP`.
 
     `mode` says what a run on a fresh checkpoint does if the folder is not empty. `append` leaves the files
     that are there. `overwrite` removes the `.parquet` and `.jsonl` files directly in it. `error` refuses. A
@@ -310,6 +323,13 @@ class FileOutput(WindowOutput):
         self._files = OutputFiles(str(self.path))
         self._on_disk = is_local(str(self.path))
         self._hidden = f"{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Keep the rows until the window ends. Raises ValueError for a value that cannot name a folder."""
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name in _columns(self.partition_by) and _names_folders(column.type):
+                _folder_names(column, name)
+        super().take(batch)
 
     def write(self, rows: pa.Table) -> None:
         """Write the window's rows as a hidden segment of this attempt; hand its description over.

@@ -5,7 +5,9 @@ import random
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from io import BytesIO
+from types import SimpleNamespace
 from typing import NamedTuple
+from uuid import UUID
 
 import fastavro
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from ridgeline import RidgelineError, Schema
+from ridgeline.operators.files._file_reader import AvroReader
 from ridgeline.operators.payloads._avro import avro_schema_of
 from ridgeline.operators.payloads._protobuf import indexes_of, read_indexes, written_indexes
 from ridgeline.operators.payloads.encoding import decode, decoder_of, encoder_of
@@ -197,6 +200,21 @@ def test_avro_has_dates_and_decimals():
     batch = pa.RecordBatch.from_pylist(rows, schema=schema.arrow)
     values = list(encoder_of("avro", schema, name="a b")(batch))
     assert decode(decoder_of("avro", schema), values).batch == batch
+
+
+def test_a_uuid_of_avro_is_its_text():
+    kind = {"type": "string", "logicalType": "uuid"}
+    fields = [{"name": "a", "type": ["null", kind]}, {"name": "b", "type": {"type": "array", "items": kind}}]
+    written = {"type": "record", "name": "O", "fields": fields}
+    row = {"a": str(UUID(int=1)), "b": [str(UUID(int=2))]}
+    single, file = BytesIO(), BytesIO()
+    fastavro.schemaless_writer(single, fastavro.parse_schema(written), row)
+    fastavro.writer(file, written, [row])
+    schema = Schema(pa.schema([("a", pa.string()), ("b", pa.list_(pa.string()))]))
+    assert decode(decoder_of("avro", schema, written=written), [single.getvalue()]).batch.to_pylist() == [row]
+    opened = SimpleNamespace(path="o.avro", open=lambda: file)
+    file.seek(0)
+    assert AvroReader(opened, schema, 0).peek(9).read(0, 1).to_pylist() == [row]
 
 
 def test_fields_of_avro_that_the_schema_lacks_are_ignored_and_lacking_ones_are_null():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -144,7 +145,7 @@ class AvroReader(_BatchReader):
         except Exception as error:
             self.place = 0
             raise self._corrupt(error) from error
-        return self._converted(records)
+        return self._converted(map(_texted, records) if "'uuid'" in str(records.writer_schema) else records)
 
     def _converted(self, records: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         """Records in batches, of a damaged file first those before the damage; then raises what was wrong."""
@@ -169,6 +170,15 @@ class AvroReader(_BatchReader):
         """Values as a column of their own type; Arrow takes dicts for structs if it does not know better."""
         kind = self._schema.arrow.field(name).type
         return pa.array(values, kind if _has_maps(kind) else None)
+
+
+def _texted(value: Any) -> Any:
+    """A record with UUIDs as the texts that they are written as."""
+    if isinstance(value, dict):
+        return {name: _texted(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return list(map(_texted, value))
+    return str(value) if isinstance(value, UUID) else value
 
 
 def _has_maps(kind: pa.DataType) -> bool:

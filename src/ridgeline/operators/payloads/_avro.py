@@ -35,17 +35,22 @@ def _fastavro() -> Any:
 def parsed_schema(declared: Any, before: Sequence[str] = ()) -> Any:
     """An Avro schema for fastavro. `before`: texts of the schemas that it refers to.
 
-    `declared`: a text of JSON, or what JSON gives. Raises RidgelineError for what is none.
+    `declared`: a text of JSON, or what JSON gives. A UUID is the text that it is written as. Raises
+    RidgelineError for what is none.
     """
     fastavro = _fastavro()
     named: dict[str, Any] = {}
     try:
         for text in before:
-            fastavro.parse_schema(json.loads(text), named)
-        found = json.loads(declared) if isinstance(declared, str) else declared
-        return fastavro.parse_schema(found, named)
+            fastavro.parse_schema(json.loads(text, object_hook=_without_uuid), named)
+        text = declared if isinstance(declared, str) else json.dumps(declared)
+        return fastavro.parse_schema(json.loads(text, object_hook=_without_uuid), named)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise RidgelineError(f"this is no Avro schema: {error}") from error
+
+
+def _without_uuid(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if (name, value) != ("logicalType", "uuid")}
 
 
 class AvroDecoder:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ridgeline.api.columns.casting import is_bytes, is_list, is_text
 from ridgeline.api.columns.column import Column
 from ridgeline.api.errors import RidgelineError, shorten
-from ridgeline.operators.postgres.connecting import psycopg
+from ridgeline.operators.postgres.connecting import Adapting, psycopg
 
 SESSION: Mapping[str, str] = {
     "datestyle": "ISO",
@@ -118,7 +118,7 @@ def _loader(kind: pa.DataType, oid: int) -> Callable[[str], Any]:
     if is_bytes(kind):
         return lambda text: bytes.fromhex(text.removeprefix("\\x"))
     library = psycopg()
-    load = library.adapt.Transformer().get_loader(oid, library.pq.Format.TEXT).load
+    load = library.adapt.Transformer(Adapting()).get_loader(oid, library.pq.Format.TEXT).load
 
     def loaded(text: str) -> Any:
         try:

@@ -51,6 +51,30 @@ def psycopg() -> Any:
     return library("psycopg", "PostgreSQL needs psycopg, which cannot be imported", "postgres")
 
 
+class Adapting:
+    """The context of psycopg in which an interval with months stays a text: it is no number of days."""
+
+    connection = None
+
+    def __init__(self) -> None:
+        given = psycopg()
+        base: Any = given.adapt.Loader
+        self.adapters = given.adapt.AdaptersMap(given.adapters)
+
+        loader = given.adapters.get_loader(given.adapters.types["interval"].oid, given.pq.Format.TEXT)
+
+        class Intervals(base):
+            def __init__(self, oid: int, context: Any = None) -> None:
+                super().__init__(oid, context)
+                self._plain = loader(oid, context)
+
+            def load(self, data: bytes) -> Any:
+                text = bytes(data).decode()
+                return text if "mon" in text or "year" in text else self._plain.load(data)
+
+        self.adapters.register_loader("interval", Intervals)
+
+
 class Server(NamedTuple):
     """The server and the database, as properties name them."""
 
@@ -111,7 +135,7 @@ class Server(NamedTuple):
             given["options"] = f"{given.get('options', '')} {options}".strip()
         if replicates:
             given["replication"] = "database"
-        return psycopg().connect(**given, autocommit=True)
+        return psycopg().connect(**given, autocommit=True, context=Adapting())
 
     def _known(self, operator: str, error: Exception) -> Exception:
         """The error to raise: one that no further attempt can mend says what to do."""

@@ -62,18 +62,21 @@ class Duck:
         try:
             relation = self._relation(sql, empty)
             kinds = [str(kind) for kind in relation.types]
-            return relation.to_arrow_table().schema, kinds
+            found = relation.to_arrow_table().schema
         except SchemaError:
             raise
         except Exception as error:
             raise SchemaError(self._text(error, sql, tables)) from error
         finally:
             self._forget(tables)
+        if "INTERVAL" in kinds:
+            self._try(sql, tables)
+        return found, kinds
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows that a SELECT makes. Raises RidgelineError with DuckDB's reason."""
         try:
-            return from_duckdb(self._relation(sql, tables).to_arrow_table())
+            return _without_months(from_duckdb(self._relation(sql, tables).to_arrow_table()))
         except RidgelineError:
             raise
         except Exception as error:
@@ -82,6 +85,16 @@ class Duck:
             raise RidgelineError(f"the SQL failed: {text}{remedy}") from error
         finally:
             self._forget(tables)
+
+    def _try(self, sql: str, tables: Mapping[str, pa.Schema]) -> None:
+        """Run a SELECT over a row of nulls each. Raises SchemaError for a constant interval of months."""
+        rows = {name: [pa.nulls(1, field.type) for field in schema] for name, schema in tables.items()}
+        try:
+            self.run(sql, {name: pa.table(rows[name], schema.names) for name, schema in tables.items()})
+        except SchemaError:
+            raise
+        except RidgelineError:
+            pass  # it fails where all is null, which says nothing about other rows
 
     def tree(self, sql: str) -> Node | None:
         """The statement as a tree; None for what has none."""
@@ -149,6 +162,15 @@ class Duck:
             return f"{first_line(error)}: `{snippet}`"
         near = _HINT.search(text)
         return first_line(error) + (f"; did you mean `{near[1]}`?" if near else "")
+
+
+def _without_months(table: pa.Table) -> pa.Table:
+    """A result of which all lengths of time are fixed. Raises SchemaError."""
+    for field in table.schema:
+        if field.type == pa.month_day_nano_interval():
+            msg = f"column `{field.name}` has an interval with months, which have no fixed length, or with "
+            raise SchemaError(msg + "nanoseconds; add it to a time in the SQL, or cast it to a text")
+    return table
 
 
 def first_line(error: Exception) -> str:

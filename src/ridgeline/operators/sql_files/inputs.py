@@ -170,7 +170,8 @@ class FileReader(IncreasingReader):
 
 def between(rows: Rows, start: int, end: int) -> str:
     """A condition of SQL: the number is after `start`, up to `end`."""
-    return f"{rows.number} > {int(start)} and {rows.number} <= {int(end)}"
+    # SQLite has no integer before the least of 64 bits, which may be the first
+    return f"{rows.number} >= {int(start) + 1} and {rows.number} <= {int(end)}"
 
 
 _BUSY_SECONDS = 10.0
