@@ -42,6 +42,9 @@ class SliceColumn:
     COUNT = 11
 
 
+_NOTHING = (0.0,) * SliceColumn.COUNT
+
+
 class _Window(NamedTuple):
     """A committed window. `figures`: as in `LatencyColumns`; `counts`: rows of the columns."""
 
@@ -130,25 +133,18 @@ class DecidingFold:
             while self._slices[0].end < now - self.kept_seconds:
                 self._slices.popleft()
         present.end = max(present.end, now)
-        counts = np.zeros((len(topology.operators), SliceColumn.COUNT))
         reported = corrected_events(times.operators).reported  # no time of theirs is needed
+        rows: list[tuple[float, ...]] = []
         for place, node in enumerate(topology.operators):
             found = reported.get(node.id)
-            if found is not None:
-                counts[place] = (
-                    sum(found.tuples_in.values()),
-                    sum(found.tuples_out.values()),
-                    0.0,
-                    0.0,
-                    0.0,
-                    found.queue,
-                    found.errors,
-                    found.late,
-                    0.0,
-                    1.0,
-                    0.0,
-                )
-                present.state_bytes[place] = found.state_bytes
+            if found is None:
+                rows.append(_NOTHING)
+                continue
+            tuples_in, tuples_out = sum(found.tuples_in.values()), sum(found.tuples_out.values())
+            own = found.queue, found.errors, found.late, 0.0, 1.0, 0.0
+            rows.append((tuples_in, tuples_out, 0.0, 0.0, 0.0, *own))
+            present.state_bytes[place] = found.state_bytes
+        counts = np.array(rows, np.float64).reshape(-1, SliceColumn.COUNT)
         window = _Window(times.latency_seconds, times.late_seconds, figures, counts, path, phases, held)
         self._pending.append(window)
         if len(self._pending) >= _MOST_PENDING:
