@@ -123,6 +123,30 @@ def test_texts_in_a_column_of_any_type_of_a_strict_table_are_kept(tmp_path: Path
     assert store.execute("select value, typeof(value) from items") == [("007", "text")]
 
 
+@pytest.mark.parametrize(
+    ("rows", "seats"),
+    [
+        ([(1, "B"), (2, "A")], "BA"),
+        ([(1, "B"), (2, "C"), (1, "D")], "DC"),
+        ([(3, "A"), (1, "C")], "CBA"),
+        ([(1, "B"), (2, "A"), (3, None), (4, "B")], "BA"),
+        ([(1, "X"), (2, "A")], "AB"),
+    ],
+)
+def test_rows_exchange_values_of_a_unique_column(
+    tmp_path: Path, rows: list[tuple[Any, ...]], seats: str
+) -> None:
+    store = InSqlite(None, tmp_path)
+    store.execute(
+        "create table items (id integer primary key, seat text unique not null, more text)",
+        "insert into items values (1, 'A', 'a'), (2, 'B', 'b'), (9, 'X', 'x')",
+    )
+    schema = pa.schema([("id", pa.int64()), ("seat", pa.string())])
+    run_local(writing(store.output(key="id"), schema, rows, on_error=OnError.SKIP))
+    found = store.execute("select seat, more from items order by id")
+    assert found == [*zip(seats, ("a", "b", None), strict=False), ("X", "x")]
+
+
 @pytest.mark.parametrize("kind", FILES)
 def test_upper_and_lower_case_are_those_of_the_database(tmp_path: Path, kind: type[Sql]) -> None:
     store = kind(None, tmp_path)

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -176,6 +176,15 @@ def _declared_type(kind: pa.DataType) -> str:
     return "blob" if is_.is_binary(kind) or is_.is_large_binary(kind) else "text"
 
 
+class _Late(NamedTuple):
+    """A row that was not written."""
+
+    batch: Batch
+    names: Sequence[str]
+    row: tuple[Any, ...]
+    why: str
+
+
 class SqliteSink(Sink):
     """Writes rows and the mark in one transaction."""
 
@@ -188,6 +197,8 @@ class SqliteSink(Sink):
         """Whether the mark of this run was there once."""
         self._changes: dict[str, tuple[str, Callable[[Any], bool]]] = {}
         """By column, its type in the table, and which values SQLite would change for that."""
+        self._late: dict[tuple[Any, ...], _Late] = {}
+        """By key, the rows that others keep out, which have a unique value of theirs."""
 
     def place(self) -> str:
         """The table and the file."""
@@ -226,10 +237,12 @@ class SqliteSink(Sink):
         """Write the rows and the mark. Raises UnwritableError, RidgelineError."""
         database = self._database
         database.execute("begin immediate")
+        self._late.clear()
         try:
             for batch in self._context.unwritten(batches, self._own_mark()):
                 self._settle(batch.schema)
                 self._write_batch(batch)
+            self._write_late()
             row = (self._context.mark_name, *mark)
             database.execute("insert or replace into ridgeline_marks values (?, ?, ?)", row)
             database.execute("commit")
@@ -299,15 +312,13 @@ class SqliteSink(Sink):
             kept = [row for place, row in enumerate(rows) if place not in changed] if changed else rows
             self._insert(batch, names, kept)
             return
-        places = [names.index(name) for name in self._table.key]
-        table = quoted(self._table.name)  # before a name SQLite does not take that for a text
-        same = " and ".join(f"{table}.{quoted(name)} = ?" for name in self._table.key)
-        remove = f"delete from {table} where {same}"  # noqa: S608  identifiers
+        remove = f"delete {self._of_key}"
         for place, (row, gone) in enumerate(zip(rows, deleted, strict=True)):
             if place in changed:
                 continue
             if gone:
-                self._database.execute(remove, [row[place] for place in places])
+                self._late.pop(self._key(names, row), None)
+                self._database.execute(remove, self._key(names, row))
             else:
                 self._insert(batch, names, [row])
 
@@ -338,14 +349,69 @@ class SqliteSink(Sink):
         database.execute("savepoint rows")
         try:
             database.executemany(statement, rows)
+            for row in rows if self._late else ():
+                self._late.pop(self._key(names, row), None)
         except sqlite3.IntegrityError as error:
             database.execute("rollback to rows")
             if len(rows) > 1:
                 for row in rows:
                     self._insert(batch, names, [row])
+            elif self._table.key and str(error).startswith("UNIQUE"):
+                self._late[self._key(names, rows[0])] = _Late(batch, names, rows[0], str(error))
             else:
                 self._refuse(batch, rows[0], str(error), error)
         database.execute("release rows")
+
+    def _write_late(self) -> None:
+        """Write rows that others kept out: these may have changed, or exchange their values with them.
+
+        All are taken out of the table before one is put in. Raises UnwritableError.
+        """
+        late, database = list(self._late.values()), self._database
+        if not late:
+            return
+        refused: list[tuple[_Late, dict[str, Any]]] = []
+        database.execute("savepoint late")
+        try:
+            for one, old in [(one, self._taken(one.names, one.row)) for one in late]:
+                new = dict(zip(map(folded, one.names), one.row, strict=True))
+                try:
+                    self._put(old | new)
+                except sqlite3.IntegrityError:
+                    refused.append((one, old))
+            for _, old in refused:
+                self._put(old)
+        except sqlite3.IntegrityError:
+            database.execute("rollback to late")
+            refused = [(one, {}) for one in late]
+        database.execute("release late")
+        for one, _ in refused:
+            self._refuse(one.batch, one.row, one.why)
+
+    def _key(self, names: Sequence[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(row[names.index(name)] for name in self._table.key)
+
+    @property
+    def _of_key(self) -> str:
+        """The rows with a key, in SQL."""
+        table = quoted(self._table.name)  # before a name SQLite does not take that for a text
+        return f"from {table} where " + " and ".join(
+            f"{table}.{quoted(name)} = ?" for name in self._table.key
+        )
+
+    def _taken(self, names: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
+        """Delete the row with the key of this one, if there is one. Returns it, by column."""
+        columns, key = list(self._declared()), self._key(names, row)
+        found = self._database.execute(f"select {listed(columns)} {self._of_key}", key).fetchone()
+        self._database.execute(f"delete {self._of_key}", key)
+        return dict(zip(map(folded, columns), found, strict=True)) if found else {}
+
+    def _put(self, row: dict[str, Any]) -> None:
+        """Insert a row, unless it has no columns."""
+        marks, table = ", ".join("?" * len(row)), quoted(self._table.name)
+        insert = f"insert into {table} ({listed(list(row))}) values ({marks})"  # noqa: S608  identifiers
+        if row:
+            self._database.execute(insert, list(row.values()))
 
     def _statement(self, names: Sequence[str]) -> str:
         marks = ", ".join("?" * len(names))
