@@ -7,13 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import OperatorError
-from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run import run
 from ridgeline.engine.driver.watchdog import Hangs, Worker
 from ridgeline.engine.process import black_box
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SlotLost, StateWarning
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, StateWarning
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from support.engine.applications import Number, Sum, sum_application
@@ -225,18 +222,6 @@ class StuckSum(Sum):
         if self.context.window_id == 3 and self.context.partition == 0:
             threading.Event().wait()
         self.sums.emit(Number(self.total))
-
-
-def test_a_slot_that_is_stuck_is_ended_and_fails_the_application(tmp_path):
-    app = two_stages(StuckSum(), count=100, recovery_attempts=0, callback_timeout="500ms")
-    heard = Heartbeats(lambda _event: None, SystemClock())
-    found, error = run_in_processes(
-        app, tmp_path / "checkpoint", heartbeats=heard, expect=OperatorError, heartbeat_interval="100ms"
-    )
-    assert (error.failure.operator, error.failure.window_id) == ("total", 3)
-    assert "the attribute `callback_timeout` allows 0.5 s" in error.failure.error
-    assert found.ids == [0, 1, 2]
-    assert len([event for event in found.events if isinstance(event, SlotLost)]) == 1
 
 
 def test_a_stop_does_not_wait_for_a_callback_that_takes_long(tmp_path, monkeypatch):
