@@ -32,6 +32,7 @@ _FEW_WINDOWS = 3
 _MOST_PARTITIONS = 8
 _WORTH = 0.05
 """A change is worth it that brings this share of the window's latency."""
+_NEARLY = 0.95  # of what it can do; it does not catch up if more arrives
 _MORE = 1.1  # a change is worth it that brings so many times the throughput
 _CROWDED = 1.3
 """A partition with so many times the mean is why others help little."""
@@ -95,8 +96,8 @@ def _for_full(figures: ApplicationFigures, full: Bottleneck) -> Iterator[Advice]
     if one.is_input:
         return
     done = f"it does {full.per_second:,.0f}"
-    arrive = "" if full.wanted_per_second is None else f" of {full.wanted_per_second:,.0f}"
-    why = f"it is full: {done}{arrive} tuples/s"
+    arriving = full.wanted_per_second or 0.0
+    why = f"it is full: {done}{f' of {arriving:,.0f}' if arriving > full.per_second else ''} tuples/s"
     most = _most_partitions(figures)
     wanted = min(full.enough or most, most)
     if wanted > one.partitions and _throughput(figures, one, wanted) > _MORE * full.per_second:
@@ -104,10 +105,11 @@ def _for_full(figures: ApplicationFigures, full: Bottleneck) -> Iterator[Advice]
         after = _throughput(figures, one, wanted)
         yield Advice(what, why, "tuples_per_second", full.per_second, after, one.name, wanted)
     needed = full.slots if full.enough is not None else None
-    if needed is not None and figures.slots is not None and needed > figures.slots:
+    too_few = arriving > _NEARLY * _throughput(figures, one, max(wanted, one.partitions))
+    if too_few and needed is not None and figures.slots is not None and needed > figures.slots:
         what = (
             f"start with {needed} slots, there are {figures.slots}, and give `{one.name}` {full.enough} "
-            "partitions: with fewer it does not keep up"
+            "partitions: with fewer it hardly keeps up"
         )
         after = _throughput(figures, one, full.enough or one.partitions, slots=needed)
         yield Advice(what, why, "tuples_per_second", full.per_second, after, one.name, slots=needed)

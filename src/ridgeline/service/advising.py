@@ -13,6 +13,7 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.changes import AdviceAnswer
 from ridgeline.measure.answers.operators import HeavyKeyAnswer, KeysAnswer, OperatorKeysAnswer
+from ridgeline.measure.deciding.capacity import bottleneck
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.deciding.fold import KEPT_SECONDS
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
@@ -21,9 +22,12 @@ from ridgeline.observe.watch import Watch
 from ridgeline.plan.build.key_agreement import KeyDivision, key_division
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.advice import LEAST_SECONDS, LEAST_WINDOWS, Advice, advise, is_enough, unknown
+from ridgeline.policies.model import behind
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.regions.joined_watch import JoinedWatch
 
+_LATELY_SECONDS = 5.0
+_FULL_SECONDS = LEAST_SECONDS + 1.0  # the slices of a period begin each second
 _PERIODS = (60.0, 300.0, KEPT_SECONDS)
 """Figures are of the first of these that has enough windows."""
 
@@ -75,10 +79,15 @@ def _advice(watch: Watch, application: str, run: ApplicationRun | None) -> Advic
         cores=os.cpu_count() if local and run is not None else None,
     )
     applied = (row for row in changes if row["state"] == "APPLIED" and row["planVersion"] is not None)
+    full = False
     since = figures.at - max((row["since"] for row in applied), default=0.0)
-    for seconds in _PERIODS:
+    for seconds in (_LATELY_SECONDS, _FULL_SECONDS, *_PERIODS):
         figures = figures.for_seconds(max(0.0, min(seconds, since)))  # of this plan only
-        if is_enough(figures):
+        was_full, full = full, behind(figures) and bottleneck(figures) is not None
+        if was_full and not full:  # until lately it was not: the time before says nothing of it
+            figures = figures.for_seconds(_LATELY_SECONDS)
+            break
+        if seconds > _LATELY_SECONDS and is_enough(figures) and (full or seconds > _FULL_SECONDS):
             break
     advice, refused = [], []
     for one in advise(figures):
