@@ -8,12 +8,17 @@ import re
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ridgeline import operators
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.plan.edits import SetProperty
 from ridgeline.service.access.access import Access, TrustedProxy
 from ridgeline.service.access.audit import BURST, AuditLog, read_audit
+from ridgeline.service.access.edit_roles import role_of_edits
 from ridgeline.service.access.roles import Role
 from ridgeline.service.access.rules import Rule
 from ridgeline.service.access.rules_file import (
@@ -146,6 +151,50 @@ def test_operate_changes_values_and_admin_alone_what_can_run_code(app, file):
     apex = {"requests": [{"requestType": "RemoveOperatorRequest", "operatorName": "sums"}]}
     assert ask(app.server, f"{BASE}/logicalPlan", "POST", apex, file.tokens["operate"])[0] == 403
     assert ask(app.server, f"{BASE}/kill", "POST", {}, file.tokens["operate"])[0] == 403
+
+
+def made_of_each_property():
+    """Every property of every operator of the library, with a text that reads, runs or sends something."""
+    classes = {one for name in operators.__all__ if isinstance(one := getattr(operators, name), type)}
+    for kind in sorted(classes, key=lambda one: one.__name__):
+        if issubclass(kind, Operator):
+            for name in operator_type(kind).properties:
+                yield kind, name
+
+
+def role_for(kind, name, value):
+    plan = SimpleNamespace(operators=[SimpleNamespace(name="x", operator=kind.__new__(kind))])
+    return role_of_edits([SetProperty("x", name, value)], plan)
+
+
+def test_no_text_of_any_property_of_the_library_is_for_operate():
+    texts = ("/etc/passwd", "http://elsewhere.example", "os:abort", "select 1", {"polars": "gA=="}, ["a"])
+    given = [*made_of_each_property()]
+    assert len(given) > 300
+    free = [
+        (kind.__name__, name, value)
+        for kind, name in given
+        for value in texts
+        if role_for(kind, name, value) is Role.OPERATE
+        and not is_number_or_choice(kind, name)  # which refuse it when the change is planned
+    ]
+    assert free == []
+    assert role_for(operators.EventGenerator, "per_second", 5) is Role.OPERATE
+    assert role_for(operators.Deduplicate, "within", "5m") is Role.OPERATE
+    assert role_for(operators.Deduplicate, "within", "/etc/passwd") is Role.ADMIN
+    assert role_for(operators.Deduplicate, "by", "clock") is Role.OPERATE
+    assert role_for(operators.FileInput, "path", "/etc") is Role.ADMIN
+    assert role_for(operators.FileInput, "window_bytes", 5) is Role.OPERATE
+
+
+def is_number_or_choice(kind, name):
+    """By the text of its annotation, as a reader sees it; the last four are names of choices."""
+    texts = [vars(base).get("__annotations__", {}).get(name) for base in kind.__mro__]
+    text = str(next(one for one in texts if one is not None))
+    rest = re.sub(
+        r"Literal\[[^]]*\]|\b(int|float|bool|None|Format|WrittenFormat|LineFormat|Missing)\b|[| ]", "", text
+    )
+    return rest == ""
 
 
 def test_without_a_token_nothing_is_read_even_on_this_host(app):
@@ -323,7 +372,7 @@ def test_a_flood_of_tries_is_bounded_and_counted_and_changes_are_noted_with_secr
     path = str(tmp_path / "audit.jsonl")
     secret = {"do": "set-property", "operator": "numbers", "property": "password", "value": "planted-secret"}
     status, row, headers = ask(
-        app.server, f"{BASE}/changes", "POST", {"edits": [secret]}, file.tokens["operate"]
+        app.server, f"{BASE}/changes", "POST", {"edits": [secret]}, file.tokens["admin"]
     )
     assert status == 200
     for number in range(200):
@@ -335,8 +384,8 @@ def test_a_flood_of_tries_is_bounded_and_counted_and_changes_are_noted_with_secr
     entries, damaged = read_audit(path)
     assert damaged == 0
     change = next(one for one in entries if one["id"] == headers["x-request-id"])
-    assert (change["event"], change["who"], change["by"]) == ("done", "operate", "token")
-    assert change["role"] == "operate"
+    assert (change["event"], change["who"], change["by"]) == ("done", "admin", "token")
+    assert change["role"] == "admin"
     assert change["what"]["edits"][0]["value"] == "***"
     assert change["result"]["id"] == row["id"]
     assert (change["from"], change["application"], change["status"]) == ("127.0.0.1", "numbers", 200)

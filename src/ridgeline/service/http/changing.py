@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean, shorten
 from ridgeline.api.support.masking import mask
-from ridgeline.api.support.secrets.providers import decoded_json
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
 from ridgeline.plan.change.kinds import VERBS
-from ridgeline.plan.edits import Edit, Repartition, SetAttribute, SetProperty, edit_of
+from ridgeline.plan.edits import Edit, SetAttribute, SetProperty, edit_of
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.plan.specification import edits_between, read_specification
@@ -22,6 +20,7 @@ from ridgeline.plan.written import specification_of_plan
 from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service import recorded
+from ridgeline.service.access.edit_roles import role_of_edits
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import (
     ChangeAnswer,
@@ -106,77 +105,6 @@ def _edit_of_request(document: object) -> Edit:
         if key not in _ANY_VALUE and not isinstance(document[key], str):
             raise ChangeError(f"`{key}` of `{name}` is a text; got {shorten(document[key])}")
     return request.edit(*(document[key] for key in request.fields))
-
-
-RUNS_CODE = "runs_code"
-"""A class of operators may list here the names of properties whose values become code."""
-_CODE_PROPERTIES: Mapping[str, frozenset[str]] = {
-    "ScriptOperator": frozenset(("script",)),
-    "ModelOperator": frozenset(("model", "method")),
-    "KafkaInput": frozenset(("message",)),
-    "KafkaOutput": frozenset(("message",)),
-}
-_CODE_ATTRIBUTES = frozenset(("partitioner", "stream_codec"))
-_MARKS = ("$import", "$env")
-"""Marks of values that are imported, or taken from the driver's environment."""
-_PROVIDERS = ("env:", "file:", "command:")
-"""Beginnings of texts that name a secret: who gives one beside an address of their own could read it."""
-
-
-def role_of_edits(edits: Iterable[Edit], plan: LogicalPlan) -> Role:
-    """The greatest role that one of the edits needs."""
-    return max((_role(edit, plan) for edit in edits), default=Role.OPERATE)
-
-
-def _role(edit: Edit, plan: LogicalPlan) -> Role:
-    match edit:
-        case SetProperty(operator, name, value):
-            code = _is_marked(value) or _is_code(plan, operator, name)
-        case SetAttribute(_, name, value):
-            code = name in _CODE_ATTRIBUTES or isinstance(value, Mapping) or _is_marked(value)
-        case Repartition(_, _, partitioner):
-            code = partitioner is not None
-        case _:
-            code = True
-    return Role.ADMIN if code else Role.OPERATE
-
-
-def _is_marked(value: object) -> bool:
-    """Whether a value, or a text within it, is taken from elsewhere: code, variables, files, commands."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return any(mark in text for mark in _MARKS) or any(map(_is_provided, _texts(value)))
-
-
-def _is_provided(text: str) -> bool:
-    text = text.lstrip()
-    return text.startswith(_PROVIDERS) or (
-        text[:1] in {"{", "["} and any(f'"{one}' in text for one in _PROVIDERS)
-    )
-
-
-def _texts(value: object) -> Iterable[str]:
-    """The texts in a value, also if it is JSON; those of keys left out."""
-    if isinstance(value, str):
-        yield value
-        yield from _texts(decoded_json(value))
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts(one)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for one in value:
-            yield from _texts(one)
-
-
-def _is_code(plan: LogicalPlan, operator: str, name: str) -> bool:
-    """Whether a property's value becomes code; also if the operator is none whose class is known."""
-    found = next((one.operator for one in plan.operators if one.name == operator), None)
-    if found is None:
-        return True  # a module, whose properties may go anywhere
-    first = name.partition(".")[0]
-    listed = getattr(type(found), RUNS_CODE, ())
-    if first in (listed if isinstance(listed, (tuple, list, set, frozenset)) else (listed,)):
-        return True
-    return any(first in _CODE_PROPERTIES.get(kind.__name__, ()) for kind in type(found).__mro__)
 
 
 WAIT_SECONDS = 5

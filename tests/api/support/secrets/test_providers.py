@@ -23,8 +23,6 @@ from ridgeline.cli.remote.client import Client
 from ridgeline.connect import secret_value
 from ridgeline.plan.edits import SetProperty
 from ridgeline.plan.planner import plan_application
-from ridgeline.service.access.roles import Role
-from ridgeline.service.http.changing import role_of_edits
 from ridgeline.testing import CollectorSink, run_local
 from support.rows import in_a_row
 from support.service.living import living
@@ -206,13 +204,6 @@ def test_no_child_gets_our_standard_input(script):
 def test_a_change_names_no_command_in_json_either(text):
     with pytest.raises(ChangeError, match="`several` of `table` names a command, which a change may not"):
         plan_application(application(), edits=[SetProperty("table", "several", text)])
-
-
-@pytest.mark.parametrize("text", [r'{"a": "\u0065nv:HOME"}', r'["\u0066ile:/etc/passwd"]'])
-def test_json_that_names_a_place_needs_the_role_of_code(text):
-    plan = plan_application(application()).logical
-    assert role_of_edits([SetProperty("table", "several", '{"a": "x"}')], plan) is Role.OPERATE
-    assert role_of_edits([SetProperty("table", "several", text)], plan) is Role.ADMIN
 
 
 def test_what_a_killed_command_had_printed_is_no_secret():
