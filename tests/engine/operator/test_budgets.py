@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ridgeline import Application, InputOperator, Operator, OutputPort, State
-from ridgeline.engine.operator.input import merged_held
+from ridgeline.engine.state.moving import merged_held
 from ridgeline.plan.protocol import Budget
 from ridgeline.testing import CollectorSink
 from support.engine.applications import Number

@@ -194,15 +194,6 @@ _BOUNDED = SparkSource, DelayHead
 """Inputs whose tuples are given by others."""
 
 
-def merged_held(values: Iterable[tuple[_Held | None]]) -> _Held | None:
-    """What waits in several partitions, as that of one."""
-    merged: dict[str, list[tuple[pa.RecordBatch, Times | str | None]]] = {}
-    for (held,) in values:
-        for port, parts in held[1].items() if held else ():
-            merged.setdefault(port, []).extend(parts)
-    return (False, merged) if merged else None
-
-
 def poll_input(
     operator: InputOperator,
     outputs: Iterable[OutputPoint],

@@ -8,7 +8,7 @@ default in all partitions needs no word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, KeyedCell, ValueCell
 from ridgeline.api.support.pickling import loads, pickled_classes
-from ridgeline.engine.operator.input import merged_held
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.keyed_columns import VaryingLeaf
@@ -147,6 +146,15 @@ def _divided(
             else:
                 _divide_state(operator, name, held, into, keyed)
     return list(zip(after, changes, strict=True))
+
+
+def merged_held(values: Iterable[tuple[Any]]) -> tuple[bool, dict[str, list[Any]]] | None:
+    """What several partitions of an input hold back, see `Excess`, as that of one."""
+    merged: dict[str, list[Any]] = {}
+    for (held,) in values:
+        for port, parts in held[1].items() if held else ():
+            merged.setdefault(port, []).extend(parts)
+    return (False, merged) if merged else None
 
 
 def _divide_state(

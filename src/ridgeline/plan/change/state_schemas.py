@@ -18,6 +18,7 @@ from ridgeline.api.support.pickling import class_name, class_of, class_within
 from ridgeline.plan.change.state_moves import Outcome, StateVerdict, refused, shape_changes
 from ridgeline.plan.change.state_shapes import (
     ANY,
+    CONVERTED,
     DONE,
     LITERAL,
     NOTHING,
@@ -481,8 +482,12 @@ class _One:
             )
         if old["kind"] == "kept":
             return _columns_differ(old.get("columns"), new.get("columns"), self._operator)
-        why = self._types(old.get("type", ANY), new.get("type", ANY), "its values were")
-        return why or self._exactly(old.get("key", ANY), new.get("key", ANY), "its keys were")
+        why = ""
+        if old.get("type", ANY) not in (ANY, _ANY_BEFORE):  # else each value is looked at, see `narrower`
+            why = self._types(old["type"], new.get("type", ANY), "its values were")
+        if not why and "key" in old and old["key"] != ANY:
+            why = self._exactly(old["key"], new.get("key", ANY), "its keys were")
+        return why
 
     def _exactly(self, old: Any, new: Any, what: str) -> str:
         """As `_types`, where nothing can be made wider."""
@@ -497,8 +502,10 @@ class _One:
         old = ANY if old == _ANY_BEFORE else old
         if old == new and isinstance(old, str) and ":" not in old:
             return ""
-        if ANY in (old, new):
+        if new == ANY or old == CONVERTED:
             return ""
+        if old == ANY:  # within a value: nothing looks at it
+            return f"{what} {_text(old)}, and are {_text(new)}"
         olds, news = members(old), members(new)
         for one in olds:
             why = ""
@@ -513,8 +520,8 @@ class _One:
     def _alike(self, old: Any, new: Any, what: str) -> str:
         """Why a value of one type, no union, may be none of another."""
         head, other = head_of(old), head_of(new)
-        if ANY in (old, new) or LITERAL in {head, other}:
-            return "" if ANY in (old, new) else self._literals(old, new, what)
+        if new == ANY or LITERAL in {head, other}:
+            return "" if new == ANY else self._literals(old, new, what)
         if ":" in head or ":" in other:
             if why := self._pair(head, other, what):
                 return why

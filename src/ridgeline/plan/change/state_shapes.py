@@ -34,6 +34,8 @@ from ridgeline.plan.physical import PhysicalOperator
 
 Shape = dict[str, Any]
 ANY = "any"
+CONVERTED = "converted"
+"""The type of what the function of a migration has made: it has to know."""
 LITERAL = "literal"
 """The head of one value of a `Literal`: its type and its text follow."""
 NOTHING: Mapping[str, Any] = {}

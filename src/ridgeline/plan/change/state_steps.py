@@ -24,6 +24,7 @@ from ridgeline.api.errors import shorten
 from ridgeline.api.support.pickling import class_name
 from ridgeline.plan.change.state_shapes import (
     ANY,
+    CONVERTED,
     DONE,
     LITERAL,
     Shape,
@@ -160,7 +161,8 @@ class Steps:
         }
         if "fields" in parts:
             parts["fields"] = [
-                [name, ANY if name in converted else kind, default] for name, kind, default in parts["fields"]
+                [name, CONVERTED if name in converted else kind, default]
+                for name, kind, default in parts["fields"]
             ]
         return {**shape, **parts}
 
@@ -232,7 +234,7 @@ def widener(old: Any, new: Any) -> Function | None:
     Types that are not known to be wider stay as they are: whether one may become another is decided before.
     Where a Literal is and its values' type was, the function raises ValueError for other values.
     """
-    if old == new or ANY in (old, new):
+    if old in (new, CONVERTED) or ANY in (old, new):
         return None
     look = _literals_of(new, old)
     olds, news = (
