@@ -9,6 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, groupby
 from types import MappingProxyType
 
@@ -232,6 +233,14 @@ class Spread:
                     break
                 self._put(box, least)
 
+    def fill(self) -> None:
+        """Give each slot that has nothing a container of the slot with the most."""
+        for slot in [slot for slot, boxes in self.hosted.items() if not boxes]:
+            most = max(self.hosted, key=lambda other: len(self.hosted[other]))
+            box = self.hosted[most][-1]
+            self._take(box, most)
+            self._put(box, slot)
+
     def in_order(self, boxes: Iterable[int]) -> list[int]:
         """Containers by stage, those of one kind together."""
         return sorted(boxes, key=lambda box: (*self._order[self._kinds[box]], box))
@@ -254,7 +263,8 @@ class Spread:
 def place(plan: Plan, slots: int) -> Placement:
     """Which containers live in which slot, see `Spread`.
 
-    Containers that must be on one host go to one slot, if an even share of a slot has room for them.
+    Containers that must be on one host go to one slot, if an even share of a slot has room for them, else to
+    as few slots as have: all of these have to be on that host.
     """
     groups = _containers_on_one(_ONE_HOST, plan)
     classes = _classes(plan, groups, slots)
@@ -262,23 +272,34 @@ def place(plan: Plan, slots: int) -> Placement:
     for some, share in zip(classes, _slots_of(classes, slots), strict=True):
         spread = Spread(plan, dict.fromkeys(range(share), ()))
         room = sum(map(len, some)) // share
-        whole = sorted((group for group in some if 1 < len(group) <= room), key=lambda group: -len(group))
-        single = [box for group in some if len(group) == 1 or len(group) > room for box in group]
-        near = {box: number for number, group in enumerate(some) if len(group) > 1 for box in group}
-        units = [*whole, *((box,) for box in spread.in_order(single))]
-        spread.add(units, _beside_others(near, spread.hosted) if near else None)
+        near = sorted((group for group in some if len(group) > 1), key=len, reverse=True)
+        beside = _beside_others(near, spread.hosted)
+        spread.add((group for group in near if len(group) <= room), beside)
+        for group in near:
+            if len(group) > room:
+                most = -(-sum(map(len, some)) // share)
+                free = sorted(spread.hosted, key=lambda slot: (len(spread.hosted[slot]), slot))
+                fewest = sorted(free, key=partial(beside, group))[: -(-len(group) // most)]
+                spread.add(((box,) for box in spread.in_order(group)), _outside(fewest))
+        spread.add((box,) for box in spread.in_order(group[0] for group in some if len(group) == 1))
+        spread.fill()
         placement += (tuple(sorted(boxes)) for boxes in spread.hosted.values())
     return tuple(placement)
 
 
-def _beside_others(near: Mapping[int, int], hosted: Mapping[int, Sequence[int]]) -> Against:
+def _beside_others(groups: Sequence[Sequence[int]], hosted: Mapping[int, Sequence[int]]) -> Against:
     """Against a slot speak groups that must be on one host each: with them there, all must be on one."""
+    near = {box: number for number, group in enumerate(groups) for box in group}
 
     def others(unit: Sequence[int], slot: int) -> int:
-        own = near.get(unit[0])
-        return 0 if own is None else len({near[box] for box in hosted[slot] if box in near} - {own})
+        return len({near[box] for box in hosted[slot] if box in near} - {near[unit[0]]})
 
     return others
+
+
+def _outside(slots: Sequence[int]) -> Against:
+    """Against all other slots."""
+    return lambda _, slot: slot not in slots
 
 
 def _classes(plan: Plan, groups: list[list[int]], slots: int) -> list[list[list[int]]]:

@@ -71,7 +71,7 @@ class Sums(Operator):
 
 
 def application(output: str, folder: str = "", wait_in: int = -1, locality: str = "") -> Application:
-    app = Application("numbers", window="10ms")
+    app = Application("numbers", window="10ms", window_work="1h")  # a window holds what a plain run gives it
     numbers = app.add_operator("numbers", Numbers(), partitions=2, recovery_attempts=1)
     sums = app.add_operator("sums", Sums(folder=folder, wait_in=wait_in), partitions=2, recovery_attempts=1)
     store = app.add_operator(

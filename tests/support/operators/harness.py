@@ -123,6 +123,7 @@ class Driven:
         operator = self.operator
         self.attempts += 1
         operator.context.window_id, operator.context.container_attempt = self.window_id, f"a{self.attempts}"
+        operator.context.engine.window_time = round(self.clock.wall() * 1_000_000)
         before = {name: cell.snapshot() for name, cell in state_cells(operator).items()}
         kept = set(vars(operator))
         try:
