@@ -1,7 +1,6 @@
 """What all operators of the library promise, a case each: results of a plain loop, however they are divided.
 
-Results do not depend on partitions nor on who gets which tuples, and stay the same where partitions change
-while the operator runs or at a restart.
+Results do not depend on partitions nor on who gets which tuples, also where these change meanwhile.
 """
 
 from __future__ import annotations
@@ -623,9 +622,7 @@ def test_each_operator_of_the_library_has_a_case() -> None:
             grouping = ("BatchUp", "Explode", "Parse", "RoundRobinHashMap")
             assert issubclass(kind, InputOperator) or not operator_type(kind).outputs or name in grouping
         elif set(operator_type(kind).states) - {"_waiting"}:
-            assert name in compared | MOVES_NOTHING, (
-                f"{name} holds state, and no case compares it with a loop"
-            )
+            assert name in compared | MOVES_NOTHING, f"no case compares {name}, which has state, with a loop"
 
 
 def test_the_tests_of_those_without_a_case_are_there() -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ridgeline.api.clock import Clock
+from ridgeline.api.clock import Clock, SteadyTime
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.operator import InputOperator
@@ -61,6 +61,8 @@ class Inputs:
         self.taken: dict[str, float] = {}
         """How much of their budgets inputs take in the last window that has begun, as far as they say so."""
         self._budgets: Mapping[str, Budget] = {}
+        self.time = SteadyTime(clock)
+        """The time that windows get: timers and limits by the clock go by it."""
         self._following: tuple[Plan, dict[str, Enumerator], dict[str, Any]] | None = None
         """The plan that is about to follow, its enumerators, and where they begin."""
 

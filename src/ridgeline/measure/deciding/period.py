@@ -78,9 +78,7 @@ class Period(ApplicationFigures):
         self.plan_version, self.committed = now.plan_version, now.committed
         self.sources, self.late_seconds, self.verdict = now.sources, now.late_seconds, now.verdict
         self.caught_up_in_seconds, self.changing = now.caught_up_in_seconds, now.changing
-        self.promises, self.slots, self.cores = now.promises, now.slots, now.cores
-        taken = len({process for process in now.processes.values() if process[1] is not None})
-        self.slots_free = None if now.slots is None else max(0, now.slots - taken)
+        self.promises, self.slots = now.promises, now.slots
         last = self._slices[-1].end if self._slices else now.at
         # Until a window is overdue the period ends with the last one: what the next ones do is not known yet.
         self._stalls = now.at - last > max(_OVERDUE_SECONDS, self.window_seconds)
@@ -88,6 +86,17 @@ class Period(ApplicationFigures):
         self.seconds = max(0.0, self._end - self._slices[0].begin) if self._slices else 0.0
         self.windows = sum(one.count for one in self._slices)
         self.operators = _Operators(self)
+
+    @property
+    def cores(self) -> int | None:  # type: ignore[override]
+        """How many the driver's host has, in local mode."""
+        return self._now.cores
+
+    @property
+    def slots_free(self) -> int | None:  # type: ignore[override]
+        """Those of `slots` that no container has."""
+        taken = len({process for process in self._now.processes.values() if process[1] is not None})
+        return None if self.slots is None else max(0, self.slots - taken)
 
     def for_seconds(self, seconds: float) -> ApplicationFigures:
         """The same over another period."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.progress import (
@@ -42,7 +41,7 @@ from ridgeline.measure.progress.backlog import (
     Verdict,
     worst,
 )
-from ridgeline.measure.progress.columns import ProgressColumns, Reports, progress_columns
+from ridgeline.measure.progress.columns import Doing, ProgressColumns, Reports, progress_columns
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
 from ridgeline.measure.progress.formulas import (
     WindowProgress,
@@ -80,14 +79,6 @@ _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
 _BEAT_SECONDS = 1.5  # within which a container that works has sent its next one
 _FLOWS_WINDOWS = 2.0
 _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keeps up
-
-
-class Doing(NamedTuple):
-    """The states of operators by id, and the containers that work and have long said nothing."""
-
-    states: Mapping[int, str]
-    silent: frozenset[int]
-    columns: ProgressColumns | None = None
 
 
 class ProgressFold:

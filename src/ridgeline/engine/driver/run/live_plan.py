@@ -323,6 +323,8 @@ class LivePlan:
         self.record = PlanRecord(plan, self._begin.schemas)
         self.master = self._new_master(-1 if last is None else last.window_id)
         self.repair = StateRepair(plan, checkpoint)
+        self.sizes: Mapping[int, StateSize] = {}
+        """The sizes of the states when the run began, by physical id."""
 
     def _new_master(self, committed: int, follows: Master | None = None) -> Master:
         """Who decides about the windows of this plan after the one that is committed."""
@@ -344,8 +346,8 @@ class LivePlan:
         publisher_context: Callable[[str], PublisherContext],
         recordings: Callable[[int], RecordingsFound],
         followers: Sequence[Callable[[Plan], None]],
-    ) -> Mapping[int, StateSize]:
-        """Bring states and outputs to where the last commit left them; the sizes of the states by operator.
+    ) -> None:
+        """Bring states and outputs to where the last commit left them.
 
         `process`: reports events to the master and carries out its instructions. `recordings`: those that the
         checkpoint has as of a window. `followers`: are called with each plan that follows.
@@ -361,7 +363,7 @@ class LivePlan:
         if last:
             self._outputs.publish_again(last.window_id, self._begin.publishers)
             self._executor.committed(last.window_id, self.master.states)
-        return sizes
+        self.sizes = sizes
 
     @property
     def is_sure(self) -> bool:

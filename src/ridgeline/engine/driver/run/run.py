@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.clock import Clock, SteadyTime, Timeline
+from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError, ValidationError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.container.samples import StreamSamples
@@ -136,7 +136,6 @@ class ApplicationRun:
         self._settle = settle
         self._unsettled = False
         self._idled = clock.monotonic()
-        self._time = SteadyTime(clock)
         self._held_since: float | None = None
         """Since when windows wait for their commit in which nothing moved."""
         self._asked_to_end: float | None = None
@@ -160,7 +159,7 @@ class ApplicationRun:
         self._requests = Requests(changes, self._live, self._reporter, self._process)
         self.recordings.on_failure = self._recording_failed
         followers = (self.recordings.change, self.keys.change, self.compactions.change, self._reporter.follow)
-        self._sizes = self._live.open(
+        self._live.open(
             self._process,
             publisher_context,
             lambda committed: RecordingsFound(self.recordings.find(committed)),
@@ -322,7 +321,7 @@ class ApplicationRun:
         """Report that a window is due, unless it was committed before."""
         window = self._windows.get(window_id)
         read = {} if window is None else window.read
-        time = round(self._time.now() * 1_000_000)
+        time = round(self._live.inputs.time.now() * 1_000_000)
         self._process(WindowDue(window_id, time, read, self._live.inputs.taken))
 
     def turn(self, seconds: float) -> None:
@@ -426,7 +425,7 @@ class ApplicationRun:
     def _start(self) -> None:
         """Before the first window: emit the buffered warnings, begin compactions that are due."""
         self._reporter.begin()
-        self._process(RunStarted(self._sizes))
+        self._process(RunStarted(self._live.sizes))
 
     def _process(self, *events: ControlEvent) -> None:
         """Report events to the master and carry out its instructions, until no event follows from them."""
