@@ -70,11 +70,11 @@ proxy: `/oauth2/sign_out`. Programs go on to send tokens.
 
 """
 CODE = """
-An edit of the plan needs `operate` if it gives a value to a property or an attribute, or another number of
-partitions. It needs `admin` if it can run code. Such edits add, replace or remove operators and streams, or
-name a class. Others have `$import` or `$env` in a value, or set a script or a model. A class of operators
-may list more such properties: `runs_code = ("formula",)`. A value that begins with `env:`, `file:` or
-`command:` needs `admin`, too: it may name a secret.
+An edit of the plan needs `operate` if it gives another number of partitions, an attribute, or a value that
+can do nothing by itself. Those are numbers, booleans, durations and enumerations, as the operator declares
+its properties. All else needs `admin`: a text may be a path, an address, a query or a name of code. So do
+edits that add, replace or remove operators and streams, and values with `$import`, `$env`, `env:`, `file:` or
+`command:`. A class of operators may list further harmless properties: `operable = ("label",)`.
 
 ## The audit log
 

@@ -18,8 +18,8 @@ def place_following(
 ) -> Placement:
     """Place the containers of a new plan. `fresh`: slots beside those of now. `where`: the hosts of slots.
 
-    Those that stay, stay where they are, but for partitions of an operator that gets more of them: these are
-    spread evenly, as at a start.
+    Those that stay, stay where they are. Partitions of an operator that gets more of them are spread evenly,
+    as at a start.
     """
     present = {container.id for container in new.execution.containers}
     width = max([len(placement), *(slot + 1 for slot in fresh)])

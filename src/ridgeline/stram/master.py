@@ -365,6 +365,7 @@ class Master:
     # Attempts -----------------------------------------------------------------------------------------------
 
     def _due(self, due: WindowDue) -> Instruction:
+        """Begin the next window, for `handle`; nothing of one that is committed."""
         window_id = due.window_id
         if window_id <= self._committed:
             return Skip(window_id)

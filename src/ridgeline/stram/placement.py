@@ -179,7 +179,7 @@ class Spread:
 
     A container goes where least speaks against it, then where the fewest partitions of its operators are,
     then where the fewest containers are. So the slots' numbers of partitions differ by one at most for each
-    operator, and so do their numbers of containers, unless localities or rules have it otherwise.
+    operator, and so do their numbers of containers. Localities and rules may have it otherwise.
     """
 
     def __init__(self, plan: Plan, hosted: Mapping[int, Sequence[int]]) -> None:
@@ -263,8 +263,8 @@ class Spread:
 def place(plan: Plan, slots: int) -> Placement:
     """Which containers live in which slot, see `Spread`.
 
-    Containers that must be on one host go to one slot, if an even share of a slot has room for them, else to
-    as few slots as have: all of these have to be on that host.
+    Containers that must be on one host go to one slot, if an even share of a slot has room for them. Else they
+    go to as few slots as have room: all of these have to be on that host.
     """
     groups = _containers_on_one(_ONE_HOST, plan)
     classes = _classes(plan, groups, slots)

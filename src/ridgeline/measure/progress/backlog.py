@@ -179,7 +179,6 @@ class SourceBacklog:
         """When the last sample came that is not judged yet, and whether a window was late then."""
         self._trend: Trend | None = None
         self._verdict = Verdict.UNKNOWN
-        self._verdict_since = -math.inf
         self.fewest = 0.0
         """The most that a source which keeps up may have left, however little it drains in a window."""
 
@@ -237,11 +236,11 @@ class SourceBacklog:
             self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
             self._unjudged = at, late
         elif self._backlog.value == 0 and basis is Basis.EXACT:
-            self._say(Verdict.KEEPING_UP, at)
+            self._verdict = Verdict.KEEPING_UP
         elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._small(
             _LEAVES_WINDOWS
         ):
-            self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
+            self._verdict = Verdict.UNKNOWN  # more waits than it was ever seen to work off in that time
 
     def arrived(self, at: float, amount: float | None) -> None:
         """Take what the source says had arrived by then since the run's start, beside the samples."""
@@ -253,7 +252,7 @@ class SourceBacklog:
         if self._unjudged is not None:
             (at, late), self._unjudged = self._unjudged, None
             self._trend = self._samples.trend(self._samples.since(self._began_at))
-            self._say(self._judge(at, late=late), at)
+            self._verdict = self._judge(at, late=late)
 
     def _does_not_grow(self) -> bool:
         """True if the backlog is seen not to grow, though a window is late."""
@@ -299,10 +298,6 @@ class SourceBacklog:
         seconds = self._seconds(drain)
         oldest = UNKNOWN if self._consumed is None else self._arrivals.oldest(now, self._consumed)
         return BacklogState(self._backlog, seconds, drain, arrival, caught_up_at, verdict, oldest)
-
-    def _say(self, verdict: Verdict, at: float) -> None:
-        if verdict is not self._verdict:
-            self._verdict, self._verdict_since = verdict, at
 
     def _drain(self) -> float | None:
         """Consumed per second; None if unknown."""
