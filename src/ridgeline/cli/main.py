@@ -120,7 +120,8 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     """Run an application on Spark until its inputs have finished.
 
     Ctrl-C or SIGTERM ends it after the windows under way. Those that take longer than a second are void. What
-    is committed is published, and the same command with `--checkpoint` continues from there. While it runs, `ridgeline top`, `critical-path`, `progress` and other commands show where its time goes.
+    is committed is published, and the same command with `--checkpoint` continues from there. While it runs,
+    `ridgeline top`, `critical-path`, `progress` and other commands show where its time goes.
 
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows
     20`

@@ -263,8 +263,8 @@ class Spread:
 def place(plan: Plan, slots: int) -> Placement:
     """Which containers live in which slot, see `Spread`.
 
-    Containers that must be on one host go to one slot, if an even share of a slot has room for them. Else they
-    go to as few slots as have room: all of these have to be on that host.
+    Containers that must be on one host go to one slot, if an even share of a slot has room for them. Else
+    they go to as few slots as have room: all of these have to be on that host.
     """
     groups = _containers_on_one(_ONE_HOST, plan)
     classes = _classes(plan, groups, slots)
