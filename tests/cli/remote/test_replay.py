@@ -76,7 +76,9 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_co
         tar.extractall(tmp_path, filter="data")
     result = ridgeline_command("replay", str(tmp_path / "events.jsonl"), "--json")
     assert result.exit_code == 0, result.output
-    assert_has(json.loads(result.stdout), json.loads((tmp_path / "figures.json").read_text()), "figures")
+    then = json.loads((tmp_path / "figures.json").read_text())
+    del then["criticalPath"]["blame"]  # it names who fills a slot, no longer who waited
+    assert_has(json.loads(result.stdout), then, "figures")
 
 
 def assert_has(now, then, where):
