@@ -79,8 +79,8 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_co
     assert_has(json.loads(result.stdout), json.loads((tmp_path / "figures.json").read_text()), "figures")
 
 
-OTHERWISE = {"blame", "arrivalPerSecond"}
-"""What is told by another rule since: who fills a slot, no longer who waited; what arrives, by itself."""
+OTHERWISE = {"blame", "arrivalPerSecond", "caughtUpAt"}
+"""What is told by another rule since: who fills a slot, no longer who waited; what arrives, and the end from it."""
 
 
 def assert_has(now, then, where):
