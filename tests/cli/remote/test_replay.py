@@ -80,7 +80,7 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_co
 
 
 OTHERWISE = {"blame", "arrivalPerSecond", "caughtUpAt"}
-"""What is told by another rule since: who fills a slot, no longer who waited; what arrives, and the end from it."""
+"""What is told by another rule since: who fills a slot, what arrives, and the end that follows."""
 
 
 def assert_has(now, then, where):
