@@ -6,7 +6,9 @@ import fnmatch
 import glob
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
@@ -241,16 +243,14 @@ def _some(names: Sequence[str]) -> str:
 def listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
     """The entries of a folder; of a local one, also links whose files are missing."""
     if local:
-        paths = [str(path) for path in Path(folder).iterdir()]
-        return list(files.get_file_info(paths)) if paths else []
+        return _named(files, map(str, Path(folder).iterdir()))
     return list(files.get_file_info(pyarrow.fs.FileSelector(folder)))
 
 
 def matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
     """The files that match a pattern; `**` stands for any depth."""
     if local:
-        paths = list(dict.fromkeys(_local_matches(pattern)))
-        return list(files.get_file_info(paths)) if paths else []
+        return _named(files, dict.fromkeys(_local_matches(pattern)))
     parts = PurePosixPath(pattern).parts
     plain = next(number for number, part in enumerate(parts) if WILDCARDS & set(part))
     rest = (*parts[plain:], "*") if parts[-1] == "**" else parts[plain:]
@@ -259,6 +259,24 @@ def matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[
     )
     infos = files.get_file_info(selector)
     return [info for info in infos if _fits(PurePosixPath(info.path).parts[plain:], rest)]
+
+
+def _named(files: pyarrow.fs.FileSystem, paths: Iterable[str]) -> list[pyarrow.fs.FileInfo]:
+    """What is known of local files, but for those whose names are not UTF-8."""
+    found = [path for path in paths if not _is_left_out(path)]
+    return list(files.get_file_info(found)) if found else []
+
+
+@cache
+def _is_left_out(path: str) -> bool:
+    """Whether a name is not UTF-8, which a line of the log says once."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        _log.warning("left out: `%s`, whose name is not UTF-8; rename it", shown)
+        return True
+    return False
 
 
 def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
