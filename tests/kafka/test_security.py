@@ -27,7 +27,7 @@ def secure():
     """A broker with users and TLS."""
     if reason := SecureKafka.available():
         pytest.skip(reason)
-    with SecureKafka(proxy=True) as broker:
+    with SecureKafka() as broker:
         broker.add_scram_user()
         yield broker
 
