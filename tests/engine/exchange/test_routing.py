@@ -323,3 +323,9 @@ def test_cells_are_packed_and_unpacked(used):
     data = packed_cells(cells)
     assert len(data) <= 4 * 1_024
     assert unpacked_cells(data, 10).tolist() == cells.tolist()
+
+
+@pytest.mark.parametrize("start", range(3))
+def test_round_robin_begins_with_another_partition_in_each_window(start):
+    taken = split(made([[1]], batches=False), [route(RoundRobin(index, 3)) for index in range(3)], start)
+    assert [sum(map(len, shares)) for shares in taken].index(1) == start
