@@ -131,8 +131,8 @@ def test_few_windows_are_under_way_where_they_are_long():
     assert [model.budgets.enough_under_way(number, 0.0) for number in (1, 2, 3)] == [False, True, True]
     model = Model()
     model.windows(20, 1e-6, rate=100)
-    assert not model.budgets.enough_under_way(4, 0.1)
-    assert model.budgets.enough_under_way(4, 0.6)
+    assert not model.budgets.enough_under_way(4, 0.6)
+    assert model.budgets.enough_under_way(4, 1.1)
 
 
 def test_after_a_change_of_the_plan_windows_begin_small():

@@ -28,6 +28,8 @@ _GROWTH = 16.0
 """A short window that took all it might is followed by one that is larger by so much at most."""
 _CAUTION = 4.0
 """After a change of the plan budgets begin at this part of what they were."""
+_OVERDUE = 2.0
+"""A window that has run for so many times the target has more work than it should."""
 _SHORT = 0.25
 """A window with less than this part of the target says little about the work of a record."""
 
@@ -111,7 +113,7 @@ class Budgets:
 
         `windows`: how many run. `seconds`: how long the oldest of them has.
         """
-        return windows >= self._depth and (self._long or seconds > self.target)
+        return windows >= self._depth and (self._long or seconds > _OVERDUE * self.target)
 
     def _set_depth(self, reports: Iterable[WindowReport]) -> None:
         """How many windows run if none waits for another (Little's law), and one that is ready."""
