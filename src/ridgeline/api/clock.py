@@ -78,14 +78,13 @@ class SteadyTime:
 
     def now(self) -> float:
         """Seconds since 1970."""
-        at = self._clock.monotonic()
-        expected = self._last + at - self._at
-        step = self._clock.wall() + self._ahead - expected
+        at, wall = self._clock.monotonic(), self._clock.wall()
+        step = wall + self._ahead - (self._last + at - self._at)
         if step < -_STEP_SECONDS:
             self._ahead -= step
         elif step > _STEP_SECONDS:
             self._ahead = max(0.0, self._ahead - step)
-        self._last, self._at = max(self._last, self._clock.wall() + self._ahead), at
+        self._last, self._at = max(self._last, wall + self._ahead), at
         return self._last
 
 

@@ -14,6 +14,7 @@ import pyarrow.fs
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import resolve, sync_above, sync_folder
+from ridgeline.api.support.sealed import checksum
 
 _CHUNK_BYTES = 2**20
 _CRC_BYTES = 4
@@ -79,7 +80,7 @@ class OutputFiles:
         Its bytes survive a power cut, its name once `sync` has returned.
         """
         with self.writing(f"{path}{_PART}" if self._local else path) as out:
-            out.crc32 = zlib.crc32(path.rpartition("/")[2].encode())
+            out.crc32 = checksum(path.rpartition("/")[2], b"")  # not that of the name ending in `.part`
             with pa.ipc.new_stream(out, rows.schema) as writer:
                 writer.write_table(rows)
             out.write(out.crc32.to_bytes(_CRC_BYTES, "little"))
@@ -90,7 +91,7 @@ class OutputFiles:
         """The rows that `write_rows` has written. Raises RidgelineError if the file is damaged."""
         data = memoryview(self.read(path))
         body, crc32 = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "little")
-        if zlib.crc32(body, zlib.crc32(path.rpartition("/")[2].encode())) != crc32:
+        if checksum(path.rpartition("/")[2], body) != crc32:
             raise RidgelineError(f"`{path}` is damaged: its checksum differs; restore it from a copy")
         return pa.ipc.open_stream(body).read_all()
 

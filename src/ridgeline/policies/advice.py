@@ -100,12 +100,12 @@ def _for_full(figures: ApplicationFigures, full: Bottleneck) -> Iterator[Advice]
     why = f"it is full: {done}{f' of {arriving:,.0f}' if arriving > full.per_second else ''} tuples/s"
     most = _most_partitions(figures)
     wanted = min(full.enough or most, most)
-    if wanted > one.partitions and _throughput(figures, one, wanted) > _MORE * full.per_second:
+    after = _throughput(figures, one, max(wanted, one.partitions))
+    if wanted > one.partitions and after > _MORE * full.per_second:
         what = f"give `{one.name}` {wanted} partitions, it has {one.partitions}"
-        after = _throughput(figures, one, wanted)
         yield Advice(what, why, "tuples_per_second", full.per_second, after, one.name, wanted)
     needed = full.slots if full.enough is not None else None
-    too_few = arriving > _NEARLY * _throughput(figures, one, max(wanted, one.partitions))
+    too_few = arriving > _NEARLY * after
     if too_few and needed is not None and figures.slots is not None and needed > figures.slots:
         what = (
             f"start with {needed} slots, there are {figures.slots}, and give `{one.name}` {full.enough} "

@@ -202,9 +202,7 @@ class StagedSource(Source):
         if begin == positions[_NAME][0]:
             return positions
         gone = begin - positions[_NAME][0]
-        self._context.warn(
-            f"`{self._context.operator}`: {gone} rows that were read after that window are gone"
-        )
+        self._context.warn(f"{gone} rows that were read after that window are gone")
         return {_NAME: [begin, folder]}
 
     def partitions(self) -> Sequence[str]:
