@@ -239,11 +239,13 @@ def test_what_does_not_exist_is_named_with_what_does():
 def test_errors_drops_and_state_are_kept_per_operator():
     def spoil(event):
         if isinstance(event, OperatorWindow) and event.operator == 2:
-            return dataclasses.replace(
-                event, errors=2, error_tuples=("x",), dropped="why", state_bytes=70, queue=4
-            )
+            state = {"state_bytes": 70, "state_seconds": 0.5, "state_written": 7.0, "write_seconds": 0.25}
+            return dataclasses.replace(event, errors=2, error_tuples=("x",), dropped="why", queue=4, **state)
         return event
 
-    row = measured(*map(spoil, windows(2)), *windows(3)[-8:]).operator(3.0, 2)
+    found = measured(*map(spoil, windows(2)), *windows(3)[-8:])
+    status = found._statuses.operators[2]
+    assert (status.last_state_written, status.last_state_seconds) == (7.0, 0.75)
+    row = found.operator(3.0, 2)
     assert (row["errors"], row["errorTuples"], row["droppedWindows"]) == (4, ["x"], 2)
     assert (row["stateBytes"], row["queueSizeMA"]) == (0, pytest.approx(8 / 3))

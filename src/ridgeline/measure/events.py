@@ -208,6 +208,9 @@ class OperatorWindow:
     - `encode_seconds`: the part of the transfer spent on blocks of its output
     - `state_seconds`: the part of the transfer spent on changes of its state
 
+    `state_written`: when its container had written what this operator's state has changed, 0 if nothing. That
+    took `write_seconds` for all its operators together, after the last of them had ended.
+
     Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn
     came. `watermark`: None if no input upstream declares a lateness. `late`: records that came too late.
     `held_bytes`: size of the last windows that a slider keeps. `cpu_seconds`: processor time of the
@@ -244,6 +247,8 @@ class OperatorWindow:
     late: int = 0
     cpu_seconds: float | None = None
     estimated: bool = False
+    state_written: HostTime = 0.0
+    write_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

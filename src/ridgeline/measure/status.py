@@ -11,6 +11,7 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ContainerHeartbeat,
     ContainerWindow,
@@ -35,6 +36,8 @@ class OperatorStatus:
 
     `begun`: the last window before its first one, None if the run began with it. `counts`: sums since the
     start of the run, of all that had its label and partition, by name. `last`: None before its first window.
+    `last_state_written`: when its state was last written, by STRAM's clock; None before. That took
+    `last_state_seconds`, with the file of its container.
     """
 
     node: OperatorNode
@@ -43,6 +46,8 @@ class OperatorStatus:
     last: OperatorWindow | None = None
     error_tuples: tuple[str, ...] = ()
     watermark: WatermarkReading | None = None
+    last_state_written: float | None = None
+    last_state_seconds: float | None = None
     _cpu: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
     _queues: deque[int] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
 
@@ -239,6 +244,12 @@ class Statuses:
         operator = self.operators.get(event.operator)
         if operator is not None:
             operator.add(event, self._counted)
+
+    def state_written(self, event: OperatorWindow, clocks: ClockOffsets) -> None:
+        """A committed window has written an operator's state."""
+        operator, at = self.operators[event.operator], event.state_written
+        operator.last_state_written = at + clocks.offset(event.host, at)
+        operator.last_state_seconds = event.state_seconds + event.write_seconds
 
     def retried(self, event: WindowRetried) -> None:
         """An attempt did not count."""

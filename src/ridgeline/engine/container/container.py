@@ -357,10 +357,13 @@ class Container:
                 report.operators.append(ran.report)
         window.ran = timeline.now()
         self._states.write(self.spec, self._operators, request, tag, changes, report)
+        window.written = timeline.now()
         for operator_report in report.operators:
+            if operator_report.change:
+                own = operator_report.window
+                own.state_written, own.write_seconds = window.written, window.written - window.ran
             self._states.follow(before[operator_report.window.operator], operator_report, request)
         window.bytes_out = outgoing.size_bytes
-        window.written = timeline.now()
         return report
 
     def heartbeat(self) -> ContainerHeartbeat | None:
