@@ -344,9 +344,7 @@ class Measurement:
                 operators.append(one)
             self._fold_report(one)
         large = len(operators) >= _STEP_EVENTS
-        for operator in operators:
-            if operator.state_written:
-                self._statuses.state_written(operator, self._clocks)
+        self._statuses.states_written(operators, self._clocks)
         if operators:
             self._throughput.add(
                 operators[0].at,

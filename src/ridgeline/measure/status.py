@@ -245,11 +245,13 @@ class Statuses:
         if operator is not None:
             operator.add(event, self._counted)
 
-    def state_written(self, event: OperatorWindow, clocks: ClockOffsets) -> None:
-        """A committed window has written an operator's state."""
-        operator, at = self.operators[event.operator], event.state_written
-        operator.last_state_written = at + clocks.offset(event.host, at)
-        operator.last_state_seconds = event.state_seconds + event.write_seconds
+    def states_written(self, events: Iterable[OperatorWindow], clocks: ClockOffsets) -> None:
+        """Note whose states a committed window has written. After all its containers: they tell their clocks."""
+        for event in events:
+            if at := event.state_written:
+                operator = self.operators[event.operator]
+                operator.last_state_written = at + clocks.offset(event.host, at)
+                operator.last_state_seconds = event.state_seconds + event.write_seconds
 
     def retried(self, event: WindowRetried) -> None:
         """An attempt did not count."""
