@@ -246,7 +246,7 @@ class Statuses:
             operator.add(event, self._counted)
 
     def states_written(self, events: Iterable[OperatorWindow], clocks: ClockOffsets) -> None:
-        """Note whose states a committed window has written. After all its containers: they tell their clocks."""
+        """Note whose states a window has written. After its containers, by which clocks are known."""
         for event in events:
             if at := event.state_written:
                 operator = self.operators[event.operator]
