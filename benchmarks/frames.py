@@ -123,7 +123,6 @@ def ours(of_round: Round, processes: int = 1) -> Figures:
     totals.write("shown", Show())
     warm, windows = _windows(of_round)
     seen = engine.run(of_round, app, windows)
-    of_round.note(engine.phases(of_round, seen))
     _check(of_round, Shown.found, windows * FILES_A_WINDOW)
     return _rate(engine.window_times(seen)[warm:])
 

@@ -67,7 +67,6 @@ def touch(of_round: Round, name: str) -> Figures:
     )
     if held_keys.Held.keys != held:
         raise ValueError(f"{held:,} keys are to be held; got {held_keys.Held.keys:,}")
-    of_round.note(ours.phases(of_round, seen))
     return {FIGURE: of_round.warm(ours.window_times(seen))}
 
 

@@ -94,7 +94,6 @@ def run(of_round: Round, in_flight: int) -> Figures:
         last = stage
     attributes = {"windows_in_flight": in_flight}
     seen = ours.run(of_round, app, of_round.windows(WINDOWS) + 1, attributes=attributes)
-    of_round.note(ours.phases(of_round, seen))
     return {RATE: [1 / seconds for seconds in of_round.warm(ours.window_times(seen))]}
 
 

@@ -95,7 +95,6 @@ def rates_of_ours(
 ) -> Figures:
     """Tuples a second of the warm windows among so many; `tuples_in` says how many a window has."""
     seen = ours.run(of_round, app, windows, conf=conf)
-    of_round.note(ours.phases(of_round, seen))
     return {
         RATE: of_round.warm(
             [tuples_in(number) / seconds for number, seconds in enumerate(ours.window_times(seen), 1)]

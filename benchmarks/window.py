@@ -68,7 +68,6 @@ def _ours(
 
     count = of_round.windows(windows) + 1
     seen = ours.run(of_round, app, count, attributes=attributes)
-    of_round.note(ours.phases(of_round, seen))
     times = of_round.warm(ours.window_times(seen))
     return {SECONDS: times, P99: [float(np.percentile(times, 99))]}
 

@@ -20,8 +20,6 @@ from ridgeline.cli.views.path import (
     average_path,
     critical_path_parts,
     path_text,
-    phases_parts,
-    phases_table,
     rest_text,
     short_path,
     slack_text,
@@ -393,39 +391,6 @@ def test_all_of_a_critical_path():
     assert not any(draw(nothing, 100) for draw in (path_text, rest_text, slack_text))
     assert drawn(*critical_path_parts(nothing, 100)) == ["no window is committed yet"]
     assert short_path(nothing) == ""
-
-
-def phase(name, median, mean, p95, share, first):
-    times = {"medianMs": median, "meanMs": mean, "p95Ms": p95, "firstMs": first}
-    return {"phase": name, **times, "share": share, "what": ""}
-
-
-def test_phases_in_the_order_of_a_window_then_the_whole_and_how_much_of_it_has_a_name():
-    answer = {
-        "windows": 150,
-        "leftOut": 50,
-        "everyMs": 18.0,
-        "explained": 0.95,
-        "phases": [
-            phase("job launch", 7.0, 8.0, 12.0, 0.4, 900.0),
-            phase("user code", 10.0, 11.0, 30.0, 0.55, 12.0),
-            phase("unexplained", 0, 1, 2, 0.05, 0),
-        ],
-        "window": phase("window", 18.5, 20.0, 40.0, 1.0, 912.0),
-    }
-    assert drawn(*phases_parts(answer, 100)) == [
-        "phases of a window, 150 warm windows, without the first 50; a window every 18 ms:",
-        "phase        median    mean     p95  share  first window",
-        "job launch   7.0 ms  8.0 ms   12 ms  40.0%        900 ms",
-        "user code     10 ms   11 ms   30 ms  55.0%         12 ms",
-        "unexplained    0 ms  1.0 ms  2.0 ms   5.0%          0 ms",
-        "window        18 ms   20 ms   40 ms               912 ms",
-        "explained: 95.0%",
-    ]
-    one = {**answer, "windows": 1, "leftOut": 0, "everyMs": None}
-    assert drawn(*phases_parts(one, 100))[0] == "phases of a window, 1 warm window:"
-    assert drawn(phases_table(answer, 45))[0].split() == ["phase", "median", "mean", "p95", "share"]
-    assert drawn(phases_table(answer, 32))[0].split() == ["phase", "median", "mean", "share"]
 
 
 # The whole screen -------------------------------------------------------------------------------------------

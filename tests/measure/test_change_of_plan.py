@@ -11,7 +11,6 @@ from ridgeline.measure.events import (
     SourceAsked,
     StateCompacted,
 )
-from ridgeline.measure.latency.window_phases import WindowPhases
 from ridgeline.measure.measurement import Measurement
 from support.measure.changing import COUNT, IDS, READ, TUPLES, UNIFY, WINDOWS, WRITE, plan, run, window
 
@@ -176,18 +175,6 @@ def test_late_events_of_operators_that_are_gone_change_nothing():
     assert [row["operator"] for row in measurement.operators(NOW)] == list(IDS[3])
     for name in ("operators", "record_age", "throughput", "watermarks"):
         assert getattr(measurement, name)(NOW) == getattr(other, name)(NOW), name
-
-
-def test_profile_has_the_windows_of_all_plans():
-    phases = WindowPhases()
-    for event in run():
-        phases.apply(event)
-    table = phases.table(0)
-    assert table.windows == 12
-    assert table.explained == pytest.approx(1.0)
-    code = next(row for row in table.phases if row.phase == "user code")
-    slowest = [READ + max(seconds) + (UNIFY if len(seconds) > 1 else 0) + WRITE for seconds in COUNT.values()]
-    assert code.mean == pytest.approx(sum(slowest) / 3)
 
 
 def test_nobody_is_behind_while_the_application_is_paused():

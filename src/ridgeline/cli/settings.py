@@ -125,8 +125,7 @@ class Profiling:
     profile: Annotated[
         bool,
         Option(
-            help="Say at the end where a window's time goes, and write flame graphs of the driver and "
-            "of a worker (by py-spy).",
+            help="Write flame graphs of the driver and of a worker (by py-spy).",
             panel=_PROFILE,
             repeated=False,
         ),

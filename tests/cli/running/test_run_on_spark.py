@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -119,16 +118,6 @@ def test_a_profile_of_a_run_that_is_stopped(ridgeline_process, tmp_path, wait_un
     process.send_signal(signal.SIGINT)
     stdout, _ = ended(process, 0)
     lines = stdout.splitlines()
-    title = r"phases of a window, \d+ warm windows, without the first \d+; a window every [\d.]+ m?s:"
-    assert any(re.match(title, line) for line in lines)
-    assert f"phases of a window: {Path('found') / 'window-phases.json'}" in lines
-    found = json.loads((tmp_path / "found" / "window-phases.json").read_text())
-    assert found["explained"] >= 0.95
-    assert sum(phase["meanMs"] for phase in found["phases"]) == pytest.approx(found["window"]["meanMs"])
-    took = {phase["phase"]: phase for phase in found["phases"]}
-    assert took.keys() >= {"planning", "job launch", "worker start", "restore", "user code", "encode"}
-    assert took.keys() >= {"state write", "reports", "manifest"}
-    assert took["worker start"]["firstMs"] > 0 == took["worker start"]["medianMs"]
     for who in ("driver", "worker"):
         graph = tmp_path / "found" / f"{who}.svg"
         refused = [

@@ -1,29 +1,19 @@
-"""`ridgeline run --profile`: the phases of the run's windows, and flame graphs of its processes."""
+"""`ridgeline run --profile`: flame graphs of the run's processes."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import RenderableType
-from rich.text import Text
-
-from ridgeline.api.support import trust
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.views.path import phases_parts
 from ridgeline.measure.events import ContainerWindow, RunEvent, WindowCommitted
-from ridgeline.measure.latency.window_phases import WindowPhases
-from ridgeline.measure.topology import Topology
 
-PHASES_FILE = "window-phases.json"
 INSTALL = "flame graphs need py-spy: `pip install 'ridgeline[profile]'`"
 _SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 _PATIENCE_SECONDS = 10.0
@@ -33,30 +23,23 @@ _WARM_SECONDS = 5.0
 
 
 class Profile:
-    """Profiles a run from its events (`apply`, in the windows' thread); then call `finish`, then `parts`.
+    """Records a run, told when by its events (`apply`, in the windows' thread); then call `finish`.
 
     Args:
-        topology: The plan's operators and streams.
-        window_seconds: How wide the application's windows are.
         folder: Where the files go; it is made. Files of a run before are replaced. Raises CommandError if
             that cannot be.
         seconds: How long flame graphs are recorded at most.
         own_host: Where this process runs: workers of other hosts cannot be looked into from here.
     """
 
-    def __init__(
-        self, topology: Topology, window_seconds: float, folder: Path, seconds: int, own_host: str
-    ) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, seconds: int, own_host: str) -> None:
         self._own_host = own_host
-        self._phases = WindowPhases(topology, window_seconds, own_host)
         self._busy: dict[int, float] = {}
         self._first: float | None = None
         self._windows = 0
         self._lines: list[str] = []
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (folder / PHASES_FILE).unlink(missing_ok=True)
         except OSError as error:
             raise CommandError(
                 f"the profile cannot be written to `{folder}`: {error.strerror or error}; give another "
@@ -70,7 +53,6 @@ class Profile:
 
     def apply(self, event: RunEvent) -> None:
         """Take an event in; once windows are warm, begin to record."""
-        self._phases.apply(event)
         if isinstance(event, ContainerWindow) and not self._recording:
             if event.host == self._own_host:
                 self._busy[event.pid] = self._busy.get(event.pid, 0.0) + event.written - event.began
@@ -96,8 +78,8 @@ class Profile:
                 "PID -o worker.svg`"
             )
 
-    def finish(self) -> None:
-        """End the recordings and write the phases; to be called however the run has ended."""
+    def finish(self) -> list[str]:
+        """End the recordings, however the run has ended; a line for each file, and for what is missing."""
         if self._graphs is not None:
             self._lines += self._graphs.finish()
             if not self._recording and self._windows:
@@ -105,25 +87,7 @@ class Profile:
                     f"no flame graphs: they begin after {_WARM_WINDOWS} windows, or {_WARM_SECONDS:.0f} s "
                     "after the first"
                 )
-        table = self._phases.table()
-        if table is None:
-            return
-        path = self._folder / PHASES_FILE
-        try:
-            with open(path, "w", encoding="utf-8", opener=trust.private_opener) as file:
-                file.write(json.dumps(table.as_dict(), indent=2) + "\n")
-            self._lines.append(f"phases of a window: {path}")
-        except OSError as error:
-            self._lines.append(f"`{path}` cannot be written: {error.strerror or error}")
-
-    def parts(self, width: int) -> Iterator[RenderableType]:
-        """The table, which files there are, and what is missing; nothing before the first window."""
-        table = self._phases.table()
-        if table is not None:
-            yield Text()
-            yield from phases_parts(table.as_dict(), width)
-            yield Text()
-        yield from map(Text, [*self._lines, *filter(None, [self.fault])])
+        return [*self._lines, *filter(None, [self.fault])]
 
 
 def find_py_spy() -> str | None:

@@ -21,14 +21,13 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import KILLED_BY, make_console
 from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.running.profile import Profile
-from ridgeline.cli.running.summary import WIDEST, print_continuation, print_summary, read_report, say
+from ridgeline.cli.running.summary import print_continuation, print_summary, read_report, say
 from ridgeline.cli.running.view import LiveView, PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
 from ridgeline.measure.wording.units import count, plural
 from ridgeline.observe.identity import own_host
-from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan.execution import Plan
 from ridgeline.service.notifying import Notifier, manager
 from ridgeline.service.probes import why_unready
@@ -69,7 +68,7 @@ class RunCommand:
         self._console = Output(self._output_gone, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
-        self._profile = self._make_profile(plan)
+        self._profile = self._make_profile()
         self._watch: Answers | None = None
         self._run: ApplicationRun | None = None
         self._view = self._make_view()
@@ -92,8 +91,7 @@ class RunCommand:
                 outcome = in_thread(self._launch)
             finally:
                 self._view.close()
-                if self._profile is not None:
-                    self._profile.finish()
+                graphs = [] if self._profile is None else self._profile.finish()
         self._over = True
         if not settings.view.quiet:
             metrics = None
@@ -101,7 +99,8 @@ class RunCommand:
                 metrics = self._watch.summary(), read_report(self._watch, self._clock.wall())
             found = () if self._run is None else results(self._run.publishers)
             print_summary(self._console, outcome, metrics, settings, self._stopper.stopped_by, found)
-            self._print_profile()
+            for line in graphs:
+                say(self._console, Text(line))
         if self._unread:
             if not outcome.ended:
                 self.print_how_to_continue()
@@ -144,19 +143,11 @@ class RunCommand:
             origin=self._origin,
         )
 
-    def _make_profile(self, plan: Plan) -> Profile | None:
+    def _make_profile(self) -> Profile | None:
         profiling = self._settings.profiling
         if not profiling.profile:
             return None
-        seconds = plan.logical.window_seconds
-        return Profile(
-            topology_of(plan), seconds, Path(profiling.profile_folder), profiling.profile_seconds, own_host()
-        )
-
-    def _print_profile(self) -> None:
-        if self._profile is not None:
-            for part in self._profile.parts(min(self._console.width, WIDEST)):
-                say(self._console, part)
+        return Profile(Path(profiling.profile_folder), profiling.profile_seconds, own_host())
 
     def _make_view(self) -> View:
         if self._settings.view.quiet:
@@ -173,8 +164,6 @@ class RunCommand:
         if self._notifier is not None:
             self._notifier.started(watch, lambda: why_unready(watch, run.plan, run))
         if self._profile is not None:
-            if run.plan is not self._plan:  # made anew with what a checkpoint keeps that only Spark can read
-                self._profile = self._make_profile(run.plan) or self._profile
             watch.subscribe(self._profile.apply)
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         # A code is for who sits here, not for those who read a log.
