@@ -1,16 +1,11 @@
 """Answers as tables and pictures."""
 
 import math
-from xml.etree import ElementTree as ET
 
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.measure import tables
-from ridgeline.measure.drawing import dag_svg, line_chart, named_bars, stacked_bars
 from ridgeline.measure.events import SourceProgress
-from support.depth import deep
 from support.measure.story import age, begin, measured, windows
 
 
@@ -83,39 +78,3 @@ def test_without_anything_the_columns_are_there():
         assert table.num_rows == 0
         assert table.num_columns > 5
     assert tables.progress_table(measurement.progress(0.0)).num_rows == 3
-
-
-# Pictures are whole XML, whatever they draw, and have all of it ---------------------------------------------
-
-
-SVG = "{http://www.w3.org/2000/svg}"
-names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
-values = st.floats(0, 1e9)
-
-
-def test_a_dag_goes_from_left_to_right():
-    picture = ET.fromstring(
-        dag_svg(dict.fromkeys("dcba", ""), [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")])
-    )
-    places = {
-        group.find(f"{SVG}title").text: int(group.find(f"{SVG}rect").get("x"))
-        for group in picture.iter(f"{SVG}g")
-    }
-    assert sorted(places, key=places.get) == list("abcd")
-
-
-@settings(max_examples=deep(40))
-@given(st.dictionaries(names, st.lists(values | st.none(), min_size=3, max_size=3), max_size=9))
-def test_charts_are_whole_whatever_they_show(series):
-    numbers = {name: [value or 0.0 for value in line] for name, line in series.items()}
-    for picture in (
-        line_chart("latency <ms>", [7, 8, 9], series),
-        stacked_bars("time", [7, 8, 9], numbers),
-        named_bars("ages", {name: line[0] for name, line in numbers.items()}),
-        line_chart("nothing", [], {}),
-    ):
-        assert ET.fromstring(picture).tag == f"{SVG}svg"
-        assert "nan" not in picture
-        assert "inf" not in picture.replace("&lt;inf", "").replace("info", "") or any(
-            "inf" in name for name in series
-        )

@@ -18,7 +18,6 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect import PartitionedInput
 from ridgeline.connect import Source as Kit
-from ridgeline.measure.drawing import dag_svg
 from ridgeline.streams.connecting import Source, connect, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
 
@@ -225,10 +224,4 @@ def application_html(app: Application) -> str:
         for name, part, attributes in steps
     ]
     title = f"<div><b>{html.escape(str(app.name))}</b></div>"
-    nodes = {name: type(part).__name__ for name, part, _ in steps}
-    edges = [(one, name) for name, part, _ in steps for one in reads.get(id(part), []) if one in nodes]
-    return (
-        title
-        + dag_svg(nodes, list(dict.fromkeys(edges)))
-        + html_table(["step", "operator", "reads", "attributes"], rows)
-    )
+    return title + html_table(["step", "operator", "reads", "attributes"], rows)

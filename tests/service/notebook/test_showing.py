@@ -1,7 +1,6 @@
 """How an application shows itself in a notebook and in asyncio, over the figures of a run in process."""
 
 import asyncio
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -51,17 +50,9 @@ def test_a_cell_shows_the_sentence_the_plan_and_a_link(local):
     assert 'href="http://127.0.0.1:1"' in shown
     assert "payments &lt;b&gt;" in shown
     assert "hunter2" not in shown
-    picture = ET.fromstring(shown[shown.index("<svg") : shown.index("</svg>") + 6])
-    svg = "{http://www.w3.org/2000/svg}"
-    assert [title.text for title in picture.iter(f"{svg}title")] == ["source", "balances", "sink"]
-
-
-def test_plots_are_pictures(local):
-    for picture in (local.plot.latency(), local.plot.windows(), local.plot.ages()):
-        assert ET.fromstring(picture._repr_html_()).tag.endswith("svg")
-    assert "balances" in local.plot.latency().svg
-    assert "sink, commit" in local.plot.ages().svg
-    assert "picture of" in repr(local.plot.ages())
+    assert [name for name in ("source", "balances", "sink") if f"<td>{name}</td>" in shown] == [
+        *("source", "balances", "sink")
+    ]
 
 
 def test_windows_are_iterated_as_they_come_and_the_end_is_awaited(local):
