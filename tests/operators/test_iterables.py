@@ -20,7 +20,9 @@ import pytest
 
 from ridgeline import Application, RidgelineError, SchemaError
 from ridgeline.api.clock import SystemClock
+from ridgeline.connect import SourceContext
 from ridgeline.operators import IterableInput, Line, SocketInput, from_frame, from_iterable
+from ridgeline.operators.staged._staged_source import StagedSource
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.testing.shares import share
@@ -130,6 +132,25 @@ def test_fewer_items_than_before(tmp_path: Path) -> None:
     first_window(100, tmp_path)
     with pytest.raises(RidgelineError, match=r"`source`: the items have ended .* before the place"):
         run_local(application(from_iterable(NUMBERS[:7], Number)), checkpoint=tmp_path)
+
+
+def test_rows_that_were_taken_and_are_gone_are_told(tmp_path: Path) -> None:
+    def source() -> StagedSource:
+        tables = (pa.table({"value": list(range(first, first + 10))}) for first in (0, 10, 20))
+        made = StagedSource(lambda _stop: tables, pa.table, keeps=True)
+        made.open(SourceContext("items", "source", "run", SystemClock(), bool, print, str(tmp_path)))
+        return made
+
+    first = source()
+    begin = first.start(first.partitions(), "earliest")["rows"]
+    while not first.finished():
+        end = first.ends(1.0)["rows"]
+    first.stop()
+    last = max(tmp_path.glob("inputs/*/*/*.rows"))
+    position = {"rows": first.cut("rows", begin, end, 0.4)}
+    last.unlink()
+    with pytest.raises(RidgelineError, match=r"`source`: rows 20 to 29, .* are gone.*; restore it"):
+        source().resume(position)
 
 
 def test_an_iterator_that_waits_holds_nothing_back() -> None:

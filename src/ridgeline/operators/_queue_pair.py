@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.connect.window_output import safe_name
+from ridgeline.operators._queue_files import QueueFolder
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
@@ -40,8 +41,17 @@ def _known(path: str, application: str, reader: str) -> list[str]:
 def is_read(path: str, application: str, reader: str) -> bool:
     """Whether an operator has committed all that is in a queue. Raises OSError."""
     folder = folder_of(path)
-    known = _known(path, application, reader)
-    positions = [folder.registered(one).next for one in known]
-    if not positions:
-        return not folder.logs()
-    return not folder.log_reader(max(positions)).read(1)
+    positions = [folder.registered(one).next for one in _known(path, application, reader)]
+    return not _holds_rows(folder, max(positions, default=None))
+
+
+def is_read_by_all(path: str) -> bool:
+    """Whether all operators that have registered have committed all that is in a queue. Raises OSError."""
+    folder = folder_of(path)
+    positions = [folder.registered(one).next for one in folder.readers_known()]
+    return not _holds_rows(folder, min(positions, default=None))
+
+
+def _holds_rows(folder: QueueFolder, position: int | None) -> bool:
+    """Whether there is anything from a position on; None: from the first entry on."""
+    return bool(folder.logs()) if position is None else bool(folder.log_reader(position).read(1))

@@ -21,7 +21,7 @@ from ridgeline.engine.driver.checkpoint.run_description import (
 )
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.operators._queue_objects import folder_of
-from ridgeline.operators._queue_pair import is_known, queue_reader, queue_writer
+from ridgeline.operators._queue_pair import is_known, is_read_by_all, queue_reader, queue_writer
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import QueueEdge, Region, renamed
@@ -189,11 +189,7 @@ def _refuse_unread(storage: DriverStorage, planned: Sequence[PlannedRegion]) -> 
     queues = OutputFiles(f"{storage.uri}/queues")
     for stream in queues.names(queues.root):
         path = f"{storage.uri}/queues/{stream}"
-        folder = folder_of(path)
-        if path in now or not folder.logs():
-            continue
-        read = [folder.registered(reader).next for reader in folder.readers_known()]
-        if folder.log_reader(min(read, default=folder.logs()[0])).read(1):
+        if path not in now and not is_read_by_all(path):
             raise CheckpointError(
                 f"`{path}` holds rows of stream `{stream}` that were not read, and no decoupled stream has "
                 "that name now; give it that name again until they are read, or give another `--checkpoint`"

@@ -156,9 +156,9 @@ Pull = Callable[[threading.Event], Iterable[Any]]
 class StagedSource(Source):
     """Takes rows from the outside in a thread, and writes them to the checkpoint before they count.
 
-    A position is the number of a row, and the folder that holds it. With `keeps` a restart takes the rows
-    first that are in the folder of the run before. Without, the outside gives all again, and the first rows
-    are passed over.
+    A position is the number of a row, the folder that holds it, and how many rows had been written then. With
+    `keeps` a restart takes the rows first that are in the folder of the run before. Without, the outside
+    gives all again, and the first rows are passed over.
     """
 
     poll_seconds: ClassVar[float] = 0.05
@@ -179,6 +179,8 @@ class StagedSource(Source):
         self._error: Exception | None = None
         self._count = self._committed = 0
         self._passed = 0
+        self._before: list[RowStore] = []
+        """Those of runs before, until what was taken over from them is committed here."""
         self._thread: threading.Thread | None = None
 
     def open(self, context: SourceContext) -> None:
@@ -187,14 +189,18 @@ class StagedSource(Source):
         self._parent = f"{context.staging}/inputs/{safe_name(context.operator)}-{context.run_id}"
 
     def resume(self, positions: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Continue after these rows."""
+        """Continue after these rows. Raises RidgelineError if the last rows that were written are gone."""
         if self._store is not None or _NAME not in positions:
             return positions
-        number, folder = positions[_NAME]
+        number, folder, written = positions[_NAME]
         before = RowStore.all_in(self._parent)
         self._store, begin = RowStore.new(self._parent), number
         if self._keeps:
             begin, number = self._store.take_over(before, number)
+            if number < written:
+                what = f"`{self._context.operator}`: rows {number} to {written - 1}, which it had taken, "
+                what += f"are gone: the last file in `{self._parent}/{folder}` is missing"
+                raise RidgelineError(f"{what}; restore it from a copy, or begin on a fresh checkpoint")
         else:
             self._passed = number
         self._count, self._committed, self._before = number, begin, before
@@ -203,7 +209,7 @@ class StagedSource(Source):
             return positions
         gone = begin - positions[_NAME][0]
         self._context.warn(f"{gone} rows that were read after that window are gone")
-        return {_NAME: [begin, folder]}
+        return {_NAME: [begin, folder, written]}
 
     def partitions(self) -> Sequence[str]:
         """There is one."""
@@ -214,7 +220,7 @@ class StagedSource(Source):
 
     def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Any]:
         """At the first row."""
-        return {_NAME: [0, self._folder]}
+        return {_NAME: [0, self._folder, 0]}
 
     def ends(self, wait: float) -> Mapping[str, Any]:
         """Write what has come. Raises what the outside has raised, and OSError.
@@ -232,7 +238,7 @@ class StagedSource(Source):
             del self._taken[: len(items) or 1]
         if self._error is not None and not self._waiting:
             raise self._error
-        return {_NAME: [self._count, self._folder]}
+        return {_NAME: [self._count, self._folder, self._count]}
 
     def finished(self) -> bool:
         """Once the outside has ended, and all is written."""
@@ -244,11 +250,11 @@ class StagedSource(Source):
 
     def cut(self, partition: str, start: Any, end: Any, share: float) -> Any:
         """At a row."""
-        return [super().cut(partition, start[0], end[0], share), end[1]]
+        return [super().cut(partition, start[0], end[0], share), *end[1:]]
 
     def committed(self, positions: Mapping[str, Any]) -> None:
         """Delete rows that are committed."""
-        number, folder = positions[_NAME]
+        number, folder, _ = positions[_NAME]
         store = self._store
         if store is None or folder != self._folder:
             return
@@ -262,8 +268,6 @@ class StagedSource(Source):
         self._stop.set()
         if self._thread is not None:
             self._thread.join(1.0)
-
-    _before: list[RowStore] | tuple[()] = ()
 
     @property
     def _folder(self) -> str:
@@ -332,7 +336,7 @@ class StagedReader(SourceReader):
 
     def read(self, part: SourceRange) -> Iterator[pa.Table]:
         """Read the rows of a window."""
-        (first, _), (end, folder) = part.start, part.end
+        first, (end, folder, _) = part.start[0], part.end
         if folder not in self._stores:
             self._stores = {folder: RowStore(f"{self._parent}/{folder}")}
         yield from self._stores[folder].read(first, end)

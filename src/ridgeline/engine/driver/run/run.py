@@ -196,9 +196,8 @@ class ApplicationRun:
         """True once a user has asked for the end, whether that was taken or not. Any thread may ask."""
         return self.stopping or self.changes.end_asked
 
-    @property
     def lets_go(self) -> bool:
-        """True once windows under way were waited for `_PATIENCE_SECONDS` after the first time it is asked.
+        """True once windows under way were waited for `_PATIENCE_SECONDS`, from the first call on.
 
         They are void then. What is about to be committed is waited for, however long.
         """

@@ -59,10 +59,12 @@ class Limits:
     def _asked(self) -> bool:
         return self._run.stopping or self._stop.is_set()
 
-    @property
     def over(self) -> bool:
-        """True if no window is waited for any more; those that are still under way are void."""
-        return self.reached and (not self._run.master.under_way or (self._asked and self._run.lets_go))
+        """True if no window is waited for any more; those that are still under way are void.
+
+        The first call after a stop begins the time that they are waited for.
+        """
+        return self.reached and (not self._run.master.under_way or (self._asked and self._run.lets_go()))
 
     @property
     def may_begin(self) -> bool:
@@ -90,7 +92,7 @@ class TickTrigger:
         width = run.plan.logical.window_seconds
         due = began = self._clock.monotonic()
         held = False
-        while not limits.over:
+        while not limits.over():
             run.take_changes()
             master = run.master
             now = self._clock.monotonic()
@@ -169,7 +171,7 @@ class QueryTrigger:
             self._wait_while_paused(limits)
             batch = SourceBatch(rows, schema, self._containers)
             with self._lag_monitor.window(batch_id):
-                if not self._run.window(batch_id, batch, self._offsets(batch_id), lambda: limits.over):
+                if not self._run.window(batch_id, batch, self._offsets(batch_id), limits.over):
                     raise _StopQueryError
             batch.finish()
             self._progress.committed(batch_id, batch.jobs)
