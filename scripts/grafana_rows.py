@@ -358,6 +358,18 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 Query("subscribers_dropped_total", legend="subscribers dropped"),
             ),
         ),
+        Panel(
+            "Memory of workers",
+            "timeseries",
+            6,
+            (Query("worker_memory_bytes", ("host", "pid"), "{{pid}} on {{host}}"),),
+        ),
+        Panel(
+            "Processors of workers",
+            "timeseries",
+            6,
+            (Query("worker_cpu_seconds_total", ("host", "pid"), "{{pid}} on {{host}}"),),
+        ),
         Panel("Run", "table", 6, (Query("application_info"),)),
         Panel("Version", "table", 6, (Query("build_info"),)),
         Panel("Started", "stat", 6, (Query("application_start_timestamp_seconds"),)),

@@ -240,12 +240,15 @@ def test_errors_drops_and_state_are_kept_per_operator():
     def spoil(event):
         if isinstance(event, OperatorWindow) and event.operator == 2:
             state = {"state_bytes": 70, "state_seconds": 0.5, "state_written": 7.0, "write_seconds": 0.25}
-            return dataclasses.replace(event, errors=2, error_tuples=("x",), dropped="why", queue=4, **state)
+            taken = {"words": 4, "stops": 2}
+            return dataclasses.replace(
+                event, errors=2, error_tuples=("x",), dropped="why", tuples_in=taken, **state
+            )
         return event
 
-    found = measured(*map(spoil, windows(2)), *windows(3)[-8:])
-    status = found._statuses.operators[2]
-    assert (status.last_state_written, status.last_state_seconds) == (7.0, 0.75)
-    row = found.operator(3.0, 2)
-    assert (row["errors"], row["errorTuples"], row["droppedWindows"]) == (4, ["x"], 2)
-    assert (row["stateBytes"], row["queueSizeMA"]) == (0, pytest.approx(8 / 3))
+    row = measured(*map(spoil, windows(2)), *map(spoil, windows(3)[-8:])).operator(3.0, 2)
+    assert (row["lastStateWritten"], row["lastStateSeconds"]) == (7.0, 0.75)
+    assert (row["errors"], row["errorTuples"], row["droppedWindows"]) == (6, ["x"], 3)
+    assert (row["stateBytes"], row["queueSizeMA"]) == (70, 6)
+    queues = {port["name"]: port["queueSizeMA"] for port in row["ports"] if port["type"] == "input"}
+    assert (queues["words"], queues["stops"]) == (4, 2)

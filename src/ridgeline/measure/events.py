@@ -211,9 +211,9 @@ class OperatorWindow:
     `state_written`: when its container had written what this operator's state has changed, 0 if nothing. That
     took `write_seconds` for all its operators together, after the last of them had ended.
 
-    Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn
-    came. `watermark`: None if no input upstream declares a lateness. `late`: records that came too late.
-    `held_bytes`: size of the last windows that a slider keeps. `cpu_seconds`: processor time of the
+    Of `compute_seconds`, `end_seconds` were spent in `end_window`. `watermark`: None if no input upstream
+    declares a lateness. `late`: records that came too late. `held_bytes`: size of the last windows that a
+    slider keeps. `cpu_seconds`: processor time of the
     operator's thread in its callbacks. The rest of `compute_seconds` it slept, or others had the processor.
     None: not known. `estimated`: it ran in one query with its neighbours, so both times are in part shares
     of what the query took.
@@ -233,7 +233,6 @@ class OperatorWindow:
     tuples_in: Counts
     tuples_out: Counts
     errors: int = 0
-    queue: int = 0
     state_bytes: int = 0
     finished: bool = False
     dropped: str = ""
@@ -249,6 +248,11 @@ class OperatorWindow:
     estimated: bool = False
     state_written: HostTime = 0.0
     write_seconds: float = 0.0
+
+    @property
+    def queue(self) -> int:
+        """Tuples that waited at its ports for its turn: all of the window."""
+        return sum(self.tuples_in.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ from ridgeline.measure.events import (
     OutputAsked,
     OutputPublished,
     PolicyDecided,
+    ProcessUsage,
     PromiseChanged,
     RunEvent,
     SourceAsked,
@@ -480,6 +481,10 @@ class Measurement:
     def heartbeat_ages(self, now: float) -> list[tuple[Labels, float | None]]:
         """As `Statuses.heartbeat_ages`."""
         return self._statuses.heartbeat_ages(self._run.as_of(now))
+
+    def workers(self) -> list[tuple[Labels, ProcessUsage]]:
+        """As `Statuses.workers`."""
+        return self._statuses.workers()
 
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -15,6 +15,7 @@ from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ContainerHeartbeat,
     ContainerWindow,
+    Counts,
     OperatorWindow,
     ProcessUsage,
     WatermarkReading,
@@ -49,7 +50,7 @@ class OperatorStatus:
     last_state_written: float | None = None
     last_state_seconds: float | None = None
     _cpu: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
-    _queues: deque[int] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
+    _queues: deque[Counts] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
 
     def add(self, event: OperatorWindow, counted: Mapping[str, Callable[[OperatorWindow], int]]) -> None:
         """Take in a committed window. `counted`: how much it adds to each of `counts`."""
@@ -62,13 +63,7 @@ class OperatorStatus:
         if event.watermark is not None:
             self.counts["recordsAhead"] += event.watermark.ahead
         self._cpu.append((event.at, _cpu_of(event)))
-        self._queues.append(event.queue)
-
-    @property
-    def recent(self) -> Iterator[tuple[tuple[float, float], int]]:
-        """The windows that averages are made of, the oldest first: when, processor seconds; the queue."""
-        queues = [0] * (len(self._cpu) - len(self._queues)) + list(self._queues)
-        return zip(self._cpu, queues, strict=True)
+        self._queues.append(event.tuples_in)
 
     @property
     def last_window(self) -> int | None:
@@ -88,7 +83,11 @@ class OperatorStatus:
     @property
     def queue(self) -> float | None:
         """Tuples that waited when its turn came, on average over the last windows."""
-        return sum(self._queues) / len(self._queues) if self._queues else None
+        return sum(sum(one.values()) for one in self._queues) / len(self._queues) if self._queues else None
+
+    def queue_at(self, port: str) -> float | None:
+        """As `queue`, of an input port."""
+        return sum(one.get(port, 0) for one in self._queues) / len(self._queues) if self._queues else None
 
     @property
     def cpu_percentage(self) -> float | None:
@@ -171,6 +170,14 @@ class Statuses:
         containers = self.containers.values()
         ages = [None if one.last_seen is None else max(0.0, now - one.last_seen) for one in containers]
         return [((str(one.id), str(one.host)), age) for one, age in zip(containers, ages, strict=True)]
+
+    def workers(self) -> list[tuple[tuple[str, ...], ProcessUsage]]:
+        """What each process uses that runs containers and has said so, by host and process id."""
+        return [
+            ((str(host), str(pid)), usage)
+            for (host, pid), containers in self._of_process.items()
+            if (usage := next((one.usage for one in containers if one.usage is not None), None)) is not None
+        ]
 
     def inherit(self, operator_id: int, before: int) -> None:
         """An operator of a new plan takes over the counts of another one; both have them for now."""

@@ -484,6 +484,7 @@ class Watch:
                 measurement.overview(now, latencies=False),
                 next(iter(measurement.windows(1)), None),
                 measurement.heartbeat_ages(now),
+                measurement.workers(),
                 measurement.latency_totals(),
                 measurement.window_totals(),
                 measurement.age_totals(),

@@ -49,7 +49,6 @@ class Feed:
                 0.0,
                 {"input": tuples},
                 {"output": tuples},
-                queue=3,
                 errors=1,
                 late=2,
                 state_bytes=100,

@@ -243,6 +243,8 @@ _FORMS: Mapping[Form, Callable[[Any], str]] = {
     Form.MILLISECONDS: milliseconds,
     Form.PERCENT: _percent,
     Form.SIZE: size,
+    Form.TIME: time_of_day,
+    Form.DURATION: duration,
 }
 
 

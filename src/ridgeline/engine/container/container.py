@@ -498,7 +498,6 @@ class Container:
             self._start_over(runtime, request)
             report = runtime.lose(request)
             report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
-            report.window.queue = sum(report.window.tuples_in.values())
             report.window.dropped = str(error.failure)
             emitted = {}
         if request.recording:

@@ -231,7 +231,6 @@ class OperatorRuntime:
             self.running.end()
             streamed = self.running.streamed
             window.tuples_in = {port: n + streamed.get(port, 0) for port, n in window.tuples_in.items()}
-            window.queue = sum(window.tuples_in.values())
             window.tuples_out = {name: point.pending for name, point in self.outputs.items()}
             emitted = {name: instance.call("emit", point.drain) for name, point in self.outputs.items()}
         finally:

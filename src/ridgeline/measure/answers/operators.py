@@ -25,7 +25,7 @@ class PortAnswer(TypedDict):
     type: Annotated[str, "`input` or `output`."]
     totalTuples: Annotated[int, "Tuples since the start."]
     tuplesPSMA: Annotated[float, "Tuples per second, averaged."]
-    queueSizeMA: Annotated[float | None, "Tuples that waited, averaged; known of a single input port only."]
+    queueSizeMA: Annotated[float | None, "Tuples that waited at an input port, averaged."]
 
 
 class OperatorPlaceAnswer(InRegionAnswer, TypedDict):
@@ -296,19 +296,15 @@ def _container_state(container: ContainerStatus, operators: Iterable[int], momen
 
 
 def _ports(status: OperatorStatus, totals: Totals, rates: Rates) -> list[PortAnswer]:
-    """Ports that are connected or have had tuples.
-
-    The queue is known of the operator: of its port if there is one.
-    """
+    """Ports that are connected or have had tuples."""
     node = status.node
-    queue = status.queue if len(node.inputs) == 1 else None
     return [
         {
             "name": name,
             "type": kind,
             "totalTuples": counted.get(name, 0),
             "tuplesPSMA": per_second.get(name, 0.0),
-            "queueSizeMA": queue if kind == "input" else None,
+            "queueSizeMA": status.queue_at(name) if kind == "input" else None,
         }
         for kind, names, counted, per_second in (
             ("input", node.inputs, totals.inputs, rates.inputs),

@@ -25,6 +25,8 @@ class Form(Enum):
     MILLISECONDS = auto()
     PERCENT = auto()
     SIZE = auto()
+    TIME = auto()
+    DURATION = auto()
 
 
 class Statistics(Enum):

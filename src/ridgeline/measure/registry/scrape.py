@@ -14,6 +14,7 @@ from ridgeline.measure.answers.changes import PromiseAnswer
 from ridgeline.measure.answers.operators import MetricAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
+from ridgeline.measure.events import ProcessUsage
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.run_counts import SlotCounts
@@ -57,11 +58,13 @@ class Scrape:
     """The state of a run at one moment; its counters count from the start of the run.
 
     `heartbeat_ages`: seconds, with the labels `container` and `host`; then the greatest of each host.
+    `workers`: with the labels `host` and `pid`.
     """
 
     overview: OverviewAnswer
     last_window: WindowSummaryAnswer | None
     heartbeat_ages: list[tuple[Labels, float | None]]
+    workers: list[tuple[Labels, ProcessUsage]]
     latencies: list[tuple[Whose, LatencyTotal]]
     windows: WindowTotal
     ages: list[tuple[Whose, str, AgeTotals]]
