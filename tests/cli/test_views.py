@@ -163,9 +163,13 @@ def test_what_sliders_hold_is_a_column_where_any_holds_something():
     rows = measured(*windows(3)).operators(3.0)
     assert "held" not in drawn(operators_list(rows, 160), width=160)[0].split()
     rows[1]["heldBytes"] = 4_000_000
+    rows[1]["lastStateWritten"], rows[1]["lastStateSeconds"] = 7.0, 0.75
     lines = drawn(operators_list(rows, 160), width=160)
     assert lines[0].split()[-1] == "held"
+    assert "errors" in lines[0].split()
     assert [line.split("  ")[-1].strip() for line in lines[1:]] == ["0 B", "3.8 MiB", "0 B"]
+    assert "state written" in lines[0]
+    assert "750 ms" in lines[2]
     assert "held" not in drawn(operators_list(rows, 60), width=60)[0].split()
 
 

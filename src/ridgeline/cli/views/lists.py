@@ -128,7 +128,9 @@ def _metric_columns(operators: Rows, shown: Sequence[tuple[str, TerminalColumn]]
     return {
         column.title: [
             Text(
-                about(_FORMS[column.form](value), column.form in _TIMES and row.get("estimated")),
+                about(_FORMS[column.form](value), column.form in _TIMES and row.get("estimated"))
+                if value is not None
+                else UNKNOWN,
                 ("yellow" if value else "dim") if column.warns else "",
             )
             for row, value in zip(operators, values, strict=True)
