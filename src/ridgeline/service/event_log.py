@@ -23,7 +23,7 @@ from typing import Any
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.engine.files.rotation import DEFAULT, Rotation, base_of, earlier, put_away, remove_old
-from ridgeline.measure.encoding import from_dict, to_dict
+from ridgeline.measure.encoding import from_dict, to_json
 from ridgeline.measure.events import (
     ApplicationPlanned,
     ContainerWindow,
@@ -119,7 +119,7 @@ class EventLogWriter:
             repeated = self._standing.events()
             sink.add(self._head(at, len(repeated)))
             for one in repeated:
-                sink.add(_line(one))
+                sink.add(to_json(one))
             sink.flush()
         except BaseException:
             with contextlib.suppress(Exception):
@@ -239,7 +239,7 @@ class Repeats:
 def _text(event: RunEvent) -> str:
     """By it events are equal whose figures are no numbers. "" for one made to harm, nested too deeply."""
     try:
-        return _line(event)
+        return to_json(event)
     except RecursionError:
         return ""
 
@@ -515,10 +515,6 @@ def _check_suffix(path: str) -> None:
         )
 
 
-def _line(event: RunEvent) -> str:
-    return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":"))
-
-
 class _Lines:
     """JSON lines that this run alone writes: whole windows and single events reach the file at once or never.
 
@@ -558,7 +554,7 @@ class _Lines:
         return len(self._waiting)
 
     def write(self, event: RunEvent) -> None:
-        self.add(_line(event))
+        self.add(to_json(event))
         if not isinstance(event, _BURST):
             self.flush()
 

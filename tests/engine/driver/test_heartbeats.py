@@ -77,7 +77,7 @@ MALFORMED = [
     {"type": "ContainerHeartbeat"},
     [],
     to_dict(MessagesRefused(1.0, "late")),
-    {**to_dict(BEAT), "pid": "77"},
+    {**to_dict(BEAT), "pid": "seven"},
     {**to_dict(BEAT), "pid": 10**30},
     {**to_dict(BEAT), "sent": float("nan")},
     {**to_dict(BEAT), "operators": [{"id": 1}]},

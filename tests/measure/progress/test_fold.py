@@ -305,7 +305,6 @@ def test_partitions_add_up_to_one_source():
         "basis": "exact",
         "caughtUpAt": pytest.approx(19.4 + left / 20.0),
         "asOf": 19.4,
-        "forecastErrorSeconds": None,
         "oldest": {"value": pytest.approx(19.1), "basis": "lower bound"},
         "problem": None,
         "verdict": "catching up",

@@ -81,7 +81,6 @@ def test_a_sink_says_what_readers_see(client):
 def test_a_source_has_its_partitions(client):
     answer = client.get("/progress")
     assert [row["operator"] for row in answer["sources"]] == ["numbers"]
-    assert answer["sources"][0]["forecastErrorSeconds"] is None
     detail = client.get("/sources/numbers")
     assert (detail["operator"], detail["position"]) == ("numbers", None)
     assert "did you mean `numbers`" in str(client.get("/sources/number", 404))

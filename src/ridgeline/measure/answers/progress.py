@@ -78,9 +78,6 @@ class SourceAnswer(InfiniteAnswer, InRegionAnswer):
     arrivalPerSecond: Annotated[float | None, "Units that arrive per second."]
     basis: Annotated[str, "What the backlog is based on."]
     caughtUpAt: Annotated[float | None, "When the backlog will be worked off; null unless it catches up."]
-    forecastErrorSeconds: Annotated[
-        float | None, "By how much forecasts of `caughtUpAt` were wrong, on average; null without some."
-    ]
     oldest: Annotated[EstimateAnswer, "Age of the oldest record that waits, in seconds."]
     asOf: Annotated[float | None, "When the source last reported."]
     problem: Annotated[str | None, "Why the source could not be asked; null if it answers."]

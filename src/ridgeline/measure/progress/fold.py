@@ -449,9 +449,6 @@ class ProgressFold:
         done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
         states = {name: source.state(now, done) for name, source in self._sources.items()}
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
-        for name, state in states.items():
-            if (forecasts := self._sources[name].forecasts).is_due(now):
-                forecasts.look(now, state)
         rows = [self._source_json(name, state, verdicts[name]) for name, state in states.items()]
         return rows, self._application_json(states, verdicts, schedule, now)
 
@@ -788,7 +785,6 @@ class ProgressFold:
             "arrivalPerSecond": state.arrival_per_second,
             "basis": state.backlog.basis.value,
             "caughtUpAt": state.caught_up_at,
-            "forecastErrorSeconds": source.forecasts.error_seconds,
             "oldest": state.oldest.to_json(),
             "asOf": source.backlog.as_of,
             "problem": source.problem or None,

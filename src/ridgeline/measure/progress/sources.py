@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ridgeline.measure.events import SourceAsked, SourceProgress, SourceTaken
-from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog, Verdict
+from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, total
 
 _KEPT_ANSWERS = 64
@@ -213,49 +213,6 @@ def _sum(consumed: float | None, remaining: float | None) -> float | None:
     return math.inf if remaining < 0 else consumed + remaining
 
 
-_EVERY_SECONDS = 1.0
-_KEPT = 600
-_FEWEST = 3
-_CAUGHT_UP = frozenset({Verdict.KEEPING_UP, Verdict.PACED})
-_LOST = frozenset({Verdict.FALLING_BEHIND, Verdict.HOLDING, Verdict.STUCK})
-
-
-@dataclass(slots=True)
-class Forecasts:
-    """The forecasts that were given while a source caught up, at most one a second, and their error.
-
-    While it catches up, the error is how far earlier forecasts are from the newest one. Afterwards it is how
-    far all were from the moment when it had caught up. Both are means of absolute differences.
-    """
-
-    error_seconds: float | None = None
-    """None: there were too few forecasts, or it never caught up."""
-    _made: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    _at: float = float("-inf")
-
-    def is_due(self, at: float) -> bool:
-        """True if the last look was long enough ago."""
-        return at - self._at >= _EVERY_SECONDS
-
-    def look(self, at: float, state: BacklogState) -> None:
-        """Take in how the source is at a moment."""
-        self._at = at
-        if state.caught_up_at is not None and state.verdict is Verdict.CATCHING_UP:
-            self._made.append(state.caught_up_at)
-            self._judge(state.caught_up_at)
-        elif state.verdict in _CAUGHT_UP and self._made:
-            self._judge(at)
-            self._made.clear()
-        elif state.verdict in _LOST:
-            self._made.clear()
-            self.error_seconds = None
-
-    def _judge(self, truth: float) -> None:
-        """Compare the forecasts with what is known best."""
-        if len(self._made) >= _FEWEST:
-            self.error_seconds = sum(abs(one - truth) for one in self._made) / len(self._made)
-
-
 ASKED_SECONDS = 10.0
 """How long an answer of a source wins over what a window reports of it at its end."""
 _RATE_SECONDS = 5.0
@@ -307,7 +264,6 @@ class PartitionedSource:
     paced: bool = False
     """It holds back records that are not due: these are no backlog."""
     ledger: Ledger = field(default_factory=Ledger)
-    forecasts: Forecasts = field(default_factory=Forecasts)
     _counted: float | None = None
     _commits: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_COMMITS))
     """When windows were committed, and what had been consumed."""

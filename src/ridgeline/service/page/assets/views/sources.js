@@ -96,7 +96,7 @@ function catchText(row, at) {
     case "catching up":
       return row.caughtUpAt == null
         ? html`${name} catches up.`
-        : html`${name} will have caught up in <b>${soon(row.caughtUpAt - at)}</b>, at ${timeOfDay(row.caughtUpAt, at)}${error(row)}.`;
+        : html`${name} will have caught up in <b>${soon(row.caughtUpAt - at)}</b>, at ${timeOfDay(row.caughtUpAt, at)}.`;
     case "holding":
       return html`${name} will not catch up at this pace: as much arrives as is taken.`;
     case "falling behind":
@@ -111,10 +111,6 @@ function catchText(row, at) {
     default:
       return html`Too little was seen of ${name} to say whether it keeps up.`;
   }
-}
-
-function error(row) {
-  return row.forecastErrorSeconds == null ? "" : `; forecasts so far were wrong by ${duration(row.forecastErrorSeconds)}`;
 }
 
 function waits(row) {
@@ -155,7 +151,6 @@ function Source({ row, overview }) {
       ["Arrive", row.arrivalPerSecond == null ? null : `${rate(row.arrivalPerSecond)} per s`],
       ["Done", row.drainPerSecond == null ? null : `${rate(row.drainPerSecond)} per s`],
       ["Caught up", row.caughtUpAt == null ? null : `in ${soon(row.caughtUpAt - overview.at)}, at ${timeOfDay(row.caughtUpAt, overview.at)}`],
-      ["Forecasts were wrong by", row.forecastErrorSeconds == null ? null : duration(row.forecastErrorSeconds)],
       ["Known", row.basis],
       ["Reported", row.asOf == null ? null : `${duration(Math.max(0, overview.at - row.asOf))} ago`],
     ]} label="Source" />
