@@ -286,6 +286,11 @@ class Operator:
 
     A port's own `order` wins over it.
     """
+    state_depends_on: ClassVar[Sequence[str]] = ()
+    """Properties, and input ports for their columns, without which its state means something else.
+
+    Where one has another value, a start that keeps the state and a live change are refused.
+    """
     migrations: ClassVar[Sequence[Migration]] = ()
     """What became of its state since its first version, the oldest first: see `docs/releases.md`."""
 

@@ -60,6 +60,8 @@ class PairJoin(DividedOperator):
     }
     """By `how`, whether records of each side are emitted that meet none."""
 
+    state_depends_on: ClassVar[Sequence[str]] = ("left", "right", "on", "how")
+
     left = InputPort(Any)
     right = InputPort(Any)
     output = OutputPort(Any)

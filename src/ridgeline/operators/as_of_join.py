@@ -83,6 +83,8 @@ class AsOfJoin(DividedOperator):
         [('A', 10, 2.0), ('A', 20, 2.5), ('B', 30, None)]
     """
 
+    state_depends_on = ("left", "right", "on")
+
     left = InputPort(Any)
     right = InputPort(Any)
     output = OutputPort(Any)

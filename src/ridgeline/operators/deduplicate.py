@@ -59,6 +59,8 @@ class Deduplicate(DividedOperator):
         [1, 2, 3]
     """
 
+    state_depends_on = ("input", "key", "by")
+
     input = InputPort(Any)
     output = OutputPort(Any)
     duplicates = OutputPort(Any, optional=True)
@@ -68,7 +70,7 @@ class Deduplicate(DividedOperator):
     by: Literal["record", "clock"] = "record"
 
     passed = KeyedState(int, default=_NEVER)
-    """By key, when its last tuple was passed on, in microseconds since 1970; 0 without `within`."""
+    """By key, when its last tuple was passed on, in microseconds since 1970."""
     sweep_at = State(_SWEPT_NEVER, moves="least")
     """When keys whose time is over are looked for next."""
 
@@ -95,6 +97,11 @@ class Deduplicate(DividedOperator):
         context = self.context
         return context.watermark_microseconds if self.by == "record" else context.window_time_microseconds
 
+    @property
+    def _seen_at(self) -> int:
+        """The time of a tuple that has none, and of all where keys are kept forever."""
+        return min(max(self._now, 0), LATEST)
+
     @input.process_batch
     def sift(self, batch: pa.RecordBatch) -> None:
         """Pass on the rows of a batch whose keys are new."""
@@ -107,7 +114,7 @@ class Deduplicate(DividedOperator):
             kept[firsts[new]] = True
             if new.any():
                 named = keys[new] if isinstance(keys, np.ndarray) else _chosen(keys, new)
-                self.passed.put_many(named, np.zeros(int(new.sum()), np.int64))
+                self.passed.put_many(named, np.full(int(new.sum()), self._seen_at))
         else:
             kept = self._sift_timed(batch, codes, keys, self.live)
         if kept.all():
@@ -141,7 +148,7 @@ class Deduplicate(DividedOperator):
             times: Microseconds = np.full(len(batch), self.context.window_time_microseconds)
         else:
             times = self.record_times(batch, "forgets keys")
-            times = np.where(times == NO_TIME, max(self._now, 0), times)
+            times = np.where(times == NO_TIME, self._seen_at, times)
         last = self.passed.get_many(keys)
         kept = np.zeros(len(batch), np.bool_)
         if not len(batch):

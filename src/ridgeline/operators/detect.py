@@ -62,6 +62,8 @@ class Detect(DividedOperator):
         oven above 5
     """
 
+    state_depends_on = ("input", "key", "pattern")
+
     input = InputPort(Any)
     output = OutputPort(Any)
 

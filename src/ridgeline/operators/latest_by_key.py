@@ -48,6 +48,8 @@ class LatestByKey(DividedOperator):
         [('ann', 'CH'), ('ann', 'NO')]
     """
 
+    state_depends_on = ("input", "key")
+
     input = InputPort(Any)
     output = OutputPort(Any)
 

@@ -42,6 +42,8 @@ class RoundRobinHashMap(Operator, Generic[T]):
         [{'x': 1, 'y': 2}, {'x': 3, 'y': 4}]
     """
 
+    state_depends_on = ("data", "keys")
+
     data = InputPort(Any)
     map = OutputPort[T](Any)
 

@@ -71,6 +71,8 @@ class Running(DividedOperator):
         [('ann', 5, 5), ('bob', 7, 7), ('ann', 7, 5)]
     """
 
+    state_depends_on = ("key", "values", "ttl_by")
+
     input = InputPort(Any, codec=TogetherCodec())
     output = OutputPort(Any)
 
@@ -84,12 +86,6 @@ class Running(DividedOperator):
     """By key, when it was last written, in microseconds since 1970, and the parts of its aggregates."""
     sweep_at = State(_NEVER, moves="least")
     """When keys whose time is over are looked for next."""
-
-    @property
-    def _state_layout(self) -> str:
-        """The layout of the parts in `totals`: with other properties they mean something else."""
-        values = ", ".join(f"{name}={one}" for name, one in self.values.items())
-        return f"`key` {', '.join(columns_of(self.key))}, `values` {values}"
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, columns of one name, aggregates of windows, and no durations."""

@@ -53,6 +53,8 @@ class SimpleMovingAverage(KeyValOperator[T]):
 
     emits: ClassVar[str] = "average"
 
+    state_depends_on = ("data", "window_size")
+
     data = InputPort(Any, codec=FirstColumnCodec())
     average = OutputPort[T](Any)
 

@@ -60,6 +60,8 @@ class Sort(DividedOperator):
         (['b', 'c', 'd'], ['a'])
     """
 
+    state_depends_on = ("input", "key")
+
     input = InputPort(Any)
     output = OutputPort(Any)
     late = OutputPort(Any, late=True, optional=True)

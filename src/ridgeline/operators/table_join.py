@@ -105,6 +105,8 @@ class TableJoin(DividedOperator):
         ann 9 NO
     """
 
+    state_depends_on = ("table", "on", "deleted", "versions", "broadcast")
+
     # ports are processed in the order in which they are declared: the table before the stream
     table = InputPort(Any)
     input = InputPort(Any)

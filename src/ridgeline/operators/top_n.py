@@ -103,6 +103,7 @@ class TopN(KeyValOperator[T]):
     """
 
     emits: ClassVar[str] = "top"
+    state_depends_on = ("data", "kept")
 
     data = InputPort(Any, codec=FirstColumnCodec())
     top = OutputPort[T](Any)
@@ -115,6 +116,11 @@ class TopN(KeyValOperator[T]):
 
     newest = KeyedState(tuple)  # if keyed: each key's newest tuple
     largest = State[Any]((), moves="sum")  # otherwise: the largest tuples so far, as tuples of values
+
+    @property
+    def kept(self) -> tuple[object, ...]:
+        """Which tuples outlive a window: none, unless cumulative."""
+        return ("largest", self.size, self.by, self.keyed) if self.cumulative else ()
 
     def unifier_of(self, port: str) -> TopNUnifier:
         """Return a `TopNUnifier` with this operator's `size` and `by`."""
@@ -207,6 +213,8 @@ class TopByKey(DividedOperator):
         a 2 7
         b 1 2
     """
+
+    state_depends_on = ("input", "key", "size", "by", "smallest")
 
     input = InputPort(Any)
     output = OutputPort(Any)

@@ -27,7 +27,8 @@ class WindowJoin(PairJoin):
 
     Example:
         >>> from datetime import UTC, datetime
-        >>> from typing import NamedTuple
+        >>> from collections.abc import Sequence
+    from typing import ClassVar, NamedTuple
         >>> from ridgeline import Application
         >>> from ridgeline.operators import WindowJoin, tumbling
         >>> from ridgeline.testing import CollectorSink, ListInput, run_local
@@ -47,6 +48,8 @@ class WindowJoin(PairJoin):
         >>> [(row["bid"], row["ask"]) for row in run_local(app).collected("sink")]
         [(2.0, 3.0)]
     """
+
+    state_depends_on = (*PairJoin.state_depends_on, "windows")
 
     windows: Sliding
 

@@ -115,6 +115,8 @@ class Windowed(Operator, Combines):
         ann 12:01 1
     """
 
+    state_depends_on = ("key", "windows", "values", "has_early")
+
     input = InputPort(Any)
     output = OutputPort(Any)
     late = OutputPort(Any, late=True, optional=True)
@@ -156,12 +158,6 @@ class Windowed(Operator, Combines):
     @property
     def _keys(self) -> tuple[str, ...]:
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
-
-    @property
-    def _state_layout(self) -> str:
-        """The layout of the parts in `open`: with other properties they mean something else."""
-        values = ", ".join(f"{name}={_layout(one)}" for name, one in self.values.items())
-        return f"`key` {', '.join(self._keys)}, `windows` {self.windows}, `values` {values}"
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that is given from outside, columns of one name, and durations that are none."""
@@ -223,7 +219,7 @@ class Windowed(Operator, Combines):
         """Results are as old as `lateness` allows."""
         self.wait = context.watermark_delay = round(parse_duration(self.lateness) * 1_000_000)
         # early results ask for the records since the last one, windows by count for theirs
-        counted = self._has_early or isinstance(self.windows, Counted)
+        counted = self.has_early or isinstance(self.windows, Counted)
         self.columns = Columns(self, self.values, counted=counted)
         self.kind = self._made_kind()
         self.silence = None if self.close_after is None else Silence(parse_duration(self.close_after))
@@ -245,7 +241,8 @@ class Windowed(Operator, Combines):
                 return SessionWindows(self, self.columns, UNENDING)
 
     @property
-    def _has_early(self) -> bool:
+    def has_early(self) -> bool:
+        """Whether windows may have early results: then they count new records."""
         return self.early is not None or self.early_count is not None
 
     @property
@@ -358,7 +355,7 @@ class Windowed(Operator, Combines):
             self._emit_final(self.kind.close(closed))
         if self.silence is not None:
             self._end_silence(self.silence, closed)
-        if self._has_early:
+        if self.has_early:
             self._emit(self._early(), final=False)
 
     def _emit_final(self, over: list[Result]) -> None:
@@ -409,10 +406,6 @@ class Windowed(Operator, Combines):
             schema = self.output.schema.arrow
             columns = self.columns.arrays(schema, results, final=final)
             self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-
-
-def _layout(one: Aggregate) -> str:
-    return f"{one.kind}({one.column or ''})" if not one.options else repr(one)
 
 
 class Silence:

@@ -253,6 +253,8 @@ class Counts:
 T = TypeVar("T", default=Any)
 _MOST_SEEN = 50
 _SLOW_SECONDS, _QUICK_SECONDS, _CALL_SECONDS = 1.0, 0.2, 3.0
+_FIRST_STEP, _GREATEST_STEP = 1024, 1 << 16
+"""So many rows are counted at once. Rows of one step are taken to be evenly spread."""
 
 
 class IncreasingInput(PartitionedInput[T]):
@@ -300,6 +302,22 @@ class _Seen(NamedTuple):
     fence: int | None
 
 
+class Counted(NamedTuple):
+    """Rows in order: how many, the numbers of the first and of the last one; None of no rows."""
+
+    count: int
+    first: int | None
+    last: int | None
+
+
+def count_query(column: str, table: str, start: int, end: int, most: int, more: str = "") -> str:
+    """The query for `Counted`. `column`, `table`: in SQL. `more`: other aggregates of the numbers `n`."""
+    # SQLite has no integer before the least of 64 bits, which may be the first
+    which = f"{column} >= {int(start) + 1} and {column} <= {int(end)}"
+    inner = f"select {column} as n from {table} where {which} order by {column} limit {most}"  # noqa: S608  numbers
+    return f"select count(*), min(n), max(n){more} from ({inner}) as ridgeline_counted"  # noqa: S608  numbers
+
+
 class IncreasingSource(Source):
     """Knows up to which number all rows are there for good.
 
@@ -319,7 +337,7 @@ class IncreasingSource(Source):
         self._safe: int | None = None
         self._read: Mapping[str, int] = {}
         self._counts = Counts(0)
-        self._span = 1024
+        self._step = _FIRST_STEP
 
     # The database -------------------------------------------------------------------------------------------
 
@@ -343,8 +361,8 @@ class IncreasingSource(Source):
         """Whether all is over that ran at a fence, as of the last `greatest`."""
         return True
 
-    def committed_rows(self, start: int, end: int) -> int | None:
-        """How many rows are after `start`, up to `end`; None if one of them may not be committed."""
+    def next_rows(self, start: int, end: int, most: int) -> Counted | None:
+        """The first rows after `start`, up to `end`, at most so many; None if one may not be committed."""
         raise NotImplementedError
 
     # The source ---------------------------------------------------------------------------------------------
@@ -414,21 +432,22 @@ class IncreasingSource(Source):
         clock, narrowing = self._context.clock, False
         began = clock.monotonic()
         while safe < goal and clock.monotonic() - began <= _CALL_SECONDS:
-            end, before = min(goal, safe + self._span), clock.monotonic()
-            rows = self.committed_rows(safe, end)
+            before = clock.monotonic()
+            rows = self.next_rows(safe, goal, self._step)
             took = clock.monotonic() - before
             if rows is not None:
-                self._counts.add(end, rows)
-                safe = end
+                if rows.first is not None and rows.last is not None:
+                    self._counts.add(rows.first - 1, 0)  # numbers may have gaps of any size
+                    self._counts.add(rows.last, rows.count)
+                safe = rows.last if rows.last is not None and rows.count >= self._step else goal
                 if took > _SLOW_SECONDS:
-                    self._span = max(1, self._span // 2)
+                    self._step = max(1, self._step // 2)
                 elif took < _QUICK_SECONDS and not narrowing:
-                    self._span *= 4
-            elif end - safe == 1:
-                self._span = 1
+                    self._step = min(_GREATEST_STEP, self._step * 4)
+            elif self._step == 1:
                 break
             else:
-                narrowing, self._span = True, max(1, (end - safe) // 4)
+                narrowing, self._step = True, max(1, self._step // 4)
         return safe
 
     def amount(self, partition: str, start: Position, end: Position) -> Amount:

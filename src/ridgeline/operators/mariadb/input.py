@@ -15,7 +15,13 @@ from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.source import Source, SourceUnavailableError
-from ridgeline.operators.databases.increasing import IncreasingInput, IncreasingReader, IncreasingSource
+from ridgeline.operators.databases.increasing import (
+    Counted,
+    IncreasingInput,
+    IncreasingReader,
+    IncreasingSource,
+    count_query,
+)
 from ridgeline.operators.mariadb.connecting import (
     FROM_ENVIRONMENT,
     Server,
@@ -181,13 +187,12 @@ class MariaDbSource(IncreasingSource):
             raise RidgelineError(msg)
         return found
 
-    def committed_rows(self, start: int, end: int) -> int | None:
-        """The number of rows, if those that are committed are all that are there."""
-        column = quoted_column(self._rows.column)
-        counted = f"count(*), sum({column}), bit_xor({column})"
-        query = f"select {counted} from {self._rows.sql} where {_between(column, start, end)}"  # noqa: S608  numbers
+    def next_rows(self, start: int, end: int, most: int) -> Counted | None:
+        """The rows, if those that are committed are all that are there."""
+        column, more = quoted_column(self._rows.column), ", sum(n), bit_xor(n)"
+        query = count_query(column, self._rows.sql, start, end, most, more)
         committed = self._ask(query, connection=0)
-        return int(committed[0]) if committed == self._ask(query) else None
+        return Counted(*committed[:3]) if committed == self._ask(query) else None
 
     def _ask(self, query: str, values: Sequence[Any] | None = None, connection: int = -1) -> Any:
         """The first row of an answer."""

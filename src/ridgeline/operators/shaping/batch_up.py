@@ -63,6 +63,8 @@ class BatchUp(DividedOperator):
         [[0, 1], [2, 3], [4]]
     """
 
+    state_depends_on = ("input", "key")
+
     input = InputPort(Any)
     output = OutputPort(Any)
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import parse_duration, positive_duration_faults
-from ridgeline.api.times import LATEST, NO_TIME, Microseconds
+from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import (
     Columns,
     DividedOperator,
@@ -65,6 +65,8 @@ class FillForward(DividedOperator):
         >>> [reading.celsius for reading in run_local(app).collected("sink")]
         [80.0, None, 80.0, 80.0, 20.0]
     """
+
+    state_depends_on = ("input", "key", "columns")
 
     input = InputPort(Any, codec=TogetherCodec())
     output = OutputPort(Any)
@@ -118,9 +120,11 @@ class FillForward(DividedOperator):
         if self.names:
             self.refuse_strays(batch, self.names)
             codes, keys = row_keys(batch, self.names)
-        times: Microseconds = np.zeros(len(batch), np.int64)
         if self.oldest is not None:
             times = self.record_times(batch, "fills columns")
+        else:  # of use once there is a `within`
+            known = self.context.batch_times() if self.context.engine.record_times is not None else None
+            times = np.zeros(len(batch), np.int64) if known is None else known
         held = [self.newest.get(key, (None,) * len(self.filled)) for key in keys]
         order = np.argsort(codes, kind="stable")
         arrays, newest = list(batch.columns), [list(one) for one in held]
@@ -184,5 +188,5 @@ class FillForward(DividedOperator):
         rows = ordered[last[ends[changed]]]
         one = pa.RecordBatch.from_arrays([column.take(pa.array(rows))], ["value"])
         for code, row, (value,) in zip(changed.tolist(), rows.tolist(), rows_of(one, ["value"]), strict=True):
-            newest[code][place] = (int(times[row]), value)
+            newest[code][place] = (max(int(times[row]), EARLIEST), value)
         return every.take(pa.array(taken, mask=taken < 0))

@@ -111,6 +111,13 @@ class Sql(DividedOperator, Generic[T]):
     timestamp: str | None = Field(default=None, kw_only=True)
     memory_mb: int = Field(default=1024, ge=32, kw_only=True)
 
+    state_depends_on = (
+        *(f"input_{number}" for number in range(1, 5)),
+        "tables",
+        "key",
+        "windows",
+    )
+
     held_1 = ListState(pa.RecordBatch)
     """The tuples of open windows; with `windows` their last column is the start of the window."""
     held_2 = ListState(pa.RecordBatch)

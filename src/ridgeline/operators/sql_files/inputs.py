@@ -17,7 +17,13 @@ from ridgeline.api.support.files import local_path
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.source import Source, SourceUnavailableError
-from ridgeline.operators.databases.increasing import IncreasingInput, IncreasingReader, IncreasingSource
+from ridgeline.operators.databases.increasing import (
+    Counted,
+    IncreasingInput,
+    IncreasingReader,
+    IncreasingSource,
+    count_query,
+)
 from ridgeline.operators.sql_files.duckdb_output import duckdb
 from ridgeline.operators.sql_files.table_output import quoted
 
@@ -133,21 +139,20 @@ class FileSource(IncreasingSource):
 
     def _number(self, function: str) -> int | None:
         rows = self._database.rows
-        found = self._ask(f"select {function}({rows.number}) from {rows.sql}")  # noqa: S608  names
+        [found] = self._ask(f"select {function}({rows.number}) from {rows.sql}")  # noqa: S608  names
         if found is not None and not isinstance(found, int):
             msg = f"`{self._context.operator}` cannot read {rows.name}: `{rows.column}` has {found!r}, which "
             raise RidgelineError(msg + "is no integer; name a column of integers with `column`")
         return found
 
-    def committed_rows(self, start: int, end: int) -> int | None:
-        """The number of rows."""
+    def next_rows(self, start: int, end: int, most: int) -> Counted:
+        """All that are there."""
         rows = self._database.rows
-        which = between(rows, start, end)
-        return int(self._ask(f"select count(*) from {rows.sql} where {which}"))  # noqa: S608  names
+        return Counted(*self._ask(count_query(rows.number, rows.sql, start, end, most)))
 
-    def _ask(self, query: str) -> Any:
+    def _ask(self, query: str) -> Sequence[Any]:
         chunks = list(self._database.explained(self._context.operator, query))
-        return chunks[0][0][0]
+        return chunks[0][0]
 
 
 class FileReader(IncreasingReader):

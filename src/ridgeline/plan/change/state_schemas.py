@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ridgeline.api.cells.migrations import Former
-from ridgeline.api.errors import Fault, did_you_mean
+from ridgeline.api.errors import Fault, cut_in_the_middle, did_you_mean
 from ridgeline.api.support.pickling import class_name, class_of, class_within
 from ridgeline.plan.change.state_moves import Outcome, StateVerdict, refused, shape_changes
 from ridgeline.plan.change.state_shapes import (
@@ -21,8 +21,8 @@ from ridgeline.plan.change.state_shapes import (
     CONVERTED,
     DONE,
     LITERAL,
+    MEANING,
     NOTHING,
-    PORTS,
     SLIDES,
     WAITING,
     Schemas,
@@ -31,10 +31,10 @@ from ridgeline.plan.change.state_shapes import (
     class_names,
     class_shape,
     head_of,
+    meaning_of,
     members,
     migrations_done,
     model_defaults,
-    ports_of,
     state_shapes,
     with_inner,
     without_literals,
@@ -275,8 +275,8 @@ class _One:
         columns: dict[str, Sequence[Sequence[str]]] = {}
         values: dict[str, Callable[[Any], Any]] = {}
         for name, before in held.items():
-            if name == PORTS:
-                self._compare_ports(before)
+            if name == MEANING:
+                self._compare_meaning(before)
             if name.startswith("#"):
                 continue
             new = self._kept_as(name, before, held)
@@ -666,26 +666,30 @@ class _One:
         }
         return wider | self._steps.converted.get(name, {})
 
-    # Ports of the library's operators -----------------------------------------------------------------------
+    # What the meaning of a state depends on -----------------------------------------------------------------
 
-    def _compare_ports(self, before: Shape) -> None:
-        """Compare the columns of ports, of which an operator of the library keeps values; adds faults."""
-        now = ports_of(self._operator)
+    def _compare_meaning(self, before: Shape) -> None:
+        """Compare the columns of ports and the properties that a state depends on; adds faults."""
+        now = meaning_of(self._operator)
         if now is None or self._whole.dropped((self._before, self._owner)):
             return
-        self.states[PORTS] = now
-        for port, columns in before["ports"].items():
-            other = now["ports"].get(port, columns)
-            if columns is not None and columns != other:
-                what = f"its port `{port}` had {_columns(columns)}, and has {_columns(other)}"
-                remedy = f"give it the columns of before, or `--drop-state {self._before}` drops its state"
-                remedy = self._remedy(remedy)
-                self.faults.append(Fault(self._owner, f"{what}; its state has values of these", remedy))
-        if before.get("layout", now.get("layout")) != now.get("layout"):
-            what = f"its state was made with {before['layout']}, and it has {now.get('layout')} now"
-            remedy = f"give it those of before, or `--drop-state {self._before}` drops its state"
-            remedy = self._remedy(remedy)
-            self.faults.append(Fault(self._owner, what, remedy))
+        self.states[MEANING] = now
+        whats = [
+            f"its port `{port}` had {_columns(columns)}, and has {_columns(now['ports'][port])} now"
+            for port, columns in before["ports"].items()
+            if columns is not None and now["ports"].get(port, columns) != columns
+        ]
+        whats += [
+            f"its `{name}` was {cut_in_the_middle(value, 200)}, and is "
+            f"{cut_in_the_middle(now['properties'][name], 200)} now"
+            for name, value in before["properties"].items()
+            if now["properties"].get(name, value) != value
+        ]
+        remedy = f"leave it as it was, or `--drop-state {self._before}` drops its state"
+        self.faults += [
+            Fault(self._owner, f"{what}: its state would mean something else", self._remedy(remedy))
+            for what in whats
+        ]
 
 
 _ANY_BEFORE = "typing:Any"

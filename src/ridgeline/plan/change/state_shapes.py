@@ -9,6 +9,7 @@ from __future__ import annotations
 import copyreg
 import dataclasses
 import json
+import re
 import sys
 import types
 import typing
@@ -25,6 +26,7 @@ from ridgeline.api.cells.list_state import ListState
 from ridgeline.api.cells.migrations import titles_of
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import is_named_tuple
+from ridgeline.api.errors import safe_repr
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.state import PLATFORM, Declaration, State
 from ridgeline.api.support.loops import DelayHead, DelayTail
@@ -40,7 +42,7 @@ LITERAL = "literal"
 """The head of one value of a `Literal`: its type and its text follow."""
 NOTHING: Mapping[str, Any] = {}
 """The schemas of a checkpoint that has none: nothing is compared."""
-PORTS, DONE = "#ports", "#migrations"
+MEANING, DONE = "#meaning", "#migrations"
 """Entries beside the states of an operator: columns of its ports, and migrations that are done."""
 WAITING, SLIDES = "_waiting", "_slides"
 """The states in which tuples of a port are kept: see `ridgeline.engine.operator.application_window`."""
@@ -311,17 +313,27 @@ def _kept(operator: PhysicalOperator) -> Shape:
     return {"kind": "kept", "columns": columns_of(schemas[0])} if schemas else {"kind": "kept"}
 
 
-def ports_of(operator: PhysicalOperator) -> Shape | None:
-    """The columns of the ports of an operator of the library that keeps values of tuples by position."""
-    kind = type(operator.operator)
-    states = operator_type(kind).states.values()
-    keeps = any(isinstance(one, (KeyedState, ListState)) for one in states)
-    if operator.unifier or not keeps or not any(_is_librarys(base) for base in kind.__mro__):
+def meaning_of(operator: PhysicalOperator) -> Shape | None:
+    """What the meaning of an operator's state depends on: columns of ports, and properties as texts.
+
+    An operator of the library that does not say it keeps values of tuples by position.
+    """
+    own = operator.operator
+    names = own.state_depends_on
+    if not names:
+        states = operator_type(type(own)).states.values()
+        keeps = any(isinstance(one, (KeyedState, ListState)) for one in states)
+        names = tuple(operator.inputs) if keeps and any(map(_is_librarys, type(own).__mro__)) else ()
+    if operator.unifier or not names:
         return None
-    layout = getattr(operator.operator, "_state_layout", None)
-    if layout is not None:
-        return {"kind": "ports", "ports": {}, "layout": layout}
-    return {"kind": "ports", "ports": {name: columns_of(schema) for name, schema in operator.inputs.items()}}
+    ports = {name: columns_of(operator.inputs[name]) for name in names if name in operator.inputs}
+    properties = {name: _settled(getattr(own, name)) for name in names if name not in ports}
+    return {"kind": "meaning", "ports": ports, "properties": properties}
+
+
+def _settled(value: object) -> str:
+    """A value as text, the same in all processes; functions by their names."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", safe_repr(value))
 
 
 def _is_librarys(kind: type) -> bool:
@@ -400,9 +412,9 @@ class Schemas:
                 continue
             known = () if held is None else held["classes"]
             states[name] = shape | {"classes": sorted({*known, *classes})}
-            ports = ports_of(self._operators[base])
-            if ports is not None:
-                states[PORTS] = ports
+            meaning = meaning_of(self._operators[base])
+            if meaning is not None:
+                states[MEANING] = meaning
             if DONE not in states and (steps := migrations_done(self._operators[base])) is not None:
                 states[DONE] = steps
             self._changed = True
