@@ -305,7 +305,7 @@ class _Seen(NamedTuple):
 class Counted(NamedTuple):
     """Rows in order: how many, the numbers of the first and of the last one; None of no rows."""
 
-    count: int
+    rows: int
     first: int | None
     last: int | None
 
@@ -433,13 +433,13 @@ class IncreasingSource(Source):
         began = clock.monotonic()
         while safe < goal and clock.monotonic() - began <= _CALL_SECONDS:
             before = clock.monotonic()
-            rows = self.next_rows(safe, goal, self._step)
+            found = self.next_rows(safe, goal, self._step)
             took = clock.monotonic() - before
-            if rows is not None:
-                if rows.first is not None and rows.last is not None:
-                    self._counts.add(rows.first - 1, 0)  # numbers may have gaps of any size
-                    self._counts.add(rows.last, rows.count)
-                safe = rows.last if rows.last is not None and rows.count >= self._step else goal
+            if found is not None:
+                if found.first is not None and found.last is not None:
+                    self._counts.add(found.first - 1, 0)  # numbers may have gaps of any size
+                    self._counts.add(found.last, found.rows)
+                safe = found.last if found.last is not None and found.rows >= self._step else goal
                 if took > _SLOW_SECONDS:
                     self._step = max(1, self._step // 2)
                 elif took < _QUICK_SECONDS and not narrowing:
