@@ -64,6 +64,29 @@ def test_rows_that_are_too_large_or_that_a_trigger_refuses_are_left_out(
     assert "three is refused" in three
 
 
+@pytest.mark.parametrize(
+    ("column", "seats"),
+    [
+        ("seat text unique", "BCAD"),
+        ("seat text not null unique deferrable", "BCAD"),
+        ("seat text not null unique", "ABC"),
+    ],
+)
+def test_rows_exchange_values_of_a_unique_column(store: OnPostgres, column: str, seats: str) -> None:
+    store.execute(f"create table items (id bigint primary key, {column})")
+    store.execute("insert into items values (1, 'A'), (2, 'B'), (3, 'C')")
+    schema = pa.schema([("id", pa.int64()), ("seat", pa.string())])
+    app = writing(store.output(key="id"), schema, [*enumerate("BCAD", 1)])
+    if seats == "BCAD":
+        run_local(app)
+    else:
+        with pytest.raises(
+            RidgelineError, match="where rows exchange values, make the constraint `deferrable`"
+        ):
+            run_local(app)
+    assert [seat for _, seat in sorted(store.fetch("id", "seat"))] == [*seats]
+
+
 def test_no_secret_is_shown(store: OnPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hunter2-very-secret"
     given = store.dsn.replace("postgres@", f"postgres:{secret}@")

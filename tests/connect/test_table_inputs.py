@@ -70,7 +70,8 @@ def read_with_skips(database: Sql, kind: Any) -> LocalRun:
 @every
 @pytest.mark.parametrize(("partitions", "shards"), [(1, 1), (3, 2)])
 def test_each_row_is_read_once(database: Sql, partitions: int, shards: int, tmp_path: Path) -> None:
-    insert(database, [-7, *range(3, 3000, 3), database.farthest])
+    sparse = [1_700_000_000_000 + 1000 * n << 22 for n in range(20)]  # as of Snowflake
+    insert(database, [-7, *range(3, 3000, 3), *sparse, database.farthest])
     faults = Faults(seed=partitions, rate=0.1, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
     app = application(database, partitions, until="end", window_records=1000, shards=shards)
     found = run_local(app, checkpoint=tmp_path / "checkpoint", faults=faults).collected("sink")

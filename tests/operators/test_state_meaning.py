@@ -93,7 +93,7 @@ named = [f"{kind.__name__}.{name}" for kind, _, name, _ in CASES]
 def application(kind: type[Operator], properties: dict[str, Any]) -> Application:
     app = Application("meaning")
     source = app.add_operator("source", ListInput(Row, ITEMS, "time", lateness="1s"))
-    step = app.add_operator("step", kind(**properties))
+    step: Any = app.add_operator("step", kind(**properties))
     app.add_stream("rows", source.output, *(getattr(step, port) for port in kind_ports(kind)))
     if kind is not Largest:
         output = step.top if kind is TopN else step.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -33,6 +34,23 @@ def application(operator: Any, items: Any = None, schema: Any = Row, **attribute
 def results(operator: Any, **options: Any) -> list[tuple[Any, ...]]:
     rows = run_local(application(operator, **options)).collected("sink")
     return sorted(tuple(row.values()) for row in rows)
+
+
+class Short(NamedTuple):
+    key: int
+    text: str | None
+
+
+@dataclass
+class ShortData:
+    key: int
+    text: str | None
+
+
+@pytest.mark.parametrize("kind", [Short, ShortData, pa.schema([("key", pa.int64()), ("text", pa.string())])])
+def test_dictionaries_become_rows_of_any_schema(kind: Any) -> None:
+    text = "def process(row):\n    return {'text': row['text'], 'key': row['key']}"
+    assert results(ScriptOperator(text, schema=kind)) == sorted(row[:2] for row in ROWS)
 
 
 def test_batches_of_any_library() -> None:

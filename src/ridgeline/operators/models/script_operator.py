@@ -85,6 +85,7 @@ class ScriptOperator(Operator):
     def setup(self, context: OperatorContext) -> None:
         """Run the text, which defines the function."""
         self.code = Script(self.script, context.name)
+        self.columns = Schema(columns_of(self.output.schema))
 
     @input.process_batch
     def run(self, batch: pa.RecordBatch) -> None:
@@ -103,7 +104,7 @@ class ScriptOperator(Operator):
             rows += found
             places += [place] * len(found)
         if rows:
-            self.output.emit_batch(self.output.schema.encode(rows), rows=places)
+            self.output.emit_batch(self.columns.encode(rows), rows=places)
 
     def _run_batch(self, batch: pa.RecordBatch) -> None:
         found = self.code.function(batch)
@@ -119,15 +120,12 @@ class ScriptOperator(Operator):
         """The rows that a call has returned."""
         if found is None:
             return []
-        if isinstance(found, Mapping) or hasattr(found, "_fields") or not isinstance(found, Iterable):
-            found = [found]
-        rows = list(found)
-        if isinstance(self.output.schema.type, pa.Schema):
-            for row in rows:
-                if not isinstance(row, Mapping):
-                    raise RidgelineError(
-                        f"`{ROWS}` returned {shorten(row)}; return a dictionary, several of them, or None"
-                    )
+        rows = [found] if isinstance(found, Mapping) or not isinstance(found, Iterable) else list(found)
+        for row in rows:
+            if not isinstance(row, Mapping):
+                raise RidgelineError(
+                    f"`{ROWS}` returned {shorten(row)}; return a dictionary, several of them, or None"
+                )
         return rows
 
 

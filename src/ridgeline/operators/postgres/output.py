@@ -250,9 +250,7 @@ class PostgresSink(Sink):
             errors.RaiseException,
         )
         try:
-            with self._connection.transaction():
-                self._copy(target, names, (batch.data for batch in batches))
-                self._merge(schema)
+            self._write_rows(target, names, [batch.data for batch in batches], schema)
         except row_errors:
             for batch in batches:
                 self._write_parts(batch, split_rows(batch.data), names, row_errors)
@@ -263,9 +261,7 @@ class PostgresSink(Sink):
         """Write what can be written of a batch in which a row is refused, in its order."""
         target = _WAITING if self._table.key else self._table.name
         try:
-            with self._connection.transaction():
-                self._copy(target, names, rows)
-                self._merge(batch.schema)
+            self._write_rows(target, names, rows, batch.schema)
         except row_errors as error:
             if len(rows) > 1:
                 half = len(rows) // 2
@@ -275,14 +271,44 @@ class PostgresSink(Sink):
             context, row = self._context, capped(rows[0].decode().rstrip("\n"), 300)
             reason = first_line(error)
             if not context.skips:
-                raise UnwritableError(
-                    context.operator,
-                    batch.window,
-                    row,
-                    reason,
-                    f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`",
-                ) from error
+                remedy = f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`"
+                if self._table.key and isinstance(error, psycopg().errors.UniqueViolation):
+                    remedy += "; where rows exchange values, make the constraint `deferrable`"
+                raise UnwritableError(context.operator, batch.window, row, reason, remedy) from error
             context.refused(batch, row, reason)
+
+    def _write_rows(
+        self, target: str, names: Sequence[str], texts: Sequence[bytes], schema: pa.Schema
+    ) -> None:
+        """Write rows, in a second way where one has a unique value of another: they may exchange them."""
+        try:
+            with self._connection.transaction():
+                self._copy(target, names, texts)
+                self._merge(schema)
+        except psycopg().errors.UniqueViolation:
+            if not self._table.key or not (columns := self._exchangeable(schema)):
+                raise
+            with self._connection.transaction():
+                self._copy(target, names, texts)
+                release = "update {table} as kept set {nulls} from {waiting} as last where {same}"
+                nulls = psycopg().sql.SQL("{} = null")
+                parts = self._parts(schema.names, [])
+                parts["nulls"] = (
+                    psycopg()
+                    .sql.SQL(", ")
+                    .join(nulls.format(psycopg().sql.Identifier(name)) for name in columns)
+                )
+                self._connection.execute(self._compose(release, parts))
+                self._merge(schema)
+
+    def _exchangeable(self, schema: pa.Schema) -> list[str]:
+        """The columns of other unique indexes than the key's that are written, and may be null meanwhile."""
+        name = self._identifier(self._table.name).as_string(self._connection)
+        query = """select distinct a.attname::text from pg_index i
+            join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+            where i.indrelid = to_regclass(%s) and i.indisunique and not a.attnotnull"""
+        written = set(schema.names).difference(self._table.key)
+        return [column for (column,) in self._connection.execute(query, (name,)) if column in written]
 
     def _copy(self, table: str, names: Sequence[str], texts: Any) -> None:
         statement = self._sql("copy {} ({}) from stdin (format csv)", table, names)
