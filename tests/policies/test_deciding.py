@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.policy import Policy as PolicyBase
+from ridgeline.measure.changes import PromiseFold
+from ridgeline.measure.events import PromiseChanged
 from ridgeline.plan import edits as plan_edits
 from ridgeline.policies import Decision, Expectation, Repartition, SetAttribute, SetProperty
 from ridgeline.policies.deciding import Deciders
-from ridgeline.testing import END_WINDOW, ListInput, run_local
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 
 class Figures(SimpleNamespace):
@@ -121,7 +125,7 @@ def test_a_refusal_is_told_with_its_reason():
 
 
 @pytest.mark.parametrize("answer", [ValueError("no"), "more", 7, Repartition(2)])
-def test_who_fails_or_answers_nonsense_is_named_once_and_asked_again(answer, caplog):
+def test_who_fails_or_answers_nonsense_is_named_once_and_asked_again(answer):
     sound = Listener(Repartition(2))
     bad = Policy(*[answer] * 3)  # a policy names no operator, so a bare `Repartition` is nonsense of it
     world = World({"parse": [sound]}, [bad])
@@ -129,7 +133,10 @@ def test_who_fails_or_answers_nonsense_is_named_once_and_asked_again(answer, cap
         world.deciders.look(Figures(committed, committed))
     assert len(bad.seen) == 3
     assert len(world.asked) == 1
-    assert len([one for one in caplog.records if "policy Policy has failed" in one.getMessage()]) == 1
+    [failed] = [event for event in world.events if event.state == "FAILED"]
+    assert failed.by == "policy Policy"
+    assert failed.note in failed.found
+    assert "Traceback" in failed.found
 
 
 @pytest.mark.parametrize(
@@ -231,3 +238,27 @@ def test_an_operator_that_observes_itself_sees_its_properties_of_now() -> None:
     assert len(notes) > 1
     assert notes == [str(limit) for limit in range(7, 7 + len(notes))]
     assert watching.limit == 4  # the author's is as it was
+
+
+class Wrong(PolicyBase):
+    def decide(self, figures: Any) -> Any:
+        return 1 // 0
+
+
+def test_a_policy_that_raises_ends_a_run_in_tests_and_is_the_reason_of_broken_promises_in_others():
+    app = Application("numbers")
+    source = app.add_operator("numbers", ListInput(Number, [(1,), END_WINDOW, (2,)]))
+    app.add_stream("numbers", source.output, app.add_operator("sink", CollectorSink(Number)).input)
+    app.add_policy(Wrong())
+    with pytest.raises(RidgelineError, match="policy Wrong has failed: ZeroDivisionError"):
+        run_local(app)
+
+    world = World(policies=[Wrong()])
+    world.deciders.look(Figures(0, 1.0))
+    promises = PromiseFold()
+    promises.add(PromiseChanged(0.0, "throughput:sink", "throughput", "sink", False, 1.0, 2.0, "tuples/s"))
+    promises.add(PromiseChanged(0.0, "latency:sink", "latency", "sink", True, 1.0, 2.0, "s"))
+    promises.decided(world.events[0])
+    reasons = {row["kept"]: row["reason"] for row in promises.rows(1.0)}
+    assert reasons[True] == ""
+    assert reasons[False].startswith("policy Wrong has failed: ZeroDivisionError")

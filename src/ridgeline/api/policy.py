@@ -44,7 +44,7 @@ class StatsListener(BaseModel, ABC):
 
     @abstractmethod
     def observe(self, figures: OperatorFigures) -> Answer | Iterable[Answer] | None:
-        """Answer with the changes to make; None: none. Exceptions are logged, and it is asked again.
+        """Answer with the changes to make; None: none. Exceptions are reported, and it is asked again.
 
         It is not asked while a change of its own waits.
         """
@@ -60,7 +60,7 @@ class Policy(BaseModel, ABC):
 
     @abstractmethod
     def decide(self, figures: ApplicationFigures) -> Decision | Iterable[Decision] | None:
-        """Decide on changes; None: all stays. Exceptions are logged, and it is asked again.
+        """Decide on changes; None: all stays. Exceptions are reported, and it is asked again.
 
         It is not asked while a change of its own waits, or while it is not seen yet what came of one.
         """

@@ -113,6 +113,8 @@ class PromiseFold:
 
     def __init__(self) -> None:
         self._rows: dict[str, PromiseAnswer] = {}
+        self._failed: dict[str, str] = {}
+        """Why policies and listeners decide nothing: what is broken stays so."""
         self.ended: float | None = None
         """When the run was over: nothing is broken for longer from then on."""
 
@@ -132,12 +134,27 @@ class PromiseFold:
             "unit": event.unit,
             "brokenSeconds": broken,
             "timesBroken": times + (event.kept is False),
+            "reason": "",
         }
+
+    def decided(self, event: PolicyDecided) -> None:
+        """A policy or listener has failed, or has decided again since."""
+        self._failed.pop(event.by, None)
+        if event.state == "FAILED":
+            self._failed[event.by] = f"{event.by} has failed: {event.note}"
 
     def rows(self, now: float) -> list[PromiseAnswer]:
         """All promises, in the order in which they were made."""
         now = now if self.ended is None else min(now, self.ended)
-        return [{**row, "brokenSeconds": self._broken(row, now)} for row in self._rows.values()]
+        reason = "; ".join(self._failed.values())
+        return [
+            {
+                **row,
+                "brokenSeconds": self._broken(row, now),
+                "reason": reason if row["kept"] is False else "",
+            }
+            for row in self._rows.values()
+        ]
 
     def _broken(self, row: PromiseAnswer, now: float) -> float:
         """How long it was broken up to now; a clock that is set back takes nothing away."""
@@ -185,6 +202,8 @@ def decision_text(row: DecisionAnswer) -> str:
             text = f"{undone}{row['what']}{note}{expected}"
         case "REFUSED":
             text = f"{row['what']} was refused: {row['found']}"
+        case "FAILED":
+            text = f"{row['what']}, and decides nothing: {row['note']}"
         case "APPLIED":
             text = f"{row['what']} has effect"
         case "HELPED":

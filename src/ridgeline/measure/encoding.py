@@ -50,4 +50,4 @@ def from_dict(data: Mapping[str, Any]) -> RunEvent:
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     """Reads and writes a tuple of one event; in a tuple, a dataclass has this configuration."""
-    return TypeAdapter(tuple[kind], config=ConfigDict(ser_json_inf_nan="constants"))  # type: ignore[valid-type]
+    return TypeAdapter(tuple[kind], config=ConfigDict(ser_json_inf_nan="constants"))

@@ -579,6 +579,8 @@ class PolicyDecided:
     why; `what`: the change in words; `expected`: the effect that it should have. `state` is `ASKED`, then
     `APPLIED` or `REFUSED`. Once it is seen what came of it, it is `HELPED` or `MISSED`, which `found` says in
     words. `change` is the number of the change, `undoes` the decision that it takes back.
+
+    `FAILED` comes in place of a decision: `by` has raised `note`, with the traceback `found`.
     """
 
     at: float

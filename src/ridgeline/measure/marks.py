@@ -30,7 +30,7 @@ from ridgeline.measure.slot_events import (
 
 _KEPT = 1_000
 _LONGEST = 2_000
-_LEVELS = {"REFUSED": "bad", "MISSED": "bad", "HELPED": "good"}
+_LEVELS = {"FAILED": "bad", "REFUSED": "bad", "MISSED": "bad", "HELPED": "good"}
 
 
 class MarkFold:

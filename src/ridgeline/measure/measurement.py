@@ -147,7 +147,7 @@ class Measurement:
             ApplicationPlanned: self._plan,
             ApplicationEnded: self._end,
             ApplicationChanged: self.changes.add,
-            PolicyDecided: self.decisions.add,
+            PolicyDecided: self._decided,
             PromiseChanged: self.counts.promises.add,
             WindowPlanned: self._plan_window,
             WindowStarted: self._start,
@@ -263,6 +263,10 @@ class Measurement:
         self.own_metrics.settle()
         for history in self._histories:
             history.forget(gone)
+
+    def _decided(self, event: PolicyDecided) -> None:
+        self.decisions.add(event)
+        self.counts.promises.decided(event)
 
     def _end(self, event: ApplicationEnded) -> None:
         self._run.ended = event

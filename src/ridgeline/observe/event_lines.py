@@ -157,8 +157,9 @@ class EventLines:
         self._write(level, text_of(row_of(event)), event.window_id)
 
     def _decided(self, event: PolicyDecided) -> None:
-        level = logging.WARNING if event.state in {"REFUSED", "MISSED"} else logging.INFO
-        self._write(level, decision_text(decision_row(event)))
+        level = logging.WARNING if event.state in {"FAILED", "REFUSED", "MISSED"} else logging.INFO
+        trace = f"\n{event.found.rstrip()}" if event.state == "FAILED" else ""
+        self._write(level, decision_text(decision_row(event)) + trace)
 
     def _promised(self, event: PromiseChanged) -> None:
         if event.kept is not None:

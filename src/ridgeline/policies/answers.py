@@ -15,6 +15,8 @@ from ridgeline.plan.spec.values import write_partitioner
 
 ASKED, APPLIED, REFUSED, HELPED, MISSED = "ASKED", "APPLIED", "REFUSED", "HELPED", "MISSED"
 """The states of a decision."""
+FAILED = "FAILED"
+"""In place of a decision: a policy or listener has raised."""
 
 
 @dataclass(frozen=True, slots=True)

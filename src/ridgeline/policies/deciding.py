@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-import logging
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ridgeline.api.errors import described
+from ridgeline.api.errors import RidgelineError, described
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.policy import Policy
-from ridgeline.api.support.masking import mask_text
+from ridgeline.api.support.masking import mask_text, masked_and_capped
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.events import PolicyDecided
 from ridgeline.plan.change.edit_texts import edits_text
@@ -20,6 +20,7 @@ from ridgeline.plan.logical import LogicalPlan
 from ridgeline.policies.answers import (
     APPLIED,
     ASKED,
+    FAILED,
     HELPED,
     MISSED,
     REFUSED,
@@ -28,8 +29,8 @@ from ridgeline.policies.answers import (
     shown,
 )
 
-_log = logging.getLogger(__name__)
 _FAULTS_KEPT = 100
+_TRACEBACK_LIMIT = 4_000
 
 
 class Pending(Protocol):
@@ -87,7 +88,8 @@ def _own(one: Any) -> Any:
 class Deciders:
     """All that decide on one application. One thread at a time.
 
-    `listeners`: by operator. `ask` asks for a change, `report` gets each state of a decision.
+    `listeners`: by operator. `ask` asks for a change, `report` gets each state of a decision. A decider that
+    raises is reported once for each fault, and asked again; with `strict` `look` raises RidgelineError.
     """
 
     def __init__(
@@ -96,6 +98,8 @@ class Deciders:
         policies: Sequence[Policy],
         ask: Ask,
         report: Callable[[PolicyDecided], None],
+        *,
+        strict: bool = False,
     ) -> None:
         self._deciders = [
             _Decider(f"listener {type(one).__name__} of {operator}", _own(one), operator)
@@ -103,7 +107,7 @@ class Deciders:
             for one in several
         ]
         self._deciders += [_Decider(f"policy {type(one).__name__}", one) for one in policies]
-        self._ask, self._report = ask, report
+        self._ask, self._report, self._strict = ask, report, strict
         self._made: list[_Made] = []
         self._count = 0
         self._faults: set[tuple[str, str]] = set()
@@ -139,20 +143,25 @@ class Deciders:
                     for decision in decider.decisions(figures):
                         self._make(decider, decision, figures.at)
                 except Exception as error:  # noqa: BLE001  code of users may raise anything
-                    self._fault(decider, error)
+                    self._fault(decider, error, figures.at)
 
     def follow(self, figures: ApplicationFigures) -> None:
         """See what came of decisions."""
         for made in list(self._made):
             self._follow(made, figures)
 
-    def _fault(self, decider: _Decider, error: Exception) -> None:
-        """Log what a decider has raised, the first time."""
-        fault = decider.who, f"{type(error).__name__} {error}"
-        if fault not in self._faults and len(self._faults) < _FAULTS_KEPT:
-            self._faults.add(fault)
-            _log.warning("%s has failed and decides nothing: %s", decider.who, described(error))
-            _log.debug("%s", decider.who, exc_info=error)
+    def _fault(self, decider: _Decider, error: Exception, at: float) -> None:
+        """Report what a decider has raised, the first time."""
+        why = described(error)
+        if self._strict:
+            raise RidgelineError(f"{decider.who} has failed: {why}") from error
+        if (decider.who, why) not in self._faults and len(self._faults) < _FAULTS_KEPT:
+            self._faults.add((decider.who, why))
+            self._count += 1
+            trace = masked_and_capped("".join(traceback.format_exception(error)), _TRACEBACK_LIMIT)
+            self._report(
+                PolicyDecided(at, self._count, decider.who, FAILED, why, "it has failed", found=trace)
+            )
 
     def _make(self, decider: _Decider, decision: Decision, at: float, undoes: int | None = None) -> None:
         """Ask for the change of a decision."""
@@ -185,7 +194,7 @@ class Deciders:
             try:
                 receive(decision, state)
             except Exception as error:  # noqa: BLE001  code of users may raise anything
-                self._fault(made.decider, error)
+                self._fault(made.decider, error, at)
 
     def _follow(self, made: _Made, figures: ApplicationFigures) -> None:
         """See what has become of a decision."""

@@ -466,7 +466,7 @@ def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:
         return run.changes.ask(EditPlan(edits, note), who)
 
     logical = run.plan.logical
-    deciders = Deciders(logical.listeners, logical.policies, ask, result.watch.observe)
+    deciders = Deciders(logical.listeners, logical.policies, ask, result.watch.observe, strict=True)
     if deciders:
         result.watch.keep_figures()
     return deciders

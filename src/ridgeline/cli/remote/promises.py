@@ -29,7 +29,8 @@ def promises(remote: Nearest) -> None:
     answer = remote.connect().get("/promises")
     rows = answer["promises"]
     none = Text("the application promises nothing")
-    remote.show(answer, lambda _width: [_table(rows) if rows else none])
+    why = [Text(printable(f"{row['promise']}: {row['reason']}")) for row in rows if row["reason"]]
+    remote.show(answer, lambda _width: [_table(rows) if rows else none, *why])
 
 
 def alert_rules(

@@ -24,8 +24,14 @@ from ridgeline.cli.running.profile import Profile
 from ridgeline.cli.running.summary import print_continuation, print_summary, read_report, say
 from ridgeline.cli.running.view import LiveView, PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.measure.changes import row_of, text_of
-from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
+from ridgeline.measure.changes import decision_row, decision_text, row_of, text_of
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    PolicyDecided,
+    RunEvent,
+    WindowCommitted,
+    WindowRetried,
+)
 from ridgeline.measure.wording.units import count, plural
 from ridgeline.observe.identity import own_host
 from ridgeline.plan.execution import Plan
@@ -192,6 +198,8 @@ class RunCommand:
                 self._view.retried(event.window_id, event.attempt, event.reason)
             case ApplicationChanged():
                 self._view.changed(printable(text_of(row_of(event))))
+            case PolicyDecided(state="FAILED"):
+                self._view.changed(printable(f"{decision_text(decision_row(event))}\n{event.found.rstrip()}"))
             case _:
                 pass
 

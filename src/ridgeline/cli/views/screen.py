@@ -292,7 +292,8 @@ def promise_lines(overview: OverviewAnswer) -> list[Text]:
     lines = []
     for row in broken:
         since = duration(max(0.0, overview["at"] - row["since"]))
-        lines.append(Text(printable(f"promise {row['promise']} is broken for {since}"), "bold red"))
+        reason = f": {row['reason']}" if row["reason"] else ""
+        lines.append(Text(printable(f"promise {row['promise']} is broken for {since}{reason}"), "bold red"))
     if rows and all(row["kept"] for row in rows):
         lines.append(Text(f"{plural(len(rows), 'promise')} kept", "green"))
     return lines

@@ -66,11 +66,11 @@ class DecisionAnswer(InRegionAnswer, TypedDict):
 
     id: Annotated[int, "Its number, in this run."]
     by: Annotated[str, "Who decided: `policy NAME`, or `listener NAME of OPERATOR`."]
-    state: Annotated[str, "`ASKED`, then `APPLIED` or `REFUSED`, then `HELPED` or `MISSED`."]
+    state: Annotated[str, "`ASKED`, then `APPLIED` or `REFUSED`, then `HELPED` or `MISSED`; or `FAILED`."]
     note: Annotated[str, "Why."]
     what: Annotated[str, "The change that was asked for."]
     expected: Annotated[str, "What it was to bring."]
-    found: Annotated[str, "What came of it, or why it was refused."]
+    found: Annotated[str, "What came of it, why it was refused, or the traceback."]
     change: Annotated[int | None, "Number of the change."]
     undoes: Annotated[int | None, "The decision that this one takes back."]
     at: Annotated[float, "When it was made, seconds since 1970."]
@@ -119,6 +119,7 @@ class PromiseAnswer(TypedDict):
     unit: Annotated[str, "`s`, `tuples/s` or `share`."]
     brokenSeconds: Annotated[float, "How long it was broken in this run, in sum."]
     timesBroken: Annotated[int, "How often it was broken in this run."]
+    reason: Annotated[str, "While it is broken: which policies and listeners have failed; else empty."]
 
 
 class PromisesAnswer(TypedDict):

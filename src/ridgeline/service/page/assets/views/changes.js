@@ -12,10 +12,10 @@ import { PlanEdits } from "../edits/form.js";
 import { beforeAndAfter, beforeAndAfterSteps } from "../time/figures.js";
 import { useHours } from "../parts/hours.js";
 
-const STATES = { QUEUED: "waits", APPLIED: "applied", REFUSED: "refused", WITHDRAWN: "withdrawn", ASKED: "asked for", HELPED: "helped", MISSED: "did not help" };
+const STATES = { QUEUED: "waits", APPLIED: "applied", REFUSED: "refused", WITHDRAWN: "withdrawn", ASKED: "asked for", HELPED: "helped", MISSED: "did not help", FAILED: "failed" };
 const REACHES = [900, 7_200, 86_400]; // seconds, as the charts have them
 const BESIDE_SECONDS = 60; // of the past before a change
-const CLASSES = { REFUSED: "bad", MISSED: "bad", HELPED: "ok", QUEUED: "behind" };
+const CLASSES = { FAILED: "bad", REFUSED: "bad", MISSED: "bad", HELPED: "ok", QUEUED: "behind" };
 
 function View() {
   const newest = useStore(({ overview }) => overview?.change && `${overview.change.id} ${overview.change.state}`);

@@ -82,6 +82,7 @@ function One({ row, at }) {
       ["Measured when that began", amount(row.figure, row.unit)],
       ["Promised", `${row.kind === "throughput" ? "at least" : "at most"} ${amount(row.limit, row.unit)}`],
       ["Beyond the limit by", row.kept === false && row.figure != null ? amount(Math.abs(row.figure - row.limit), row.unit) : null],
+      ["Because", row.reason || null],
       ["Broken in this run", `${plural(row.timesBroken, "time")}, ${duration(row.brokenSeconds)} in sum`],
     ]} />
     <h3>What happened</h3>
