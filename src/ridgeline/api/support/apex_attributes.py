@@ -13,7 +13,7 @@ _HADOOP_TOKENS = "Spark renews tokens: `--conf spark.security.credentials.renewa
 _RECORDINGS = "ask a running application: `ridgeline start-recording`"
 _PARTS = "nothing to set: a recording has a Parquet file for each window and partition"
 _SECURITY = "`--token` and `--read-token` of `ridgeline run`"
-_TLS = "the web service has no TLS: put a proxy before it; between hosts TLS is on, see `--tls-cert`"
+_TLS = "`--web-cert` and `--web-key` for the web service; between hosts TLS is on by itself"
 
 PORT: Mapping[str, str] = {
     "QUEUE_CAPACITY": "",
