@@ -89,7 +89,7 @@ ridgeline audit audit.jsonl --who ann --json
 
 A change is noted and synced before it is made. If that cannot be done, as on a full disk, changes are refused
 with the reason, and reading continues. Of denied tries 60 are written at once, then one a second. The others
-are counted. Files rotate as [logs](logging.md) do: `--audit-log-rotate`, `--audit-log-keep`.
+are counted. Full files are put away as those of [logs](logging.md#files-that-grow) are.
 
 ## Endpoints
 

@@ -143,7 +143,7 @@ def test_modules_imported_in_setup_come_from_the_applications_folder(ridgeline_p
     (home / "tools" / "deep" / "inner.py").write_text(
         "def note(path, value):\n    with open(path, 'a') as file:\n        file.write(f'{value}\\n')\n"
     )
-    process = ridgeline_process("run", home / "app.py", "--master", "local[2]", "--quiet", "--no-service")
+    process = ridgeline_process("run", home / "app.py", "--master", "local[2]", "--quiet")
     stdout, stderr = process.communicate()
     assert (process.returncode, stderr) == (0, ""), stdout
     written = [int(line) for line in (tmp_path / "out").read_text().split()]
@@ -155,7 +155,7 @@ def test_modules_imported_in_setup_come_from_the_applications_folder(ridgeline_p
 def test_a_module_that_is_nowhere_has_a_remedy(ridgeline_process, tmp_path):
     (tmp_path / "tiny_numbers.py").write_text(TINY.read_text())
     (tmp_path / "app.py").write_text(LAZY.replace("PATH", "'out'"))
-    process = ridgeline_process("run", "app.py", "--master", "local[2]", "--quiet", "--no-service")
+    process = ridgeline_process("run", "app.py", "--master", "local[2]", "--quiet")
     _, stderr = process.communicate()
     assert process.returncode == 3
     assert "ModuleNotFoundError: No module named 'rates'; install the package that has `rates`" in stderr

@@ -18,10 +18,9 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import build, fields_of, flag_of, option_names, options_of
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.run.options import Options
-from ridgeline.engine.files.rotation import DEFAULT
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
 from ridgeline.engine.spark.submitted import DEFAULT_MASTER
-from ridgeline.service.options import PANEL, ServiceOptions, rotation_of
+from ridgeline.service.options import ServiceOptions
 
 _CLUSTER, _LOG, _PROFILE = "Cluster", "Log", "Profile"
 
@@ -34,15 +33,8 @@ class View:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service(ServiceOptions):
-    """Options of the service, and whether there is one."""
-
-    no_service: Annotated[bool, Option(help="Start no web service.", panel=PANEL)] = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Files for the hosts of a cluster."""
+    """A file for the hosts of a cluster."""
 
     archives: Annotated[
         str | None,
@@ -52,19 +44,6 @@ class Cluster:
             "beside each executor, and its Python runs them.",
             panel=_CLUSTER,
         ),
-    ] = None
-    tls_cert: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="The certificate (PEM) for TLS between the hosts of a cluster; needs `--tls-key`. Default: "
-            "one is made for the run.",
-            panel=_CLUSTER,
-        ),
-    ] = None
-    tls_key: Annotated[
-        str | None,
-        Option(metavar="FILE", help="The key of `--tls-cert` (PEM, no password).", panel=_CLUSTER),
     ] = None
 
 
@@ -91,64 +70,24 @@ class Logs:
         LogFormat, Option(help="`text`, or `json`: one JSON object a line.", panel=_LOG)
     ] = LogFormat.TEXT
 
-    log_rotate: Annotated[
-        str,
-        Option(
-            metavar="LIMITS",
-            help="When the next file of `--log-file` begins: a size, a time, both (`256MB,1d`), or `off`.",
-            panel=_LOG,
-        ),
-    ] = DEFAULT
-    log_keep: Annotated[
-        str,
-        Option(
-            metavar="LIMITS",
-            help="How much of the log's earlier files is kept: files, size, age (`20,10GB`). Default: all.",
-            panel=_LOG,
-        ),
-    ] = ""
-
     def settings(self) -> LogSettings | None:
-        """The log; None for none.
-
-        Raises CommandError for a format without a log, RidgelineError for limits that are none.
-        """
-        rotation = rotation_of("--log", self.log_rotate, self.log_keep)
-        made = options.log_settings(self.log_level, self.log_file, self.log_format)
-        return None if made is None else replace(made, rotation=rotation)
+        """The log; None for none. Raises CommandError for a format without a log."""
+        return options.log_settings(self.log_level, self.log_file, self.log_format)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profiling:
-    """Whether and where a profile is written."""
+    """Whether a profile is written."""
 
     profile: Annotated[
         bool,
         Option(
-            help="Write flame graphs of the driver and of a worker (by py-spy).",
+            help="Write flame graphs of the driver and of a worker (by py-spy) to the folder `profile`, of "
+            "half a minute at most.",
             panel=_PROFILE,
             repeated=False,
         ),
     ] = False
-    profile_folder: Annotated[
-        str,
-        Option(
-            metavar="FOLDER",
-            help="Where `--profile` writes its files; those of a run before are replaced.",
-            panel=_PROFILE,
-            repeated=False,
-        ),
-    ] = "profile"
-    profile_seconds: Annotated[
-        int,
-        Option(
-            metavar="N",
-            help="How long flame graphs are recorded at most, from when windows are warm.",
-            panel=_PROFILE,
-            minimum=1,
-            repeated=False,
-        ),
-    ] = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +100,7 @@ class RunSettings:
 
     options: Options
     written: Written
-    service: Service
+    service: ServiceOptions
     view: View
     resume: ResumeOptions
     cluster: Cluster
@@ -230,16 +169,8 @@ class RunSettings:
 
     def launched(self) -> Options:
         """The options of the run."""
-        from ridgeline.engine.driver.slots.spark_slots import CERTIFICATE, KEY
-
-        files = {CERTIFICATE: self.cluster.tls_cert, KEY: self.cluster.tls_key}
-        tls = {name: file for name, file in files.items() if file is not None}
         spark = provided_settings(dict(self.spark))
-        return replace(self.options, master=self.master, conf={**spark, **tls})
-
-    def watched(self) -> ServiceOptions:
-        """The options of what watches it."""
-        return replace(self.service, port=None) if self.service.no_service else self.service
+        return replace(self.options, master=self.master, conf=spark)
 
     def _check_resume(self) -> None:
         """Refuse options about what a checkpoint keeps where there is none. Raises CommandError."""

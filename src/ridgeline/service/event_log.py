@@ -22,7 +22,7 @@ from typing import Any
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
-from ridgeline.engine.files.rotation import DEFAULT, Rotation, base_of, earlier, put_away, remove_old
+from ridgeline.engine.files.rotation import Rotation, base_of, earlier, put_away, remove_old
 from ridgeline.measure.encoding import from_dict, to_json
 from ridgeline.measure.events import (
     ApplicationPlanned,
@@ -69,7 +69,7 @@ class EventLogWriter:
         self.path = path
         self._file = Path(path)
         self._failed = failed
-        self._rotation = Rotation.of(DEFAULT) if rotation is None else rotation
+        self._rotation = rotation or Rotation()
         self._standing = _Standing()
         self._begun = False
         self._part = 0
@@ -102,7 +102,7 @@ class EventLogWriter:
     def _look(self, sink: _Lines, at: float) -> None:
         """Begin the next file if this one is full, or has been renamed."""
         moved = not sink.is_at(self._file)
-        if not moved and not self._rotation.is_due(sink.size, at - self._part_began):
+        if not moved and sink.size < self._rotation.size_bytes:
             return
         sink.flush()
         if not moved:

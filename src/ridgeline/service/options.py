@@ -8,7 +8,7 @@ from typing import Annotated
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.option import Option
-from ridgeline.engine.files.rotation import DEFAULT, Rotation
+from ridgeline.engine.files.rotation import Rotation
 from ridgeline.service.access.options import AccessOptions
 
 PANEL = "Web service and metrics"
@@ -23,11 +23,9 @@ class ServiceOptions(AccessOptions):
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on
     another address than a loopback one it asks for `token` (default: one is made and shown). `read_token` is
     enough to read. `allow_host`: names besides its own by which requests may ask for it. `event_log` is a
-    file as `EventLogWriter` takes it; `event_log_rotate` and `event_log_keep` are texts as `Rotation.of`
-    takes them.
-    `metrics_file`: as `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that traces of
-    windows are sent to. `trace_ratio` and `trace_slow`: which windows are traced, as `trace_settings` takes
-    them.
+    file as `EventLogWriter` takes it, `event_log_keep` a text as `Rotation.of` takes it. `metrics_file`: as
+    `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that traces of windows are sent
+    to. `trace_ratio`: as `trace_settings` takes it.
     """
 
     port: Annotated[
@@ -66,14 +64,6 @@ class ServiceOptions(AccessOptions):
             "before is renamed: `FILE.000001.jsonl`.",
         ),
     ] = None
-    event_log_rotate: Annotated[
-        str,
-        Option(
-            metavar="LIMITS",
-            help="When the next file of the event log begins: a size, a time, both (`256MB,1d`), or `off`.",
-            panel=PANEL,
-        ),
-    ] = DEFAULT
     event_log_keep: Annotated[
         str,
         Option(
@@ -107,14 +97,6 @@ class ServiceOptions(AccessOptions):
             metavar="SHARE",
             help="The share of windows that is traced, 0 to 1. Slow and failed windows always "
             "are. Default: `OTEL_TRACES_SAMPLER_ARG`, else 0.01.",
-            panel=PANEL,
-        ),
-    ] = None
-    trace_slow: Annotated[
-        float | None,
-        Option(
-            metavar="N",
-            help="A window that takes N times the median of the last 100 is slow, and traced. Default: 3.",
             panel=PANEL,
         ),
     ] = None
@@ -162,13 +144,8 @@ class ServiceOptions(AccessOptions):
 
     @property
     def rotation(self) -> Rotation:
-        """That of the event log. Raises RidgelineError naming the option that is no limit."""
-        return rotation_of("--event-log", self.event_log_rotate, self.event_log_keep)
-
-
-def rotation_of(option: str, rotate: str, keep: str) -> Rotation:
-    """The rotation of a log, whose options begin with `option`. Raises RidgelineError."""
-    try:
-        return Rotation.of(rotate, keep)
-    except ValueError as error:
-        raise RidgelineError(f"`{option}-rotate {rotate}`, `{option}-keep {keep}`: {error}") from None
+        """That of the event log. Raises RidgelineError for what is no limit."""
+        try:
+            return Rotation.of(self.event_log_keep)
+        except ValueError as error:
+            raise RidgelineError(f"`--event-log-keep {self.event_log_keep}`: {error}") from None

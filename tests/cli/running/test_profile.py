@@ -47,7 +47,7 @@ def test_without_py_spy_it_says_how_to_install_it(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_reported_before_the_run(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CommandError, match=r"`.*file/profile`: Not a directory; give another"):
+    with pytest.raises(CommandError, match=r"`.*file/profile`: Not a directory; start the command"):
         profiled(tmp_path / "file" / "profile", 0)
 
 

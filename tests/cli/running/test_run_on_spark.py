@@ -113,13 +113,13 @@ def test_a_signal_ends_the_run_after_its_window(
 
 
 def test_a_profile_of_a_run_that_is_stopped(ridgeline_process, tmp_path, wait_until):
-    process = ridgeline_process(*RUN, "--count", "0", "--profile", "--profile-folder", "found")
+    process = ridgeline_process(*RUN, "--count", "0", "--profile")
     wait_until(lambda: len(written(tmp_path)) > 100, "warm windows")  # flame graphs begin with the tenth
     process.send_signal(signal.SIGINT)
     stdout, _ = ended(process, 0)
     lines = stdout.splitlines()
     for who in ("driver", "worker"):
-        graph = tmp_path / "found" / f"{who}.svg"
+        graph = tmp_path / "profile" / f"{who}.svg"
         refused = [
             line
             for line in lines

@@ -175,7 +175,7 @@ def test_the_summary_of_a_run_that_finished():
             {"host": "0.0.0.0", "port": 8080, "token": "secret", "event_log": "run.jsonl"},
             "--port 8080 --host 0.0.0.0 --event-log run.jsonl --checkpoint s",
         ),
-        ({"no_service": True, "otlp": "http://c:4318"}, "--no-service --otlp http://c:4318 --checkpoint s"),
+        ({"otlp": "http://c:4318"}, "--otlp http://c:4318 --checkpoint s"),
     ],
 )
 def test_the_command_to_continue_has_what_the_run_had_but_no_token(given, expected):

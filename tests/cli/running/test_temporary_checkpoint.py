@@ -10,7 +10,7 @@ from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporar
 from support.paths import SUPPORT
 
 TINY = SUPPORT / "cli" / "tiny.py"
-RUN = ("run", TINY, "--master", "local[2]", "--no-service")
+RUN = ("run", TINY, "--master", "local[2]")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def test_a_breakpoint_in_a_worker_says_what_to_do_instead(
     ridgeline_process, environment, tmp_path, monkeypatch
 ):
     (tmp_path / "stops.py").write_text(TINY.read_text().replace(ADD, f"        breakpoint()\n{ADD}"))
-    words = ("run", "stops.py", "--master", "local[2]", "--quiet", "--no-service")
+    words = ("run", "stops.py", "--master", "local[2]", "--quiet")
     monkeypatch.delitem(environment, "PYTHONBREAKPOINT", raising=False)
     process = ridgeline_process(*words)
     _, stderr = process.communicate()
@@ -47,7 +47,7 @@ def test_what_operators_print_and_log(ridgeline_process, tmp_path):
     )
     text = text.replace("Total(), recovery_attempts=0", 'Total(), on_error="SKIP"')
     (tmp_path / "chatty.py").write_text(text)
-    words = ("run", "chatty.py", "--master", "local[2]", "--quiet", "--no-service", "-D", "total.fail_at=23")
+    words = ("run", "chatty.py", "--master", "local[2]", "--quiet", "-D", "total.fail_at=23")
     logged = ("--log-level", "debug", "--log-file", "run.log", "--log-format", "json")
     process = ridgeline_process(*words, *logged)
     _, stderr = process.communicate()
@@ -69,7 +69,7 @@ def test_what_operators_print_and_log(ridgeline_process, tmp_path):
 
 def with_python(environment, tmp_path, master, python):
     """A run whose workers shall have another Python: what it said as it failed."""
-    command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", master, "--no-service"]
+    command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", master]
     done = finished(command, cwd=tmp_path, env={**environment, "PYSPARK_PYTHON": str(python)})
     assert done.returncode == 3
     return done
@@ -130,7 +130,7 @@ def test_an_application_that_starts_itself_takes_the_master_and_the_settings(spa
 @pytest.mark.guide("002", "Hadoop Cluster")
 def test_the_command_takes_the_master_and_an_explicit_one_wins(spark_submit):
     command = Path(ridgeline.__file__).with_name("__main__.py")
-    words = ("--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service")
+    words = ("--master", "local[3]", command, "run", TINY, "--count", "20")
     done = spark_submit(*words)
     assert "tiny on local[3]: " in done.stdout, done.stdout + done.stderr[-3000:]
     assert "2 windows committed" in done.stdout

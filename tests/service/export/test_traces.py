@@ -180,7 +180,6 @@ def test_a_refusal_is_said(collector):
         ({"otlp": "http://ann:hunter2@"}, {}, "an OTLP endpoint is a URL"),
         ({"otlp": "http://c:4318", "ratio": 7.0}, {}, "`--trace-ratio` is a share of all windows, from 0"),
         ({"otlp": "http://c:4318", "ratio": float("nan")}, {}, "from 0 to 1; got nan"),
-        ({"otlp": "http://c:4318", "slow": 0.5}, {}, "`--trace-slow` counts medians, at least 1"),
         (
             {},
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
@@ -194,9 +193,9 @@ def test_a_refusal_is_said(collector):
     ],
 )
 def test_what_cannot_be_is_refused_with_its_name(options, variables, text):
-    given = {"otlp": None, "ratio": None, "slow": None, **options}
+    given = {"otlp": None, "ratio": None, **options}
     with pytest.raises(RidgelineError) as error:
-        trace_settings(given["otlp"], given["ratio"], given["slow"], variables)
+        trace_settings(given["otlp"], given["ratio"], variables)
     assert text in str(error.value)
     assert "hunter2" not in str(error.value)
 
@@ -233,14 +232,14 @@ def test_a_variable_alone_is_no_error_without_the_extra(monkeypatch, there):
 
 def test_the_variables_of_opentelemetry_count():
     there = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}
-    assert trace_settings(None, None, None, {}) is None
-    assert trace_settings(None, None, None, there).ratio == 0.01
-    assert trace_settings(None, None, None, {**there, "OTEL_SDK_DISABLED": "true"}) is None
-    assert trace_settings(None, None, None, {**there, "OTEL_TRACES_EXPORTER": "none"}) is None
+    assert trace_settings(None, None, {}) is None
+    assert trace_settings(None, None, there).ratio == 0.01
+    assert trace_settings(None, None, {**there, "OTEL_SDK_DISABLED": "true"}) is None
+    assert trace_settings(None, None, {**there, "OTEL_TRACES_EXPORTER": "none"}) is None
     sampler = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}
-    assert trace_settings(None, None, None, {**there, **sampler}).ratio == 0.25
-    assert trace_settings(None, 0.5, None, {**there, **sampler}).ratio == 0.5
-    assert trace_settings("http://d:4318", None, None, there).endpoint == "http://d:4318/v1/traces"
+    assert trace_settings(None, None, {**there, **sampler}).ratio == 0.25
+    assert trace_settings(None, 0.5, {**there, **sampler}).ratio == 0.5
+    assert trace_settings("http://d:4318", None, there).endpoint == "http://d:4318/v1/traces"
 
 
 @pytest.mark.slow

@@ -42,8 +42,8 @@ class Profile:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise CommandError(
-                f"the profile cannot be written to `{folder}`: {error.strerror or error}; give another "
-                "`--profile-folder`"
+                f"the profile cannot be written to `{folder}`: {error.strerror or error}; start the "
+                "command in another folder"
             ) from None
         py_spy = find_py_spy()
         self.fault = INSTALL if py_spy is None else ""

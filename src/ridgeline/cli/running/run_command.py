@@ -141,7 +141,7 @@ class RunCommand:
         )
         return launch(
             options=self._settings.launched(),
-            service=self._settings.watched(),
+            service=self._settings.service,
             stop=self._stopper.event,
             console=self._console,
             clock=self._clock,
@@ -153,7 +153,7 @@ class RunCommand:
         profiling = self._settings.profiling
         if not profiling.profile:
             return None
-        return Profile(Path(profiling.profile_folder), profiling.profile_seconds, own_host())
+        return Profile(Path("profile"), 30, own_host())
 
     def _make_view(self) -> View:
         if self._settings.view.quiet:

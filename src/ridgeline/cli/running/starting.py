@@ -94,7 +94,7 @@ def _log(settings: RunSettings) -> LogSettings | None:
     from ridgeline.service.export.traces import traces_of
 
     made = settings.logs.settings()
-    return None if made is None else replace(made, traced=traces_of(settings.watched()) is not None)
+    return None if made is None else replace(made, traced=traces_of(settings.service) is not None)
 
 
 def planners(configured: Configured, written: Written, resume: ResumeOptions) -> MakePlanner:

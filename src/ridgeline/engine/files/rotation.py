@@ -21,53 +21,38 @@ _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?B)", re.IGNORECASE)
 _NUMBER = re.compile(r"\.(\d{6,})$")
-DEFAULT = "256MB"
+FULL_BYTES = 256 * 10**6
+"""A file of so many bytes is full: it is renamed, and begins again."""
 _CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When a file is full, and how much is kept. 0: no limit.
+    """When a file is full, and how much is kept of those before it, as a whole: 0 is no limit.
 
-    `size_bytes`, `seconds`: of the file that is written. `keep_files`, `keep_bytes`, `keep_seconds`: of the
-    files before it, as a whole; the oldest are removed.
+    The oldest are removed.
     """
 
-    size_bytes: int = 0
-    seconds: float = 0.0
+    size_bytes: int = FULL_BYTES
     keep_files: int = 0
     keep_bytes: int = 0
     keep_seconds: float = 0.0
 
     @classmethod
-    def of(cls, rotate: str, keep: str = "") -> Rotation:
-        """From texts such as `256MB,1d` and `20,10GB,7d`; `off` is no limit. Raises ValueError.
+    def of(cls, keep: str) -> Rotation:
+        """From a text such as `20,10GB,7d`. Raises ValueError.
 
-        >>> Rotation.of("1MB,1h", "20,2d")
-        Rotation(size_bytes=1000000, seconds=3600.0, keep_files=20, keep_bytes=0, keep_seconds=172800.0)
+        >>> Rotation.of("20,2d")
+        Rotation(size_bytes=256000000, keep_files=20, keep_bytes=0, keep_seconds=172800.0)
         """
-        size, seconds, files = _limits(rotate)
-        if files:
-            raise ValueError(
-                f"{rotate!r} is no size and no time; give `256MB`, `1d`, both with a comma, or `off`"
-            )
         keep_bytes, keep_seconds, keep_files = _limits(keep)
-        return cls(size, seconds, keep_files, keep_bytes, keep_seconds)
-
-    def is_due(self, size: int, age: float) -> bool:
-        """Whether a file of so many bytes and seconds is full; an empty one never is."""
-        return size > 0 and (0 < self.size_bytes <= size or 0 < self.seconds <= age)
-
-
-ONE_FILE = Rotation()
+        return cls(keep_files=keep_files, keep_bytes=keep_bytes, keep_seconds=keep_seconds)
 
 
 def _limits(text: str) -> tuple[int, float, int]:
     """Bytes, seconds and files of a text. Raises ValueError."""
     size, seconds, files = 0, 0.0, 0
-    for part in (part.strip() for part in text.split(",")):
-        if part in {"", "off"}:
-            continue
+    for part in filter(None, map(str.strip, text.split(","))):
         if found := _SIZE.fullmatch(part):
             size = round(float(found[1]) * _UNITS[found[2].upper()])
             given: float = size

@@ -28,7 +28,7 @@ from typing import Any
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text, printable
-from ridgeline.engine.files.rotation import ONE_FILE, Rotation, put_away, remove_old
+from ridgeline.engine.files.rotation import FULL_BYTES, put_away
 from ridgeline.engine.process.worker_output import MarkedStream, current_operator, keep, not_kept
 from ridgeline.measure.trace_ids import trace_text
 
@@ -60,14 +60,12 @@ class LogFormat(StrEnum):
 class LogSettings:
     """The levels of loggers, and where they write: to `file`, an absolute path; None: standard error.
 
-    `rotation`: when the next file begins, and how much is kept of those before. `traced`: windows have
-    traces, so that lines about them name these.
+    `traced`: windows have traces, so that lines about them name these.
     """
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.TEXT
     file: str | None = None
-    rotation: Rotation = ONE_FILE
     traced: bool = False
 
     def encode(self) -> str:
@@ -78,14 +76,13 @@ class LogSettings:
     def decode(cls, text: str) -> LogSettings:
         """What `encode` has made. Raises ValueError, TypeError or KeyError for any other text."""
         found = json.loads(text)
-        rotation = Rotation(**found["rotation"])
         level, form = LogLevel(found["level"]), LogFormat(found["format"])
-        return cls(level, form, found["file"], rotation, bool(found.get("traced")))
+        return cls(level, form, found["file"], bool(found.get("traced")))
 
     @property
     def handler(self) -> logging.Handler:
         """A handler that writes lines of this format there. Raises OSError if the file cannot be written."""
-        handler = _LineHandler(None if self.file is None else _LogFile(self.file, self.rotation))
+        handler = _LineHandler(None if self.file is None else _LogFile(self.file))
         handler.setFormatter(JsonLines(traced=self.traced) if self.format is LogFormat.JSON else TextLines())
         return handler
 
@@ -169,16 +166,13 @@ class _LogFile:
     A process that finds it full renames it. Not safe for several threads. Raises OSError.
     """
 
-    def __init__(self, path: str, rotation: Rotation) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._rotation = rotation
         self._torn = False
         self._descriptor = self._open()
 
     def _open(self) -> int:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._began = _CLOCK.wall()
-        return descriptor
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, line: bytes) -> None:
         """Append a line. Raises OSError if there is no room for all of it."""
@@ -192,7 +186,7 @@ class _LogFile:
         self._torn = written < len(line) and line[written - 1 : written] != b"\n"
         if written < len(line):
             raise OSError(errno.ENOSPC, "the disk is full, and a line was cut off")
-        if self._rotation.is_due(size + len(line), _CLOCK.wall() - self._began):
+        if size + len(line) >= FULL_BYTES:
             self._rotate()
 
     def _look(self) -> int:
@@ -216,7 +210,6 @@ class _LogFile:
             own, found = os.fstat(self._descriptor), os.stat(self._path)  # noqa: PTH116
             if os.path.samestat(found, own) and stat.S_ISREG(own.st_mode):
                 put_away(Path(self._path))
-                remove_old(Path(self._path), self._rotation)
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ import anyio.to_thread
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
-from ridgeline.engine.files.rotation import ONE_FILE, Rotation, base_of, earlier, put_away, remove_old
+from ridgeline.engine.files.rotation import FULL_BYTES, base_of, earlier, put_away
 from ridgeline.service.access.roles import Caller
 
 ASKED, DONE, DENIED = "asked", "done", "denied"
@@ -47,7 +47,6 @@ class AuditLog:
         path: Ends in `.jsonl`; its folder must exist. A log that is there is continued.
         application: Named in each line.
         say: Called with a text when the log cannot be written, and once it can be again.
-        rotation: When the next file begins, and how much is kept.
         clock: For tests.
 
     Raises:
@@ -59,7 +58,6 @@ class AuditLog:
         path: str,
         application: str,
         say: Callable[[str], None],
-        rotation: Rotation = ONE_FILE,
         clock: Clock | None = None,
     ) -> None:
         if not path.endswith(SUFFIX):
@@ -67,7 +65,6 @@ class AuditLog:
         self.path = Path(path)
         self._application = application
         self._say = say
-        self._rotation = rotation
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._broken = False
@@ -75,7 +72,6 @@ class AuditLog:
         self._counting = threading.Lock()
         self._aside = anyio.CapacityLimiter(1)
         self._tokens, self._refilled = float(BURST), self._clock.monotonic()
-        self._began = self._clock.monotonic()
         try:
             self._file = self._open()
         except OSError as error:
@@ -208,8 +204,7 @@ class AuditLog:
             moved = not os.path.samestat(own, there)
         except FileNotFoundError:
             moved = True
-        age = self._clock.monotonic() - self._began
-        if not moved and not self._rotation.is_due(own.st_size, age):
+        if not moved and own.st_size < FULL_BYTES:
             return
         if not moved:
             put_away(self.path)
@@ -218,8 +213,7 @@ class AuditLog:
         except UntrustedError as error:
             raise OSError(str(error)) from None  # while it runs, as any other reason not to write
         os.close(self._file)
-        self._file, self._began = file, self._clock.monotonic()
-        remove_old(self.path, self._rotation)
+        self._file = file
 
     def _open(self) -> int:
         """The file, which this run alone writes. Raises OSError, UntrustedError."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.option import Option
-from ridgeline.engine.files.rotation import DEFAULT, Rotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,22 +74,6 @@ class AccessOptions:
             panel=_PANEL,
         ),
     ] = None
-    audit_log_rotate: Annotated[
-        str,
-        Option(
-            metavar="LIMITS",
-            help="When the next file of the audit log begins: a size, a time, both (`256MB,1d`), or `off`.",
-            panel=_PANEL,
-        ),
-    ] = DEFAULT
-    audit_log_keep: Annotated[
-        str,
-        Option(
-            metavar="LIMITS",
-            help="How much of the audit log's earlier files is kept: files, size, age. Default: all.",
-            panel=_PANEL,
-        ),
-    ] = ""
 
     def check(self) -> None:
         """Raise RidgelineError for options that miss another one, or are wrong."""
@@ -102,16 +85,6 @@ class AccessOptions:
             missing = [name for name, other in others.items() if not other]
             if value and missing:
                 raise RidgelineError(f"`{option}` does nothing without `{missing[0]}`; give both")
-        _ = self.audit_rotation
-
-    @property
-    def audit_rotation(self) -> Rotation:
-        """That of the audit log. Raises RidgelineError naming the option that is no limit."""
-        try:
-            return Rotation.of(self.audit_log_rotate, self.audit_log_keep)
-        except ValueError as error:
-            given = f"`--audit-log-rotate {self.audit_log_rotate}`, `--audit-log-keep {self.audit_log_keep}`"
-            raise RidgelineError(f"{given}: {error}") from None
 
     def access(self, application: str, say: Callable[[str], None]) -> Access | None:
         """The rules of an application; None if no option asks for any. Raises RidgelineError."""
@@ -131,4 +104,4 @@ class AccessOptions:
             return None
         from ridgeline.service.access.audit import AuditLog
 
-        return AuditLog(self.audit_log, application, say, self.audit_rotation)
+        return AuditLog(self.audit_log, application, say)

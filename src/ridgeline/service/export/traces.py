@@ -71,12 +71,11 @@ class TraceSettings:
     """Which windows are traced, and where their traces go.
 
     `endpoint`: the URL of the collector's traces; None: as OpenTelemetry's variables say. `ratio`: the share
-    of all windows. `slow`: windows that take this many times the median of the last ones are always traced.
+    of all windows.
     """
 
     endpoint: str | None
     ratio: float = RATIO
-    slow: float = SLOW
 
 
 def traces_of(service: ServiceOptions, say: Say | None = None) -> TraceSettings | None:
@@ -84,7 +83,7 @@ def traces_of(service: ServiceOptions, say: Say | None = None) -> TraceSettings 
 
     Raises RidgelineError for a value that cannot be used.
     """
-    found = trace_settings(service.otlp, service.trace_ratio, service.trace_slow, os.environ)
+    found = trace_settings(service.otlp, service.trace_ratio, os.environ)
     if found is None or found.endpoint is not None or _has_exporter():
         return found
     if say is not None:
@@ -104,14 +103,13 @@ def _has_exporter() -> bool:
 
 
 def trace_settings(
-    otlp: str | None, ratio: float | None, slow: float | None, environment: Mapping[str, str]
+    otlp: str | None, ratio: float | None, environment: Mapping[str, str]
 ) -> TraceSettings | None:
     """The settings of a run's traces; None: none are wanted.
 
     Args:
         otlp: The collector's URL, an option of the run. None: as the variables say, if they say one.
         ratio: The share of windows, 0 to 1. None: as `OTEL_TRACES_SAMPLER` says, else 0.01.
-        slow: How many medians make a window slow, at least 1. None: 3.
         environment: The variables.
 
     Raises:
@@ -129,10 +127,7 @@ def trace_settings(
         ratio, sampler = _sampled(environment), "`OTEL_TRACES_SAMPLER_ARG`"
     if not 0 <= ratio <= 1:
         raise RidgelineError(f"{sampler} is a share of all windows, from 0 to 1; got {ratio:g}")
-    slow = SLOW if slow is None else slow
-    if not slow >= 1:
-        raise RidgelineError(f"`--trace-slow` counts medians, at least 1; got {slow:g}; 3 is usual")
-    return TraceSettings(None if otlp is None else _traces_url(otlp), ratio, slow)
+    return TraceSettings(None if otlp is None else _traces_url(otlp), ratio)
 
 
 def _traces_url(endpoint: str) -> str:
@@ -320,7 +315,7 @@ class WindowTraces:
         if event.window_id in self._faulty:
             self._faulty = {window for window in self._faulty if window > event.window_id}
             return "failed"
-        if median and latency > self._settings.slow * median and self._has_room(event.at):
+        if median and latency > SLOW * median and self._has_room(event.at):
             return "slow"
         sampled = is_sampled(trace_id(self._run, event.window_id), self._settings.ratio)
         return "ratio" if sampled else ""
