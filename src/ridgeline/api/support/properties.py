@@ -8,6 +8,7 @@ import types
 import typing
 import warnings
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pydantic
@@ -122,21 +123,44 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
     try:
         checked = model(**current)
     except pydantic.ValidationError as error:
-        for problem in error.errors():
-            name = ".".join(map(str, problem["loc"])) or "properties"
-            rule = problem["msg"][0].lower() + problem["msg"][1:]
-            if problem["type"] == "missing":
-                faults.append((name, REQUIRED, "is required"))
-            else:
-                faults.append(
-                    (
-                        name,
-                        MASK if is_secret_type(hints.get(str(problem["loc"][0]))) else problem["input"],
-                        rule,
-                    )
-                )
+        for loc, value, rule in _problems(current, error):
+            name = ".".join(map(str, loc)) or "properties"
+            secret = value is not REQUIRED and is_secret_type(hints.get(str(loc[0])))
+            faults.append((name, MASK if secret else value, rule))
         return {}, faults
     validated = {name: with_providers(getattr(checked, name), name) for name in hints}
     probe = copy.copy(operator)
     vars(probe).update(validated)
     return validated, [*faults, *probe.property_faults()]
+
+
+_SHOULD_BE = "input should be "
+
+
+def _problems(given: Any, error: pydantic.ValidationError) -> Iterator[tuple[tuple[int | str, ...], Any, str]]:
+    """What is wrong, where, and with which value: one for a value that is of no type of a union.
+
+    Pydantic has an error for each of these types, and their names in the places.
+    """
+    unions: dict[tuple[int | str, ...], list[str]] = {}
+    values = {}
+    for problem in error.errors():
+        place, value = problem["loc"], given
+        rule = problem["msg"][0].lower() + problem["msg"][1:]
+        for depth, part in enumerate(place):
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                break
+        else:
+            depth = len(place)
+        if problem["type"] == "missing" and depth + 1 == len(place):
+            yield place, REQUIRED, "is required"
+        elif depth == len(place):
+            yield place, problem["input"], rule
+        else:
+            unions.setdefault(place[:depth], []).append(rule)
+            values[place[:depth]] = value
+    for place, rules in unions.items():
+        kinds = dict.fromkeys(rule.removeprefix(_SHOULD_BE).removeprefix("a dictionary or ") for rule in rules)
+        yield place, values[place], _SHOULD_BE + " or ".join(kinds)
