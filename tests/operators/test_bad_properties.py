@@ -277,6 +277,7 @@ REFUSED: list[tuple[Make, str]] = [
     (events(per_second=0), POSITIVE),
     (events(per_second=math.inf), POSITIVE),
     (events(columns={}), "at least 1"),
+    (events(columns={"id": 5}), "columns.id.*instance of Integers or an instance of Uniform"),
     (lambda: lib.RandomEventGenerator(minimum=5, maximum=4), "`minimum`.*not be above `maximum`, which is 4"),
     (lib.FileOutput, "path.*is required"),
     (lambda: lib.FileOutput("out", format=cast("Any", "csv")), "should be 'parquet' or 'jsonl'"),

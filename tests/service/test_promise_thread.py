@@ -5,6 +5,7 @@ import sys
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowPlanned
+from ridgeline.observe import judging
 from ridgeline.observe.watch import Watch
 from ridgeline.service import promise_thread
 from ridgeline.service.promise_thread import PromiseThread
@@ -58,7 +59,7 @@ def test_verdicts_of_a_run_whose_plan_changes():
 
 
 def test_a_window_that_hangs_is_seen_and_a_pause_is_not_judged(monkeypatch):
-    monkeypatch.setattr(promise_thread, "_HELD_SECONDS", 0.0)
+    monkeypatch.setattr(judging, "_HELD_SECONDS", 0.0)
     monkeypatch.setattr(promise_thread, "_TICK_SECONDS", 0.01)
     with Judged(window_latency(p99="1h"), throughput("count", at_least=1, over="100ms")) as judged:
         events = list(run())
@@ -67,18 +68,20 @@ def test_a_window_that_hangs_is_seen_and_a_pause_is_not_judged(monkeypatch):
         wait_until(lambda: ("throughput:count", False) in judged.changes, "silence to be seen")
         before = len(judged.changes)
         judged.watch.observe(ApplicationChanged(events[-1].at, 9, "ann", "", "pause", "APPLIED"))
-        wait_until(lambda: judged.thread._paused, "the pause")
+        wait_until(lambda: judged.thread._judge._paused, "the pause")
         judged.watch.observe(WindowPlanned(events[-1].at, 10**6, 1, events[-1].at))
         assert len(judged.changes) == before
     with Judged(window_latency(p99="50ms", over="1m")) as judged:
-        judged.thread._keeping._kept[0]._began = 0.0  # a window has come, and has gone out of the period
+        judged.thread._judge._keeping._kept[
+            0
+        ]._began = 0.0  # a window has come, and has gone out of the period
         judged.watch.observe(WindowPlanned(0.0, 1, 1, 0.0))
         wait_until(lambda: judged.changes[-1] == ("window_latency_p99", False), "the hang")
 
 
 def test_a_stall_breaks_the_promise_to_catch_up_while_it_lasts(monkeypatch):
     monkeypatch.setattr(promise_thread, "_TICK_SECONDS", 0.01)
-    monkeypatch.setattr(promise_thread, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(judging, "_LOOK_SECONDS", 0.0)
     said = {"verdict": "keeping up", "caughtUpAt": None}
     with Judged(caught_up_within("1m")) as judged:
         monkeypatch.setattr(judged.watch, "progress", lambda **_: {"application": said})

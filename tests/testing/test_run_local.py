@@ -17,6 +17,7 @@ from ridgeline import (
     Operator,
     OperatorError,
     OutputPort,
+    PushInput,
     RidgelineError,
     State,
 )
@@ -24,6 +25,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import SparkSource, port_schema
 from ridgeline.measure.events import OperatorWindow, WindowCommitted
+from ridgeline.sla import throughput
 from ridgeline.testing import (
     ABORT,
     END_WINDOW,
@@ -286,3 +288,35 @@ def test_a_tuple_of_the_wrong_length_is_refused(schema):
     text = rf"^item \(1,\) has 1 value, but the list has tuples of {fields}; give one for each field$"
     with pytest.raises(SchemaError, match=text):
         ListInput(schema, [(1, 2), (1,)])
+
+
+def test_promises_are_judged_by_the_clock_of_the_run():
+    source = ListInput(Payment, [Payment(1, 1), END_WINDOW] * 20)
+    app = in_a_row(Application("kept"), source=source, sink=CollectorSink(Payment))
+    app.promise(throughput("sink", at_least=1, over="3s"), throughput("source", at_least=100, over="3s"))
+    run = run_local(app)
+    assert [one["kept"] for one in run.promises().to_pylist()] == [True, False]
+
+
+def test_a_window_of_what_is_pushed_is_over_after_its_width():
+    class Endless(PushInput):
+        output = OutputPort(Payment)
+
+        def emit_tuples(self):
+            self.output.emit(Payment(1, 1))
+
+    app = in_a_row(Application("pushed", window="20ms"), source=Endless(), sink=CollectorSink(Payment))
+    assert 0 < len(run_local(app, windows=1).collected("sink")) < Endless.window_tuples
+
+
+def test_a_port_of_a_base_class_reads_the_base_of_what_derives_from_it():
+    @dataclasses.dataclass
+    class Base:
+        a: int
+
+    @dataclasses.dataclass
+    class Derived(Base):
+        b: str
+
+    app = in_a_row(Application("base"), source=ListInput(Derived, [(1, "x")]), sink=CollectorSink(Base))
+    assert run_local(app).collected("sink") == [Base(1)]

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
@@ -177,6 +178,8 @@ class LocalExecutor:
         request = self._requests[container.spec.id].popleft()
         inbox = self._inboxes.pop((request.window_id, container.spec.id), [])
         messages = [message for message in inbox if message is not None]
+        ends = self._container_clock(container.spec.id)[1].monotonic() + container.spec.window_seconds
+        request = replace(request, ends=ends)
         try:
             with _interrupts_of_the_caller():
                 outgoing, report = container.run(request, messages, (), f"t{request.attempt}")

@@ -32,6 +32,7 @@ from ridgeline.measure.events import (
     StateWarning,
 )
 from ridgeline.observe.identity import run_info
+from ridgeline.observe.judging import Judge
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.plan.change.edited_references import Replace, replace_operators
 from ridgeline.plan.change.succession import succeed
@@ -88,6 +89,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     carried, and output operators publish nothing. `changes`: edits by the window that is to
     begin with them, or a later one that may. `run.changes` says what came of them. `until` is asked about the
     run before each window; once it returns True, none begins. It is not for applications with regions.
+    The application's promises are judged by `clock`, from the second window on: see `run.promises()`. Their
+    hooks are not called.
     `resume`: `reset_properties`, `reset_changes`, `drop_state`, `rename`, `from_window`, as the options of
     `ridgeline run`, for what the checkpoint holds.
     Raises ValidationError, OperatorError, CheckpointError.
@@ -204,6 +207,7 @@ class InProcessRun:
         self._injector = injector
         self._container_clock = container_clock
         self._interleave = interleave
+        self._judge: Judge | None = None
         self.alone = True
         """Whether it waits for its next window itself; else who takes the steps does."""
         self.current: ApplicationRun | None = None
@@ -237,7 +241,7 @@ class InProcessRun:
         end: int | None = None
         outcome, reason = "failed", ""
         try:
-            self._observe(result, self._event_of(owned, plan))
+            self._begin(result, owned, plan)
             while outcome == "failed":
                 run, executor = self._opened(result, owned, plan)
                 if windows is not None and end is None:
@@ -267,6 +271,13 @@ class InProcessRun:
             owned.close()
             self._observe(result, ApplicationEnded(self._clock.wall(), outcome, reason))
         return result
+
+    def _begin(self, result: LocalRun, owned: Checkpoint, plan: Plan) -> None:
+        """Report the plan, and the promises that are judged from now on."""
+        self._observe(result, self._event_of(owned, plan))
+        if promises := plan.logical.promises:
+            self._judge = Judge(promises, result.watch, result.watch.observe, self._clock)
+            self._judge.begin()
 
     def _rewind(self, owned: Checkpoint, plan: Plan, window_id: int) -> None:
         """Let the run begin again after a window. Raises CheckpointError, RidgelineError."""
@@ -360,6 +371,8 @@ class InProcessRun:
         if isinstance(event, StateWarning):
             self._console.print(event.text, style="yellow", markup=False, soft_wrap=True)
         result.watch.observe(event)
+        if self._judge is not None:
+            self._judge.apply(self._clock.monotonic(), event)
 
 
 class _Limits(NamedTuple):

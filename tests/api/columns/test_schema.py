@@ -160,6 +160,16 @@ def test_a_batch_that_would_lose_something_is_refused():
         schema.conform(pa.RecordBatch.from_pydict({"x": [1]}))
 
 
+@dataclasses.dataclass
+class Base:
+    x: int
+
+
+@dataclasses.dataclass
+class Derived(Base):
+    more: str
+
+
 @pytest.mark.parametrize(
     ("producer", "consumer", "text"),
     [
@@ -169,6 +179,8 @@ def test_a_batch_that_would_lose_something_is_refused():
         (Point, pa.schema([("z", pa.int64()), ("y", pa.float64())]), "field 1 is `x` here and `z` there"),
         (Point, pa.schema([("x", pa.int64()), ("y", pa.int64())]), "field `y` is double here"),
         (pa.schema([("x", pa.int64())]), Point, "field `y` is only there"),
+        (Derived, Base, None),
+        (Base, Derived, "field `more` is only there"),
     ],
 )
 def test_difference_names_the_first_field_that_differs(producer, consumer, text):

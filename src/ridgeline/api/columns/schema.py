@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import repeat
@@ -100,7 +101,8 @@ class Schema:
     def difference(self, consumer: Schema) -> str | None:
         """Why a consumer cannot read tuples of this schema; None if it can.
 
-        Columns are compared by position: name, then type. A consumer of `object` reads any schema.
+        Columns are compared by position: name, then type. A consumer of `object` reads any schema, one of a
+        dataclass the classes that derive from it.
         """
         if consumer.pickled or self == consumer:
             return None
@@ -111,7 +113,9 @@ class Schema:
                 return f"field {position + 1} is `{mine.name}` here and `{theirs.name}` there"
             if mine.type != theirs.type:
                 return f"field `{mine.name}` is {mine.type} here and {theirs.type} there"
-        if len(self.arrow) == len(consumer.arrow):
+        kinds = self.type, consumer.type
+        derived = all(map(dataclasses.is_dataclass, kinds)) and issubclass(*kinds)
+        if len(self.arrow) == len(consumer.arrow) or derived:
             return self._nulls_for(consumer)
         longer, where = (self, "here") if len(self.arrow) > len(consumer.arrow) else (consumer, "there")
         field = longer.arrow[min(len(self.arrow), len(consumer.arrow))]
@@ -123,7 +127,7 @@ class Schema:
         Arrow fields of structs may be null, whatever the class declares: what is emitted is checked.
         """
         declared = {} if isinstance(self.type, pa.Schema) else struct_fields(self.type)
-        for mine, theirs in zip(self.arrow, consumer.arrow, strict=True):
+        for mine, theirs in zip(self.arrow, consumer.arrow, strict=False):
             may_be = is_optional(declared[mine.name]) if declared else mine.nullable
             if may_be and not theirs.nullable:
                 return f"field `{mine.name}` may be null here and not there"

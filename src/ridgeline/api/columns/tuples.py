@@ -148,13 +148,17 @@ class Tuples:
     def read_as(self, schema: Schema) -> Tuples:
         """The same tuples for a consumer whose port declares `schema`.
 
-        It has the same columns, perhaps in another class, or it is `object`.
+        It has the same columns, perhaps in another class, or it is `object`, or of a base class.
         """
         if schema.type is self.schema.type:
             return self
         if schema.pickled:
             return Tuples(schema, self.rows, None, self.times)
-        return Tuples(schema, None, as_declared(self.batch, schema), self.time_column or self._times)
+        batch, names = self.batch, schema.arrow.names
+        if batch.num_columns > len(names):
+            batch = batch.select(names)
+        times = self.time_column if self.time_column in names else self.times
+        return Tuples(schema, None, as_declared(batch, schema), times)
 
 
 def as_declared(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

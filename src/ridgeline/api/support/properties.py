@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import copy
 import types
 import typing
@@ -134,33 +135,28 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
     return validated, [*faults, *probe.property_faults()]
 
 
-_SHOULD_BE = "input should be "
+_Place = tuple[int | str, ...]
 
 
-def _problems(given: Any, error: pydantic.ValidationError) -> Iterator[tuple[tuple[int | str, ...], Any, str]]:
+def _problems(given: Any, error: pydantic.ValidationError) -> Iterator[tuple[_Place, Any, str]]:
     """What is wrong, where, and with which value: one for a value that is of no type of a union.
 
     Pydantic has an error for each of these types, and their names in the places.
     """
-    unions: dict[tuple[int | str, ...], list[str]] = {}
-    values = {}
+    unions: dict[_Place, dict[str, Any]] = {}
     for problem in error.errors():
-        place, value = problem["loc"], given
+        place, value, depth = problem["loc"], given, 0
         rule = problem["msg"][0].lower() + problem["msg"][1:]
-        for depth, part in enumerate(place):
-            try:
+        with contextlib.suppress(KeyError, IndexError, TypeError):
+            for part in place:
                 value = value[part]
-            except (KeyError, IndexError, TypeError):
-                break
-        else:
-            depth = len(place)
+                depth += 1
         if problem["type"] == "missing" and depth + 1 == len(place):
             yield place, REQUIRED, "is required"
         elif depth == len(place):
             yield place, problem["input"], rule
         else:
-            unions.setdefault(place[:depth], []).append(rule)
-            values[place[:depth]] = value
+            unions.setdefault(place[:depth], {})[rule] = value
     for place, rules in unions.items():
-        kinds = dict.fromkeys(rule.removeprefix(_SHOULD_BE).removeprefix("a dictionary or ") for rule in rules)
-        yield place, values[place], _SHOULD_BE + " or ".join(kinds)
+        text = " or ".join(rules).replace(" or input should be ", " or ")
+        yield place, next(iter(rules.values())), text.replace("a dictionary or an instance", "an instance")

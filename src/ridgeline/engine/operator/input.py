@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import (
@@ -194,6 +195,9 @@ _BOUNDED = SparkSource, DelayHead
 """Inputs whose tuples are given by others."""
 
 
+_MACHINE = SystemClock()
+
+
 def poll_input(
     operator: InputOperator,
     outputs: Iterable[OutputPoint],
@@ -203,14 +207,16 @@ def poll_input(
 ) -> bool:
     """Call what emits the window's tuples; True if a `PushInput` had none.
 
-    `ends`: when the window's width is over, by the clock of the operator's context (monotonic). `most`: a
-    `PushInput` is asked no more once it has emitted so many.
+    `ends`: when the window's width is over, by the clock of the operator's context (monotonic). It is also
+    over once so much time has passed on the machine: the clock of a test may stand still. `most`: a `PushInput` is asked no more once it has
+    emitted so many.
     """
     if not isinstance(operator, PushInput):
         call("emit_tuples", operator.emit_tuples)
         return False
     context, outputs = operator.context, tuple(outputs)
     most = min(most, operator.window_tuples)
+    ends_here = _MACHINE.monotonic() + ends - context.clock.monotonic()
     count = 0
     while True:
         context.engine.awake = False  # what comes from now on wakes it again
@@ -218,7 +224,7 @@ def poll_input(
         before, count = count, sum(point.pending for point in outputs)
         if operator.has_finished or count == before:
             break
-        if count >= most or context.clock.monotonic() >= ends:
+        if count >= most or context.clock.monotonic() >= ends or _MACHINE.monotonic() >= ends_here:
             return False
     if not count and not operator.has_finished:
         context.idle_seconds = max(0.0, min(ends - context.clock.monotonic(), context.window_seconds))

@@ -289,7 +289,8 @@ def _letters_of(instance: Instance) -> OutputPoint | None:
 def _takes(point: OutputPoint, schema: Schema) -> bool:
     """True if an output takes tuples of a schema; one declared as `Any` that no stream reads has none."""
     try:
-        return schema.difference(point.schema) is None
+        taken = point.schema
+        return schema.difference(taken) is None and (taken.pickled or len(schema.arrow) == len(taken.arrow))
     except SchemaError:
         return False
 

@@ -1,0 +1,162 @@
+"""Judges the promises of a run by its events."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.policy import Promise
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.deciding.figures import PromiseState
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    OperatorWindow,
+    PromiseChanged,
+    RunEvent,
+    WindowCommitted,
+    WindowPlanned,
+)
+from ridgeline.observe.watch import Watch
+from ridgeline.policies.keeping import Keeping, Observation
+
+SEEN = OperatorWindow, WindowCommitted, WindowPlanned, ApplicationChanged
+"""The events by which promises are judged."""
+_PAUSES = {("pause", "APPLIED"), ("resume", "APPLIED")}
+_log = logging.getLogger(__name__)
+_HELD_SECONDS = 1.5
+"""Windows in which nothing moves wait for a later commit: so long one is under way without being late."""
+_LOOK_SECONDS = 1.0
+"""How often it is asked how long it takes to catch up while no window is committed."""
+
+
+class Judge:
+    """Judges promises with the events of a run, one thread at a time; reports `PromiseChanged`.
+
+    `changed` gets each verdict that is another one than before.
+    """
+
+    def __init__(
+        self,
+        promises: Sequence[Promise],
+        watch: Watch,
+        observe: Callable[[RunEvent], None],
+        clock: Clock,
+        changed: Callable[[PromiseState], None] = lambda _: None,
+    ) -> None:
+        self._watch, self._observe, self._clock, self._changed = watch, observe, clock, changed
+        self._keeping = Keeping(promises)
+        self._kinds = {promise.kind for promise in promises}
+        self._names: dict[int, str] = {}
+        self._tuples: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._late: Counter[str] = Counter()
+        self._planned: dict[int, float] = {}
+        self._paused = False
+        self._through: float | None = None
+        """When the first window was committed: those that began before say nothing of the others."""
+        self._looked = -math.inf
+
+    def begin(self) -> None:
+        """Report all promises, before the first window."""
+        for state in self._keeping.states:
+            self._report(state)
+
+    def apply(self, at: float, event: RunEvent) -> None:
+        """Take what has happened at a time of the monotonic clock."""
+        if isinstance(event, WindowPlanned):
+            self._planned[event.window_id] = at
+        elif isinstance(event, OperatorWindow):
+            self._operator(event)
+        elif isinstance(event, WindowCommitted):
+            self._commit(at, event)
+        elif isinstance(event, ApplicationChanged) and (event.what, event.state) in _PAUSES:
+            self.tick(at)
+            self._paused = event.what == "pause"
+
+    def _operator(self, event: OperatorWindow) -> None:
+        """Count the tuples of an operator: those that came in, those that went out of an input."""
+        if event.operator not in self._names:
+            topology = self._watch.topology
+            self._names = {node.id: "" if node.unifier else node.name for node in topology.operators}
+        name = self._names.get(event.operator, "")
+        if name:
+            counts = event.tuples_in or event.tuples_out
+            self._tuples[name] += sum(counts.values())
+            self._errors[name] += event.errors
+            self._late[name] += event.late
+
+    def _commit(self, at: float, event: WindowCommitted) -> None:
+        """Judge with a window that is committed."""
+        if self._through is None:
+            self._through = event.at
+        if event.began < self._through:
+            self._forget(event.window_id)
+            return
+        latency: dict[str, float] = {}
+        if "latency" in self._kinds:
+            try:
+                latency = self._watch.window_latencies(event.window_id)
+            except KeyError:
+                _log.debug("window %d is not kept: the latency of operators is not known", event.window_id)
+        behind = None
+        if "caught_up_within" in self._kinds:
+            behind = _caught_up_in(self._watch.progress(), self._clock.wall())
+            self._looked = at
+        seen = Observation(
+            event.published - event.began,
+            latency,
+            dict(self._tuples),
+            dict(self._errors),
+            dict(self._late),
+            behind,
+        )
+        self._forget(event.window_id)
+        if self._paused:
+            self._keeping.tick(at=at, wall=event.at, paused=True)
+        for state in self._keeping.on_window(seen, at=at, wall=event.at):
+            self._report(state)
+
+    def _forget(self, window_id: int) -> None:
+        """A window is over."""
+        self._tuples.clear()
+        self._errors.clear()
+        self._late.clear()
+        self._names.clear()  # the plan may be another one in the next window
+        for window in [one for one in self._planned if one <= window_id]:
+            del self._planned[window]
+
+    def tick(self, at: float) -> None:
+        """Judge without a window."""
+        looks = "caught_up_within" in self._kinds and self._through is not None and not self._paused
+        if looks and at - self._looked >= _LOOK_SECONDS:
+            self._looked = at
+            self._keeping.look(_caught_up_in(self._watch.progress(), self._clock.wall()))
+        oldest = min(self._planned.values(), default=at)
+        overdue = max(0.0, at - oldest - _HELD_SECONDS)
+        wall = self._clock.wall()
+        for state in self._keeping.tick(at=at, wall=wall, overdue=overdue, paused=self._paused):
+            self._report(state)
+
+    def _report(self, state: PromiseState) -> None:
+        """Report a verdict."""
+        at = self._clock.wall() if state.since is None else state.since
+        figure = state.figure if state.figure is not None and math.isfinite(state.figure) else None
+        self._observe(
+            PromiseChanged(
+                at, state.name, state.kind, state.operator, state.kept, figure, state.limit, state.unit
+            )
+        )
+        self._changed(state)
+
+
+def _caught_up_in(progress: ProgressAnswer, now: float) -> float | None:
+    """Seconds until all backlogs are worked off; infinite: never, None: not known."""
+    whole = progress["application"]
+    if whole["verdict"] in {"keeping up", "paced"}:
+        return 0.0
+    if whole["caughtUpAt"] is not None:
+        return max(0.0, whole["caughtUpAt"] - now)
+    return math.inf if whole["verdict"] in {"falling behind", "stuck", "holding"} else None
