@@ -208,8 +208,8 @@ def poll_input(
     """Call what emits the window's tuples; True if a `PushInput` had none.
 
     `ends`: when the window's width is over, by the clock of the operator's context (monotonic). It is also
-    over once so much time has passed on the machine: the clock of a test may stand still. `most`: a `PushInput` is asked no more once it has
-    emitted so many.
+    over once so much time has passed on the machine: the clock of a test may stand still. `most`: a
+    `PushInput` is asked no more once it has emitted so many.
     """
     if not isinstance(operator, PushInput):
         call("emit_tuples", operator.emit_tuples)
