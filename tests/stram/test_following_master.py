@@ -230,6 +230,19 @@ def test_partitions_are_spread_evenly_by_a_change_as_by_a_restart(
             assert partitions_by_slot(new, placement, "step") == even
 
 
+def test_partitions_that_have_little_to_do_share_a_slot():
+    plan = plan_application(application(5))
+    boxes = sorted(boxes_of(plan, "step"))
+    loads = dict.fromkeys(boxes, 0.5) | dict.fromkeys(boxes[:3], 0.001)
+    by_number, by_load = place(plan, 3), place(plan, 3, loads)
+    assert partitions_by_slot(plan, by_number, "step") == [1, 2, 2]
+    assert partitions_by_slot(plan, by_load, "step") == [1, 1, 3]
+    assert set(boxes[:3]) in [set(hosted) & set(boxes) for hosted in by_load]
+    kept = PlanRules(plan).move((*by_load, ()), [0, 1, 3], {}, loads)
+    busy = [len({*boxes[3:]}.intersection(kept[slot])) for slot in (0, 1, 3)]
+    assert (sum(map(len, kept)), max(busy)) == (len(plan.execution.containers), 1)
+
+
 @settings(max_examples=deep(25))
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 6))
 def test_containers_stay_where_they_are_if_there_are_fewer(partitions, fewer, slots):
@@ -258,7 +271,7 @@ def test_a_changed_plan_has_wishes_like_any_other():
     capacities = {"one": HostCapacity(4), "two": HostCapacity(4)}
     preferences = host_preferences(new, placement, capacities)
     assert preferences.keys() == {slot for slot, hosted in enumerate(placement) if hosted}
-    assert PlanRules(new).place(2) is not None
+    assert PlanRules(new).place(2, {}) is not None
 
 
 def test_strict_rules_that_cannot_be_kept_are_found_before():

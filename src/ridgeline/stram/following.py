@@ -11,15 +11,20 @@ from ridgeline.stram.placement import HostCapacities, HostPreference, Placement,
 from ridgeline.stram.rules import PlanRules
 
 _NOWHERE: Mapping[int, str] = {}
+_NOT_MEASURED: Mapping[int, float] = {}
 
 
 def place_following(
-    new: Plan, placement: Placement, fresh: Sequence[int], where: Mapping[int, str] = _NOWHERE
+    new: Plan,
+    placement: Placement,
+    fresh: Sequence[int],
+    where: Mapping[int, str] = _NOWHERE,
+    loads: Mapping[int, float] = _NOT_MEASURED,
 ) -> Placement:
     """Place the containers of a new plan. `fresh`: slots beside those of now. `where`: the hosts of slots.
 
     Those that stay, stay where they are. Partitions of an operator that gets more of them are spread evenly,
-    as at a start.
+    as at a start. `loads`: what containers have to do, see `Spread`.
     """
     present = {container.id for container in new.execution.containers}
     width = max([len(placement), *(slot + 1 for slot in fresh)])
@@ -28,16 +33,18 @@ def place_following(
     homes = {one for hosted in kept for one in hosted}
     added = tuple(one.id for one in new.execution.containers if one.id not in homes)
     usable = sorted({*fresh, *(slot for slot, hosted in enumerate(placement) if hosted)})
-    return PlanRules(new).move((*kept, added), usable, where, even=True)[:width]
+    return PlanRules(new).move((*kept, added), usable, where, loads, even=True)[:width]
 
 
-def place_spread(plan: Plan, placement: Placement, fresh: Sequence[int]) -> Placement:
+def place_spread(
+    plan: Plan, placement: Placement, fresh: Sequence[int], loads: Mapping[int, float] = _NOT_MEASURED
+) -> Placement:
     """Spread the containers of a plan over the slots that there are and `fresh` ones, as at a start.
 
     Each share goes to the slot that hosts most of it already.
     """
     slots = [*(slot for slot, hosted in enumerate(placement) if hosted), *fresh]
-    shares = place(plan, len(slots))
+    shares = place(plan, len(slots), loads)
     width = max([len(placement), *(slot + 1 for slot in fresh)])
     home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
     common = Counter((home[one], share) for share in shares for one in share if one in home)

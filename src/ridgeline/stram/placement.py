@@ -6,7 +6,7 @@ No Spark, no sockets, no clock, no threads.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -125,6 +125,12 @@ Against = Callable[[Sequence[int], int], int]
 """How much speaks against these containers in a slot: localities, rules."""
 
 _NOBODY: Mapping[int, str] = MappingProxyType({})
+_NOT_MEASURED: Mapping[int, float] = MappingProxyType({})
+_LEAST_LOAD = 0.01
+"""A container that does nothing takes some memory, and may have to do something soon."""
+_WORTH_A_MOVE = 0.25
+"""How much less load a move must bring: what is measured varies, and a state has to be read again."""
+_Cost = tuple[float, float, int, int]
 _ONE_HOST = frozenset({Locality.NODE_LOCAL})
 _ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
 
@@ -177,12 +183,20 @@ def most_slots(plan: Plan) -> int:
 class Spread:
     """Gives containers of a plan to slots, at the start and while it runs; `hosted`: what each slot has.
 
-    A container goes where least speaks against it, then where the fewest partitions of its operators are,
-    then where the fewest containers are. So the slots' numbers of partitions differ by one at most for each
-    operator, and so do their numbers of containers. Localities and rules may have it otherwise.
+    A container goes where least speaks against it, then where partitions of its operators have the least to
+    do, then where containers have. `loads`: the seconds that containers work in a window, as measured; those
+    that are not in it count as a mean one. So at a start the slots' numbers of partitions differ by one at
+    most for each operator, and so do their numbers of containers. Later, partitions that have little to do
+    share a slot. Localities and rules may have it otherwise.
     """
 
-    def __init__(self, plan: Plan, hosted: Mapping[int, Sequence[int]]) -> None:
+    def __init__(
+        self, plan: Plan, hosted: Mapping[int, Sequence[int]], loads: Mapping[int, float] = _NOT_MEASURED
+    ) -> None:
+        mean = sum(loads.values()) / len(loads) if loads else 0.0
+        self._loads = {box: max(seconds / mean, _LEAST_LOAD) for box, seconds in loads.items() if mean}
+        self._full = defaultdict[int, float](float)
+        """The load of each slot; a mean container's is 1."""
         operators = {one.id: (one.name, one.port) for one in plan.physical.operators}
         self._kinds = {
             box.id: tuple(sorted({operators[one] for one in box.operators}, key=str))
@@ -191,7 +205,8 @@ class Spread:
         self._order: dict[object, tuple[int, int]] = {}
         for container in plan.execution.containers:
             self._order.setdefault(self._kinds[container.id], (container.stage, container.id))
-        self._crowds: dict[object, Counter[int]] = {}
+        self._crowds = defaultdict[object, defaultdict[int, float]](lambda: defaultdict(float))
+        """The part of it that is of one operator's partitions."""
         self.hosted: dict[int, list[int]] = {slot: [] for slot in hosted}
         for slot, boxes in hosted.items():
             for box in boxes:
@@ -215,18 +230,22 @@ class Spread:
                     costs[costs.index(best)] = changed
 
     def even(self, boxes: Iterable[int], against: Against | None = None) -> None:
-        """Move what is of one kind with these, if a slot has two more than another."""
+        """Move what is of one kind with these, if a slot then has clearly less to do with it.
+
+        At a start, with loads that are all alike: if a slot has two more than another.
+        """
         for kind in {self._kinds[box] for box in boxes}:
             while True:
                 of_slot = {
                     slot: [box for box in there if self._kinds[box] == kind]
                     for slot, there in self.hosted.items()
                 }
-                most = max(of_slot, key=lambda slot: len(of_slot[slot]))
-                least = min(of_slot, key=lambda slot: (len(of_slot[slot]), len(self.hosted[slot])))
-                if len(of_slot[most]) - len(of_slot[least]) <= 1:
+                loads = {slot: sum(map(self._load, there)) for slot, there in of_slot.items()}
+                most = max(loads, key=loads.__getitem__)
+                least = min(loads, key=lambda slot: (loads[slot], self._full[slot]))
+                box = min(of_slot[most], key=lambda box: (self._load(box), -box))
+                if loads[most] - loads[least] <= self._load(box) + _WORTH_A_MOVE:
                     break
-                box = of_slot[most][-1]
                 self._take(box, most)
                 if against is not None and against((box,), least) > against((box,), most):
                     self._put(box, most)
@@ -242,25 +261,30 @@ class Spread:
             self._put(box, slot)
 
     def in_order(self, boxes: Iterable[int]) -> list[int]:
-        """Containers by stage, those of one kind together."""
-        return sorted(boxes, key=lambda box: (*self._order[self._kinds[box]], box))
+        """Containers by stage, those of one kind together, those with the most to do first."""
+        return sorted(boxes, key=lambda box: (*self._order[self._kinds[box]], -self._load(box), box))
 
-    def _cost(self, kinds: Iterable[Sequence[object]], place: int, slot: int) -> tuple[int, int, int, int]:
-        crowd = sum(self._crowds[one][slot] for kind in kinds for one in kind if one in self._crowds)
-        return crowd, len(self.hosted[slot]), place, slot
+    def _cost(self, kinds: Iterable[Sequence[object]], place: int, slot: int) -> _Cost:
+        crowd = sum(self._crowds[one][slot] for kind in kinds for one in kind)
+        return crowd, self._full[slot], place, slot
+
+    def _load(self, box: int) -> float:
+        return self._loads.get(box, 1.0)
 
     def _put(self, box: int, slot: int) -> None:
         self.hosted[slot].append(box)
-        for one in self._kinds[box]:
-            self._crowds.setdefault(one, Counter())[slot] += 1
+        self._weigh(box, slot, self._load(box))
 
     def _take(self, box: int, slot: int) -> None:
         self.hosted[slot].remove(box)
-        for one in self._kinds[box]:
-            self._crowds[one][slot] -= 1
+        self._weigh(box, slot, -self._load(box))
+
+    def _weigh(self, box: int, slot: int, load: float) -> None:
+        for of_slot in (self._full, *(self._crowds[one] for one in self._kinds[box])):
+            of_slot[slot] += load
 
 
-def place(plan: Plan, slots: int) -> Placement:
+def place(plan: Plan, slots: int, loads: Mapping[int, float] = _NOT_MEASURED) -> Placement:
     """Which containers live in which slot, see `Spread`.
 
     Containers that must be on one host go to one slot, if an even share of a slot has room for them. Else
@@ -270,7 +294,7 @@ def place(plan: Plan, slots: int) -> Placement:
     classes = _classes(plan, groups, slots)
     placement: list[tuple[int, ...]] = []
     for some, share in zip(classes, _slots_of(classes, slots), strict=True):
-        spread = Spread(plan, dict.fromkeys(range(share), ()))
+        spread = Spread(plan, dict.fromkeys(range(share), ()), loads)
         room = sum(map(len, some)) // share
         near = sorted((group for group in some if len(group) > 1), key=len, reverse=True)
         beside = _beside_others(near, spread.hosted)

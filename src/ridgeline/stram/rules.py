@@ -44,9 +44,14 @@ class Rules:
         del placement, where, capacities
         return ()
 
-    def move(self, placement: Placement, kept: Sequence[int], where: Mapping[int, str]) -> Placement:
-        """The containers of all slots in those that are kept: each goes to the slot with the fewest."""
-        del where
+    def move(
+        self, placement: Placement, kept: Sequence[int], where: Mapping[int, str], loads: Mapping[int, float]
+    ) -> Placement:
+        """The containers of all slots in those that are kept: each goes to the slot with the fewest.
+
+        `where`: the hosts of slots. `loads`: what containers have to do, see `Spread`.
+        """
+        del where, loads
         hosted = {slot: list(placement[slot]) for slot in kept}
         fewest = [(len(hosted[slot]), place, slot) for place, slot in enumerate(hosted)]
         heapq.heapify(fewest)
@@ -56,9 +61,9 @@ class Rules:
             heapq.heapreplace(fewest, (count + 1, place, slot))
         return _filled(placement, hosted)
 
-    def place(self, slots: int) -> Placement | None:
+    def place(self, slots: int, loads: Mapping[int, float]) -> Placement | None:
         """A placement in so many slots that has nothing to do with another one; None: there is no need."""
-        del slots
+        del slots, loads
         return None
 
 
@@ -84,13 +89,19 @@ class PlanRules(Rules):
         return broken(self._plan, hosts, {host: offer.rack for host, offer in capacities.items()})
 
     def move(
-        self, placement: Placement, kept: Sequence[int], where: Mapping[int, str], *, even: bool = False
+        self,
+        placement: Placement,
+        kept: Sequence[int],
+        where: Mapping[int, str],
+        loads: Mapping[int, float],
+        *,
+        even: bool = False,
     ) -> Placement:
         """As `Rules.move`, see `Spread`; of several slots one where the container breaks the fewest rules.
 
         `even`: operators that get a slot have others moved, if they would be uneven.
         """
-        spread = Spread(self._plan, {slot: placement[slot] for slot in kept})
+        spread = Spread(self._plan, {slot: placement[slot] for slot in kept}, loads)
         orphans = spread.in_order(_orphans(placement, kept))
         against = None
         if self._plan.logical.affinity:
@@ -139,9 +150,9 @@ class PlanRules(Rules):
             if container in homes[name]
         )
 
-    def place(self, slots: int) -> Placement | None:
+    def place(self, slots: int, loads: Mapping[int, float]) -> Placement | None:
         """As `Rules.place`."""
-        return place(self._plan, slots) if self._plan.logical.affinity else None
+        return place(self._plan, slots, loads) if self._plan.logical.affinity else None
 
 
 def describe_given_up(rule: PlacementRule, hosts: Sequence[str], slots: int) -> str:

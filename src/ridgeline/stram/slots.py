@@ -16,6 +16,8 @@ from ridgeline.stram.placement import HostCapacities, HostPreference, Placement
 from ridgeline.stram.rules import Rules
 
 _NO_RULES = Rules()
+_NEWEST = 0.1
+"""The weight of the newest window in the load of a container."""
 _ASKS = 3
 """How often Spark is asked again for a slot on another host."""
 
@@ -169,6 +171,8 @@ class Slots:
     ) -> None:
         self._members: dict[int, Member] = {}
         self.placement = placement
+        self.loads: dict[int, float] = {}
+        """How many seconds each container works in a window, averaged."""
         self.spare = len(placement) - 1 if spare else None
         """The slot that is kept for what a late one hosts; None if there is none, or if it does not start."""
         self._stillborn = 0
@@ -281,6 +285,7 @@ class Slots:
         self._preferences.update(preferences)
         self._know(len(placement))
         self.placement, self._rules = placement, rules
+        self.loads = {one: self.loads[one] for hosted in placement for one in hosted if one in self.loads}
         if recovery_attempts is not None:
             self._failures.recovery_attempts = recovery_attempts
         empty = {slot for slot, hosted in enumerate(placement) if not hosted}
@@ -542,19 +547,24 @@ class Slots:
                 preferences[slot] = HostPreference((member.node,), binding=binding)
         where = self._hosts_of(preferences)
         order = sorted(self.active, key=lambda slot: slot not in self._members)
-        yield self._rules.move(self.placement, sorted(order[:places]), where), preferences
+        yield self._rules.move(self.placement, sorted(order[:places]), where, self.loads), preferences
         of_host = Counter[str]()
         turns = {}
         for slot in order:
             turns[slot] = of_host[where[slot]]
             of_host[where[slot]] += 1
         spread = sorted(order, key=lambda slot: (slot not in self._members, turns[slot]))
-        yield self._rules.move(self.placement, sorted(spread[:places]), where), preferences
-        fresh = self._rules.place(places)
+        yield self._rules.move(self.placement, sorted(spread[:places]), where, self.loads), preferences
+        fresh = self._rules.place(places, self.loads)
         if fresh is not None:
             of_slot = dict(zip(sorted(order[:places]), fresh, strict=True))
             placement = tuple(of_slot.get(slot, ()) for slot in range(len(self.placement)))
             yield placement, self._rules.host_preferences(placement, self._capacities, {})
+
+    def worked(self, container: int, seconds: float) -> None:
+        """A container has worked for so long on a window: what comes later goes by it, see `Spread`."""
+        known = self.loads.setdefault(container, seconds)
+        self.loads[container] = known + _NEWEST * (seconds - known)
 
     def window_ran(self) -> None:
         """All containers have run a window: no slot has failed in a row."""

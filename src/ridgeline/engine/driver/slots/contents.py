@@ -276,8 +276,11 @@ class SlotChanging:
         """Where the containers of a plan go, with these slots beside those of now."""
         before = self._slots.placement
         where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
+        loads = dict(self._slots.loads)  # any thread may ask, and it grows
         placement = (
-            place_spread(plan, before, fresh) if spreads else place_following(plan, before, fresh, where)
+            place_spread(plan, before, fresh, loads)
+            if spreads
+            else place_following(plan, before, fresh, where, loads)
         )
         needs = list(needs_of(plan, placement, self._platform.given))
         for slot, hosted in enumerate(before):

@@ -483,6 +483,10 @@ class SlotExecutor:
         self._events.append(ContainerReported(report))
         self._sharing.reported(window.window_id, window.bytes_out)
         if self._attempts.runs(window.window_id, window.attempt):
+            own = (one.window for one in report.operators)
+            self._slots.worked(
+                window.container, sum(one.compute_seconds + one.transfer_seconds for one in own)
+            )
             self._health.watchdog.ended(window.window_id, window.container)
             self._spare.ended(window.window_id, window.container)
         if self._attempts.reported(window.window_id, window.attempt, window.container):
