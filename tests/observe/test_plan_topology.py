@@ -11,7 +11,7 @@ from ridgeline.observe.plan_topology import planned_event, topology_of
 from ridgeline.observe.reporting import ClockSteps, report_events, taken_events
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import OperatorReport, WindowReport
-from ridgeline.testing import SteppingClock
+from ridgeline.testing import CollectorSink, SteppingClock, run_local
 from support.stram.plans import ids, plan
 from support.testing.diamond import diamond
 from testing.test_run_local import balances
@@ -52,8 +52,6 @@ def test_state_errors_and_unifiers():
 
 def test_connected_error_ports_are_named():
     app = balances([(1, 1)])
-    from ridgeline.testing import CollectorSink
-
     step = next(added.operator for added in app.operators if added.name == "balances")
     app.add_stream("rejected", step.rejected, app.add_operator("rejects", CollectorSink()).input)
 
@@ -138,3 +136,19 @@ def test_a_clock_that_is_turned_slowly_is_no_step():
     steps = ClockSteps(1000.0, 0.0)
     assert not any(steps.look(1000.0 + second * 1.0005, second) for second in range(1, 100_000))
     assert not steps.look(1000.0 + 200_000 * 1.0005, 200_000)
+
+
+def test_dead_letters_hide_no_output():
+    app = balances([(1, 1)])
+    app.dead_letters(CollectorSink())
+    topology = topology_of(plan_application(app))
+    kinds = {node.name: node.kind for node in topology.operators if not node.unifier}
+    assert kinds == {
+        "source": "input",
+        "balances": "operator",
+        "sink": "output",
+        "dead_letters": "dead letters",
+    }
+    assert [topology.by_id[one].name for one in topology.leaves] == ["sink"]
+    run = run_local(app)
+    assert {row["operator"] for row in run.record_age().to_pylist()} <= {"source", "sink"}

@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
+
 _Found = TypeVar("_Found")
 """Operators of a plan whose overviews have a row for each."""
 
@@ -20,9 +22,9 @@ class OperatorNode:
 
     Of a unifier (`unifier`), `name` is whose it is.
 
-    `title` is what people read (`book[1]`), `kind` is `input`, `operator` or `output` (no output port is
-    connected), `stateful` says that it declares state. `inputs` and `outputs` are the names of its connected
-    ports.
+    `title` is what people read (`book[1]`). `kind` is `input`, `operator`, `output` (no output port is
+    connected but that of dead letters) or `dead letters` (it gets nothing else). `stateful` says that it
+    declares state. `inputs` and `outputs` are the names of its connected ports.
     """
 
     id: int
@@ -296,9 +298,20 @@ class Topology:
         return {operator: tuple(streams) for operator, streams in found.items()}
 
     @cached_property
+    def letters(self) -> frozenset[int]:
+        """The operators that get dead letters only: they are no outputs beside the others."""
+        found: set[int] = set()
+        for operator in self.operators:
+            streams = self.streams_into[operator.id]
+            if streams and all(one.source_port == DEAD_LETTERS or one.source in found for one in streams):
+                found.add(operator.id)
+        return frozenset(found)
+
+    @cached_property
     def leaves(self) -> tuple[int, ...]:
-        """The operators that no other one reads from."""
-        return tuple(operator.id for operator in self.operators if not self.downstream[operator.id])
+        """The operators that no other one reads from, dead letters aside."""
+        ids = (operator.id for operator in self.operators if operator.id not in self.letters)
+        return tuple(one for one in ids if self.letters.issuperset(self.downstream[one]))
 
     @cached_property
     def inputs(self) -> tuple[int, ...]:

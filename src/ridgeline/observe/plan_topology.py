@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.events import ApplicationPlanned
@@ -22,10 +23,9 @@ def topology_of(plan: Plan) -> Topology:
         operator: container for container in plan.execution.containers for operator in container.operators
     }
     inputs = frozenset(logical.name for logical in plan.logical.operators if logical.is_input)
-    read = frozenset(stream.source for stream in plan.physical.streams)
-    return Topology(
+    found = Topology(
         tuple(
-            _node(operator, _kind(operator, inputs, read), home[operator.id].id, home[operator.id].stage)
+            _node(operator, home[operator.id].id, home[operator.id].stage)
             for operator in plan.physical.operators
         ),
         tuple(
@@ -34,6 +34,10 @@ def topology_of(plan: Plan) -> Topology:
         ),
         metric_nodes(plan.physical.operators),
     )
+    kinds = dict.fromkeys(found.leaves, "output") | dict.fromkeys(found.letters, "dead letters")
+    kinds |= {one.id: "input" for one in found.operators if one.name in inputs and not one.unifier}
+    nodes = tuple(replace(one, kind=kinds[one.id]) if one.id in kinds else one for one in found.operators)
+    return replace(found, operators=nodes)
 
 
 def planned_event(
@@ -67,13 +71,7 @@ def planned_event(
     )
 
 
-def _kind(operator: PhysicalOperator, inputs: frozenset[str], read: frozenset[int]) -> str:
-    if operator.name in inputs and not operator.unifier:
-        return "input"
-    return "operator" if operator.id in read else "output"
-
-
-def _node(operator: PhysicalOperator, kind: str, container: int, stage: int) -> OperatorNode:
+def _node(operator: PhysicalOperator, container: int, stage: int) -> OperatorNode:
     """A physical operator as a node of the topology: plain data, without its instance."""
     implementation = type(operator.operator)
     declared = operator_type(implementation)
@@ -85,7 +83,7 @@ def _node(operator: PhysicalOperator, kind: str, container: int, stage: int) -> 
         partition=operator.partition,
         partitions=operator.partitions,
         unifier=operator.unifier,
-        kind=kind,
+        kind="operator",
         stateful=bool(declared.states),
         container=container,
         stage=stage,

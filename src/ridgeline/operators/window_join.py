@@ -27,8 +27,7 @@ class WindowJoin(PairJoin):
 
     Example:
         >>> from datetime import UTC, datetime
-        >>> from collections.abc import Sequence
-    from typing import ClassVar, NamedTuple
+        >>> from typing import NamedTuple
         >>> from ridgeline import Application
         >>> from ridgeline.operators import WindowJoin, tumbling
         >>> from ridgeline.testing import CollectorSink, ListInput, run_local

@@ -9,6 +9,7 @@ import numpy as np
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Timeline
+from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, is_stateless
 from ridgeline.api.times import NO_TIME, Microseconds, Times
@@ -93,7 +94,7 @@ class RecordAges(TurnPart):
     def of(cls, instance: Instance) -> RecordAges | None:
         """None if no ages are taken of its records."""
         source = isinstance(instance.operator, InputOperator)
-        leaf, stateful = not instance.spec.outputs, not is_stateless(instance.operator)
+        leaf, stateful = instance.spec.outputs.keys() <= {DEAD_LETTERS}, not is_stateless(instance.operator)
         found = places(instance.level, source=source, leaf=leaf, stateful=stateful)
         kind = _EmittedAges if source else _ProcessedAges
         return kind(instance, found) if found else None

@@ -144,7 +144,8 @@ class AgeFold:
 
     def window(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
         """Take a committed window in; the ages at `commit` are known only now."""
-        known = self._topology.by_id
+        letters = self._topology.letters
+        known = {one: node for one, node in self._topology.by_id.items() if one not in letters}
         windows = [one for one in events if isinstance(one, OperatorWindow) and one.operator in known]
         if self._from_newest:
             self._read(windows)

@@ -318,6 +318,7 @@ class SinkAnswer(TypedDict):
 
     operator: Annotated[str, "Name of the output operator."]
     className: Annotated[str, "Full name of its class."]
+    deadLetters: Annotated[bool, "It gets the tuples that operators leave out, and no results."]
     place: Annotated[str | None, "Where results appear; null if its publisher does not say."]
     protocol: Annotated[
         str,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.connect.sink_publisher import SinkPublisher
@@ -66,7 +67,10 @@ def _sinks(call: Call) -> SinksAnswer:
     """The operators that publish, or that nothing reads from."""
     ages, seen = call.watch.record_age(), {row["operator"]: row for row in call.watch.outputs()}
     publishers = {} if call.run is None else call.run.publishers
-    read = {stream.source.operator for stream in call.plan.logical.streams}
+    streams = [one for one in call.plan.logical.streams if one.source.port != DEAD_LETTERS]
+    read = {stream.source.operator for stream in streams}
+    letters = {sink.operator for one in call.plan.logical.streams if one not in streams for sink in one.sinks}
+    letters -= {sink.operator for one in streams for sink in one.sinks}
     sinks: list[SinkAnswer] = []
     for one in call.plan.logical.operators:
         if one.name in read and one.name not in publishers:
@@ -77,6 +81,7 @@ def _sinks(call: Call) -> SinksAnswer:
             {
                 "operator": one.name,
                 "className": apex.class_name(one),
+                "deadLetters": one.name in letters,
                 "place": None if place is None else mask_text(place),
                 "protocol": _protocol(publisher),
                 "mode": str(apex.attributes(one.attributes).get("processing_mode", "")),

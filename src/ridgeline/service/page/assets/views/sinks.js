@@ -58,7 +58,7 @@ function state(row) {
 function makeColumns(at) {
   const age = (name) => (row) => ageOf(row)?.[name];
   return [
-    { name: "sink", title: "Sink", value: (row) => row.operator },
+    { name: "sink", title: "Sink", value: (row) => row.operator, cell: (row) => (row.deadLetters ? html`${row.operator} <span class="muted">dead letters</span>` : row.operator) },
     { name: "state", title: "State", value: (row) => (row.problem ? 0 : isVisible(row) ? 2 : 1), cell: state },
     { name: "p50", title: "Age p50", number: true, value: age("p50Ms"), cell: (row) => milliseconds(ageOf(row)?.p50Ms) },
     { name: "p99", title: "p99", number: true, value: age("p99Ms"), cell: (row) => milliseconds(ageOf(row)?.p99Ms) },
