@@ -22,12 +22,10 @@ A tokens file says who may do what with which applications:
 
 ```
 ridgeline token add ann --role operate --application 'quotes*' --expires 90d --file tokens
-ridgeline token list --file tokens
-ridgeline token remove ann --file tokens
 ridgeline run quotes.py --tokens tokens --audit-log audit.jsonl
 ```
 
-`token add` prints the token once. The file has its SHA-256 alone, a line each:
+`token add` prints the token once, and appends a line with its SHA-256. To take a right away, remove the line:
 
 ```
 ann operate sha256:06e0... application=quotes* expires=2027-02-25T01:28:34Z
@@ -82,9 +80,8 @@ edits that add, replace or remove operators and streams, and values with `$impor
 role and result. Secrets in it are masked. Its id is the header `x-request-id` of the answer.
 
 ```
-ridgeline audit audit.jsonl
-ridgeline audit audit.jsonl --denied --since 1d
-ridgeline audit audit.jsonl --who ann --json
+jq 'select(.event == "denied")' audit*.jsonl
+jq 'select(.who == "ann" and .event != "asked")' audit*.jsonl
 ```
 
 A change is noted and synced before it is made. If that cannot be done, as on a full disk, changes are refused

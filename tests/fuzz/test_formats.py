@@ -21,7 +21,6 @@ from ridgeline.engine.state import state_files
 from ridgeline.packages.package import open_package
 from ridgeline.plan.spec.form import Form, FormError
 from ridgeline.plan.spec.texts import decode, read_document
-from ridgeline.service.access.audit import read_audit
 from ridgeline.service.access.rules import read_rules
 from ridgeline.service.event_log import head_of, read_run
 from ridgeline.service.http.bodies import AnswerError, read_object
@@ -142,17 +141,6 @@ def test_tokens_files():
     sample = b"ann operate sha256:" + b"06" * 32 + b" application=q* expires=2027-02-25\ngroup:o read\n"
     sample += b'"claim:team=Data Ops" read\n'
     attack("tokens", [sample], 1_500, lambda data: read_rules(data.decode(errors="replace")), ValueError)
-
-
-def test_audit_logs(tmp_path):
-    file = tmp_path / "a.jsonl"
-    sample = b'{"at": 1.0, "event": "asked", "id": "0a"}\n{"at": 2.0, "event": "done", "id": "0a"}\n'
-
-    def take(data):
-        file.write_bytes(data)
-        read_audit(str(file))
-
-    attack("audit", [sample], 500, take)
 
 
 def test_event_logs(tmp_path):

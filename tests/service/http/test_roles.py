@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import itertools
+import json
 import os
 import re
 import threading
@@ -17,7 +18,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.edits import SetProperty
 from ridgeline.service.access.access import Access, TrustedProxy
-from ridgeline.service.access.audit import BURST, AuditLog, read_audit
+from ridgeline.service.access.audit import BURST, AuditLog
 from ridgeline.service.access.edit_roles import role_of_edits
 from ridgeline.service.access.roles import Role
 from ridgeline.service.access.rules import Rule
@@ -26,7 +27,6 @@ from ridgeline.service.access.rules_file import (
     add_rule,
     new_token,
     read_rules_file,
-    remove_rules,
     token_rule,
 )
 from ridgeline.service.page.session import NAMED_SECONDS
@@ -51,6 +51,10 @@ class File:
     def __init__(self, folder):
         self.path = str(folder / "tokens")
         self.tokens = {one.word: self.add(one.word, one.word) for one in Role}
+
+    def remove(self, name):
+        lines = Path(self.path).read_text().splitlines(keepends=True)
+        Path(self.path).write_text("".join(one for one in lines if not one.startswith(f"{name} ")))
 
     def add(self, name, role, applications=(), expires=None):
         token = new_token()
@@ -263,7 +267,7 @@ def test_a_broken_version_is_said_and_changes_nothing(app, file, said, wait_unti
     Path(file.path).write_text(good)
     wait_until(lambda: info(app, file.tokens["read"]) == 200 and "chmod 600" in said[-1], "the mode is said")
     Path(file.path).chmod(0o600)
-    remove_rules(file.path, "read")
+    file.remove("read")
     wait_until(lambda: info(app, file.tokens["read"]) == 401, "the line is removed")
 
 
@@ -297,7 +301,7 @@ def test_a_stream_that_is_open_ends_within_seconds_of_its_token(app, file):
                 break
             answer.read()
         assert answer.read(100)
-        remove_rules(file.path, "reader")
+        file.remove("reader")
         removed = time.monotonic()
         with contextlib.suppress(http.client.IncompleteRead, ConnectionError):
             while answer.read1(65_536):
@@ -323,7 +327,7 @@ def test_a_role_that_is_lowered_counts_at_once_for_the_page(app, file, wait_unti
     wait_until(lambda: ask(app.server, *change, **session)[0] == 403, "it may not change any more")
     rights = ask(app.server, "/page/session", **session)[1]
     assert (rights["reads"], rights["writes"], rights["role"]) == (True, False, "read")
-    remove_rules(file.path, "operate")
+    file.remove("operate")
     wait_until(lambda: info(app, **session) == 401, "the session proves nothing")
 
 
@@ -381,9 +385,8 @@ def test_a_flood_of_tries_is_bounded_and_counted_and_changes_are_noted_with_secr
     app.web.state.audit.close()
     text = Path(path).read_text()
     assert "planted" not in text
-    entries, damaged = read_audit(path)
-    assert damaged == 0
-    change = next(one for one in entries if one["id"] == headers["x-request-id"])
+    entries = [json.loads(line) for line in text.splitlines()]
+    change = [one for one in entries if one.get("id") == headers["x-request-id"]][-1]
     assert (change["event"], change["who"], change["by"]) == ("done", "admin", "token")
     assert change["role"] == "admin"
     assert change["what"]["edits"][0]["value"] == "***"

@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import anyio.to_thread
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
-from ridgeline.engine.files.rotation import FULL_BYTES, base_of, earlier, put_away
+from ridgeline.engine.files.rotation import FULL_BYTES, put_away
 from ridgeline.service.access.roles import Caller
 
 ASKED, DONE, DENIED = "asked", "done", "denied"
@@ -249,35 +249,3 @@ def _who(caller: Caller) -> dict[str, Any]:
 
 def _why(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-UNKNOWN = "its result is not noted: the driver ended, or the disk was full"
-
-
-def read_audit(path: str) -> tuple[list[dict[str, Any]], int]:
-    """The entries of a log and its earlier files in order, and how many lines cannot be read.
-
-    A change has one entry: that of its result, or that it was asked for with no result known. Raises OSError.
-    """
-    entries: dict[str, dict[str, Any]] = {}
-    damaged = 0
-    base = base_of(Path(path))
-    for number, line in enumerate(_lines(base)):
-        try:
-            entry = json.loads(line)
-            at, key = float(entry["at"]), str(entry.get("id") or number)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            damaged += 1
-            continue
-        asked = entry.get("event") == ASKED
-        entries[key] = {**entry, "at": at, **({"reason": UNKNOWN} if asked else {})}
-    return list(entries.values()), damaged
-
-
-def _lines(base: Path) -> Iterator[bytes]:
-    for file in (*earlier(base), base):
-        try:
-            with file.open("rb") as lines:
-                yield from lines
-        except FileNotFoundError:
-            continue  # it was removed meanwhile

@@ -70,7 +70,7 @@ class AccessOptions:
         str | None,
         Option(
             metavar="FILE",
-            help="Append each change and each denied try to FILE (`.jsonl`), for `ridgeline audit FILE`.",
+            help="Append each change and each denied try to FILE (`.jsonl`): who, from where, what came of it.",
             panel=_PANEL,
         ),
     ] = None

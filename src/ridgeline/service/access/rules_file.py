@@ -1,16 +1,13 @@
-"""The tokens file: read again when it changes, and written by `ridgeline token`."""
+"""The tokens file: read again when it changes; `ridgeline token add` appends to it."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
 import stat
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from ridgeline.api.clock import Clock, SystemClock
@@ -156,77 +153,26 @@ def new_token() -> str:
 
 
 def add_rule(path: str, rule: Rule) -> None:
-    """Add a line. Raises RidgelineError, also if the name is there already."""
-    with _changing(path) as lines:
-        if rule.digest and any(one.subject == rule.subject for one in _rules_in(lines)):
-            raise RidgelineError(
-                f"`{path}` has a token `{rule.subject}` already; "
-                f"run `ridgeline token remove {rule.subject} --file {path}` first, or use another name"
-            )
-        lines.append(rule.line())
-
-
-def remove_rules(path: str, subject: str) -> int:
-    """Remove the lines of a subject; how many there were. Raises RidgelineError."""
-    with _changing(path, must_exist=True) as lines:
-        kept = [line for line in lines if not any(one.subject == subject for one in _rules_in([line]))]
-        removed = len(lines) - len(kept)
-        lines[:] = kept
-    return removed
-
-
-def _rules_in(lines: list[str]) -> tuple[Rule, ...]:
-    return read_rules("\n".join(["#", *lines])).rules
-
-
-def token_rule(name: str, token: str, rule: Rule) -> Rule:
-    """The rule of a token, of which only the hash is kept."""
-    return Rule(name, rule.role, hashlib.sha256(token.encode()).digest(), rule.applications, rule.expires)
-
-
-@contextlib.contextmanager
-def _changing(path: str, *, must_exist: bool = False) -> Iterator[list[str]]:
-    """The lines of a file, which are written back as a whole. Two commands at once change it one by one."""
-    target = os.path.realpath(path)  # a link stays one
+    """Append a line. Raises RidgelineError, also if the name has a token already."""
+    target = Path(os.path.realpath(path))
     try:
-        with _locked(target):
-            if must_exist or Path(target).exists():
-                read_rules_file(target)  # a broken file is not written over
-                lines = _text(target).rstrip("\n").split("\n")
-            else:
-                trust.check(str(Path(target).parent), f"the tokens file `{path}`", "give another `--file`")
-                lines = HEAD.rstrip("\n").split("\n")
-            before = list(lines)
-            yield lines
-            if lines != before:
-                _replace(target, "\n".join(lines) + "\n")
+        is_new = not target.exists()
+        if is_new:
+            trust.check(str(target.parent), f"the tokens file `{path}`", "give another `--file`")
+        elif rule.digest and any(one.subject == rule.subject for one in read_rules_file(str(target)).rules):
+            raise RidgelineError(
+                f"`{path}` has a token `{rule.subject}` already; remove its line first, or use another name"
+            )
+        with open(target, "a", encoding="utf-8", opener=trust.private_opener) as file:
+            file.write(f"{HEAD if is_new else ''}{rule.line()}\n")
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
         raise RidgelineError(
             f"the tokens file `{path}` cannot be written: {error.strerror}; give another `--file`"
         ) from None
 
 
-@contextlib.contextmanager
-def _locked(target: str) -> Iterator[None]:
-    """The lock on the folder of a file: the file itself is replaced."""
-    descriptor = os.open(Path(target).parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace(target: str, text: str) -> None:
-    """Write a file at once: readers see the version before or this one."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".tokens-", dir=Path(target).parent)  # 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        Path(temporary).replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+def token_rule(name: str, token: str, rule: Rule) -> Rule:
+    """The rule of a token, of which only the hash is kept."""
+    return Rule(name, rule.role, hashlib.sha256(token.encode()).digest(), rule.applications, rule.expires)
