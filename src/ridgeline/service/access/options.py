@@ -70,7 +70,7 @@ class AccessOptions:
         str | None,
         Option(
             metavar="FILE",
-            help="Append each change and each denied try to FILE (`.jsonl`): who, from where, what came of it.",
+            help="Append each change and denied tries to FILE (`.jsonl`): who, where from, what came of it.",
             panel=_PANEL,
         ),
     ] = None
